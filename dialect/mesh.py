@@ -1,0 +1,101 @@
+"""The device mesh: named axes in major-to-minor order over a list of device ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.errors import AnnotationError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mesh:
+    """A logical mesh of devices.
+
+    `axes` are (name, size) pairs, first most major. `device_ids` lists the device at each position in
+    row-major order, and is empty when that is 0, 1, 2, ...; no axes and one id is the mesh of a value
+    that lives on that device only (maximal). `name` is the symbol a module knows the mesh by ("" for
+    one written inline) and does not count in comparisons.
+
+    Errors: AnnotationError for repeated names, sizes below 1, ids that are not a permutation.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...] = ()
+    name: str = dataclasses.field(default="mesh", compare=False)
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.axes]
+        for name, size in self.axes:
+            if size < 1:
+                raise AnnotationError(f'mesh axis "{name}" has size {size}; expected at least 1')
+            if names.count(name) > 1:
+                raise AnnotationError(f'mesh axis "{name}" occurs twice; give every axis its own name')
+        if not self.axes and len(self.device_ids) <= 1:
+            if self.device_ids and self.device_ids[0] < 0:
+                raise AnnotationError(f"device id {self.device_ids[0]} is negative")
+            return
+        if self.device_ids:
+            if sorted(self.device_ids) != list(range(self.size)):
+                raise AnnotationError(
+                    f"device_ids of a mesh of {self.size} devices must be a permutation of 0..{self.size - 1}"
+                )
+            if self.device_ids == tuple(range(self.size)):
+                object.__setattr__(self, "device_ids", ())
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return math.prod(size for _, size in self.axes)
+
+    @property
+    def is_maximal(self) -> bool:
+        """Whether this is the mesh of one single device."""
+        return not self.axes and len(self.device_ids) == 1
+
+    def axis_size(self, name: str) -> int:
+        """Size of the named axis. Raises AnnotationError when the mesh has none."""
+        for axis, size in self.axes:
+            if axis == name:
+                return size
+        known = ", ".join(f'"{axis}"' for axis, _ in self.axes) or "none"
+        raise AnnotationError(f'mesh "@{self.name}" has no axis "{name}"; its axes are {known}')
+
+    def axis(self, name: str, pre: int = 1, size: int | None = None) -> Axis:
+        """The axis, or the sub-axis `:(pre)size` of it, checked against the mesh."""
+        full = self.axis_size(name)
+        if size is None:
+            return Axis(name, 1, full)
+        if pre < 1 or size < 1 or full % (pre * size):
+            raise AnnotationError(
+                f'sub-axis "{name}":({pre}){size} does not divide axis "{name}" of size {full}'
+            )
+        return Axis(name, pre, size)
+
+    def all_axes(self) -> Axes:
+        """Every axis of size above 1, in mesh order."""
+        return tuple(Axis(name, 1, size) for name, size in self.axes if size > 1)
+
+    def order(self, axis: Axis) -> tuple[int, int]:
+        """Sort key: position in the mesh, then position within the axis."""
+        for index, (name, _) in enumerate(self.axes):
+            if name == axis.name:
+                return index, axis.pre
+        raise AnnotationError(f'mesh "@{self.name}" has no axis "{axis.name}"')
+
+    def sorted(self, axes: tuple[Axis, ...]) -> Axes:
+        """The axes in mesh order."""
+        return tuple(sorted(axes, key=self.order))
+
+    def is_full(self, axis: Axis) -> bool:
+        return axis.pre == 1 and axis.size == self.axis_size(axis.name)
+
+    def stride(self, axis: Axis) -> int:
+        """How far apart, in mesh positions, neighbours along this axis are."""
+        after = 1
+        for name, size in reversed(self.axes):
+            if name == axis.name:
+                return after * (size // axis.end)
+            after *= size
+        raise AnnotationError(f'mesh "@{self.name}" has no axis "{axis.name}"')

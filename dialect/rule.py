@@ -1,0 +1,203 @@
+"""The sharding rule of an operation: which dimensions of its operands and results belong together.
+
+A factor is an index of the operation's iteration space, as a letter is in Einstein notation:
+dot_general is `([i, k], [k, j])->([i, j]) reduction={k}`. A dimension made of several factors (as in
+a reshape) lists them major to minor. Splitting a factor over mesh axes splits every dimension that
+carries it; the factor's kind says what that costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Sequence
+
+from gspmd.dialect.errors import AnnotationError
+
+
+class FactorKind(enum.Enum):
+    """What it takes to compute with a factor split over devices."""
+
+    PASS_THROUGH = "pass-through"  # nothing: every device computes its own part
+    REDUCTION = "reduction"  # each device gets a partial result, still to be combined
+    NEED_REPLICATION = "need_replication"  # it cannot be split
+    PERMUTATION = "permutation"  # the local form of the operation communicates by itself
+
+
+PASS_THROUGH = FactorKind.PASS_THROUGH
+REDUCTION = FactorKind.REDUCTION
+NEED_REPLICATION = FactorKind.NEED_REPLICATION
+PERMUTATION = FactorKind.PERMUTATION
+
+
+class Stage(enum.IntEnum):
+    """When propagation uses an operation: earlier ones have the say where later ones disagree.
+
+    Source: arXiv 2105.04663, section 3.5 (elementwise first, then contractions, broadcasts last).
+    """
+
+    ELEMENTWISE = 0
+    CONTRACTION = 1
+    BROADCAST = 2
+
+
+DimFactors = tuple[int, ...]
+Mapping = tuple[DimFactors, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpShardingRule:
+    """Factors of an operation, by index.
+
+    `sizes[f]` elements; `operands[i][d]` and `results[i][d]` list the factors of a dimension, major to
+    minor; `kinds[f]`; `combiner` is how partial results over reduction factors are combined (`add`,
+    `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations
+    agree but carry nothing from one tensor to another; `even` factors are only split over axes that divide
+    them (their shards may not be padded).
+
+    Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
+    nowhere or twice in a tensor, or a reduction factor occurs in a result.
+    """
+
+    sizes: tuple[int, ...]
+    operands: tuple[Mapping, ...]
+    results: tuple[Mapping, ...]
+    kinds: tuple[FactorKind, ...]
+    combiner: str = "add"
+    stage: Stage = Stage.CONTRACTION
+    blocked: frozenset[int] = frozenset()
+    even: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len(self.kinds) != len(self.sizes):
+            raise AnnotationError(f"rule has {len(self.sizes)} factors but {len(self.kinds)} kinds")
+        used = set()
+        for tensor in self.operands + self.results:
+            flat = [factor for dim in tensor for factor in dim]
+            if len(set(flat)) != len(flat):
+                raise AnnotationError("a factor is used twice in one tensor of the rule")
+            used.update(flat)
+        for factor in range(len(self.sizes)):
+            if factor not in used:
+                raise AnnotationError(f"factor {factor_symbol(factor)} is used nowhere in the rule")
+        for tensor in self.results:
+            for dim in tensor:
+                for factor in dim:
+                    if self.kinds[factor] is REDUCTION:
+                        raise AnnotationError(
+                            f"reduction factor {factor_symbol(factor)} occurs in a result of the rule"
+                        )
+
+    @property
+    def tensors(self) -> tuple[Mapping, ...]:
+        """Operands, then results."""
+        return self.operands + self.results
+
+
+def factor_symbol(factor: int) -> str:
+    """i..z, then z_1, z_2 and so on, as Shardy prints them."""
+    return chr(ord("i") + factor) if factor < 18 else f"z_{factor - 17}"
+
+
+def print_rule(rule: OpShardingRule, custom: bool = False) -> str:
+    """`([i, k], [k, j])->([i, j]) {i=8, j=16, k=32} reduction={k}`."""
+
+    def tensor(mapping: Mapping) -> str:
+        return "[" + ", ".join("".join(map(factor_symbol, dim)) or "" for dim in mapping) + "]"
+
+    def of_kind(kind: FactorKind) -> list[int]:
+        return [f for f, k in enumerate(rule.kinds) if k is kind]
+
+    text = (
+        f"({', '.join(map(tensor, rule.operands))})->({', '.join(map(tensor, rule.results))}) "
+        "{" + ", ".join(f"{factor_symbol(f)}={n}" for f, n in enumerate(rule.sizes)) + "}"
+    )
+    for word, factors in (
+        ("reduction", of_kind(REDUCTION)),
+        ("need_replication", of_kind(NEED_REPLICATION)),
+        ("permutation", of_kind(PERMUTATION)),
+        ("blocked_propagation", sorted(rule.blocked)),
+    ):
+        if factors:
+            text += f" {word}={{{', '.join(map(factor_symbol, factors))}}}"
+    return text + (", custom" if custom else "")
+
+
+class RuleBuilder:
+    """Collects the factors of an operation from the shapes of its tensors.
+
+    A dimension of size 1 gets a factor of its own that nothing is ever split over, so that rules need not
+    treat it apart.
+    """
+
+    def __init__(
+        self,
+        operand_shapes: Sequence[tuple[int, ...]],
+        result_shapes: Sequence[tuple[int, ...]],
+        *,
+        stage: Stage = Stage.CONTRACTION,
+        combiner: str = "add",
+    ) -> None:
+        self._shapes = [*operand_shapes, *result_shapes]
+        self._operands = len(operand_shapes)
+        self._dims: list[list[list[int]]] = [[[] for _ in shape] for shape in self._shapes]
+        self._sizes: list[int] = []
+        self._kinds: list[FactorKind] = []
+        self._blocked: set[int] = set()
+        self._even: set[int] = set()
+        self._stage = stage
+        self._combiner = combiner
+
+    def factor(
+        self,
+        operand_dims: Sequence[int | None],
+        result_dims: Sequence[int | None],
+        size: int,
+        kind: FactorKind = PASS_THROUGH,
+        *,
+        blocked: bool = False,
+        even: bool = False,
+    ) -> int:
+        """Add a factor; each list names, tensor by tensor, the dimension that carries it or None.
+
+        Several factors added to one dimension make it compound, in the order added (major first).
+        """
+        index = len(self._sizes)
+        self._sizes.append(size)
+        self._kinds.append(kind)
+        if blocked:
+            self._blocked.add(index)
+        if even:
+            self._even.add(index)
+        for tensor, dim in enumerate((*operand_dims, *result_dims)):
+            if dim is not None:
+                self._dims[tensor][dim].append(index)
+        return index
+
+    def build(self) -> OpShardingRule:
+        """The rule; dimensions no factor was named for cannot be split."""
+        for tensor, shape in enumerate(self._shapes):
+            for dim, size in enumerate(shape):
+                if not self._dims[tensor][dim]:
+                    self._dims[tensor][dim].append(len(self._sizes))
+                    self._sizes.append(size)
+                    self._kinds.append(NEED_REPLICATION)
+        mappings = tuple(tuple(tuple(dim) for dim in dims) for dims in self._dims)
+        for mapping, shape in zip(mappings, self._shapes, strict=True):
+            for dim_index, (dim, size) in enumerate(zip(mapping, shape, strict=True)):
+                covered = math.prod(self._sizes[f] for f in dim)
+                if len(dim) > 1 and covered != size:
+                    raise AnnotationError(
+                        f"factors of dimension {dim_index} multiply to {covered}, expected {size}"
+                    )
+        return OpShardingRule(
+            tuple(self._sizes),
+            mappings[: self._operands],
+            mappings[self._operands :],
+            tuple(self._kinds),
+            self._combiner,
+            self._stage,
+            frozenset(self._blocked),
+            frozenset(self._even),
+        )

@@ -1,0 +1,127 @@
+"""How one tensor is split over a mesh: the value that every stage passes on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gspmd.dialect.axes import Axes, Axis, canonical, size_of
+from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.mesh import Mesh
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DimSharding:
+    """The axes one dimension is split over, most major first.
+
+    `is_open` lets propagation add axes; `priority` orders user annotations, 0 first, None unsaid.
+    """
+
+    axes: Axes = ()
+    is_open: bool = False
+    priority: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.priority is not None:
+            if self.priority < 0:
+                raise AnnotationError(f"priority {self.priority} is negative")
+            if not self.axes and not self.is_open:
+                raise AnnotationError("an empty closed dimension must not have a priority")
+
+
+CLOSED = DimSharding()
+OPEN = DimSharding(is_open=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSharding:
+    """How a tensor is split over `mesh`.
+
+    `dims` has one entry a dimension. Axes that occur nowhere hold copies; those in `replicated` must
+    stay so. Over `unreduced` axes each device holds a partial result still to be combined (by sum
+    unless the operation that made it says otherwise). Over `manual` axes the value is already
+    per-device, as inside a manual computation.
+
+    Errors: AnnotationError for an axis used twice, parts that do not fit the mesh, or lists of
+    replicated, unreduced or manual axes that are not in mesh order.
+    """
+
+    mesh: Mesh
+    dims: tuple[DimSharding, ...]
+    replicated: Axes = ()
+    unreduced: Axes = ()
+    manual: Axes = ()
+
+    def __post_init__(self) -> None:
+        seen: list[Axis] = []
+        for axis in self.used_axes() + self.replicated:
+            self.mesh.axis(axis.name, axis.pre, axis.size)
+            for other in seen:
+                if axis.overlaps(other):
+                    raise AnnotationError(f'axis "{axis.name}" is used twice in one sharding')
+            seen.append(axis)
+        for dim in self.dims:
+            if len(dim.axes) > 1 and canonical(dim.axes) != tuple(a for a in dim.axes if a.size > 1):
+                raise AnnotationError("neighbouring sub-axes that form one larger part must be written as it")
+        for name, axes in (("replicated", self.replicated), ("unreduced", self.unreduced)):
+            if axes != self.mesh.sorted(axes):
+                raise AnnotationError(f"{name} axes must be in mesh order")
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    def used_axes(self) -> Axes:
+        """Axes that split a dimension, are unreduced, or are manual."""
+        return tuple(a for dim in self.dims for a in dim.axes) + self.unreduced + self.manual
+
+    def dim_axes(self) -> tuple[Axes, ...]:
+        """The axes of every dimension."""
+        return tuple(dim.axes for dim in self.dims)
+
+    def shard_counts(self) -> tuple[int, ...]:
+        """Into how many shards each dimension is split."""
+        return tuple(size_of(dim.axes) for dim in self.dims)
+
+    def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape every device holds: ceil(size / shards) in each dimension, padding included."""
+        self.check_rank(len(shape))
+        return tuple(-(-n // k) for n, k in zip(shape, self.shard_counts(), strict=True))
+
+    def shard_range(self, shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
+        """The half-open range of the dimension that shard `index` holds; may be short or empty."""
+        step = self.local_shape(shape)[dim]
+        return min(index * step, shape[dim]), min((index + 1) * step, shape[dim])
+
+    def divides(self, shape: tuple[int, ...]) -> bool:
+        """Whether every dimension splits into equal shards."""
+        return all(n % k == 0 for n, k in zip(shape, self.shard_counts(), strict=True))
+
+    def is_replicated(self) -> bool:
+        """Whether every device holds the whole, finished value."""
+        return not self.used_axes()
+
+    def check_rank(self, rank: int) -> None:
+        if rank != self.rank:
+            raise AnnotationError(
+                f"sharding of rank {self.rank} does not fit a tensor of rank {rank}; give one entry a dimension"
+            )
+
+    def with_axes(self, dims: tuple[Axes, ...], unreduced: Axes = ()) -> TensorSharding:
+        """A closed sharding on the same mesh with these axes."""
+        return TensorSharding(
+            self.mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, self.manual
+        )
+
+    def closed(self) -> TensorSharding:
+        """The same placement with nothing left open: what it means once propagation is over."""
+        return self.with_axes(self.dim_axes(), self.unreduced)
+
+
+def replicated(mesh: Mesh, rank: int) -> TensorSharding:
+    """Every device holds the whole tensor, and propagation may not change that."""
+    return TensorSharding(mesh, (CLOSED,) * rank)
+
+
+def unknown(mesh: Mesh, rank: int) -> TensorSharding:
+    """Nothing said: propagation decides every dimension."""
+    return TensorSharding(mesh, (OPEN,) * rank)
