@@ -1,0 +1,8 @@
+"""What the compiler knows of every operation, one file per family, put together in one table."""
+
+from __future__ import annotations
+
+from gspmd.transforms.ops import contraction, creation, elementwise, layout, reduction
+from gspmd.transforms.ops.definition import OpTable
+
+OPS: OpTable = elementwise.OPS | creation.OPS | layout.OPS | contraction.OPS | reduction.OPS

@@ -1,0 +1,36 @@
+"""Sharding completion: from annotations on a few values to a sharding of every value.
+
+Source: arXiv 2105.04663, section 3.5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.propagate.graph import GraphBuilder
+from gspmd.transforms.propagate.solver import Solver
+from gspmd.transforms.propagate.write import write_shardings
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.rules import RuleBook
+
+
+@dataclasses.dataclass(frozen=True)
+class Propagate(Pass):
+    """Give every value a closed sharding that follows from the annotations."""
+
+    argument = "gspmd-propagate"
+    summary = "Complete the sharding of every value from the annotated ones"
+
+    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+
+    def run(self, module: ir.Module) -> None:
+        annotated = AnnotatedProgram(module)
+        rules = RuleBook(OPS, self.replicate_unsupported)
+        graph = GraphBuilder(annotated, rules).build()
+        solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
+        solver.solve()
+        write_shardings(annotated, graph, solver)

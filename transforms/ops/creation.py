@@ -1,0 +1,50 @@
+"""Operations without operands: constants and iota. Each device makes its own part."""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.ops.definition import OpDef, op_table
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_info import OpInfo
+
+
+def creation_rule(info: OpInfo) -> OpShardingRule:
+    """One factor a dimension, split as the use asks."""
+    builder = RuleBuilder([], [info.results[0].shape], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(info.results[0].shape):
+        builder.factor([], [dim], size)
+    return builder.build()
+
+
+def localize_constant(op: LocalOp) -> None:
+    """A uniform constant shrinks; any other is made whole on every device, which cuts out its part."""
+    value = op.ir.attributes["value"]
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        local = op.emit.mlir_type(op.local_result(0))
+        element = value.get_splat_value()
+        splat = ir.DenseElementsAttr.get_splat(local, element)
+        op.replace([op.emit.op("stablehlo.constant", [], [op.local_result(0)], value=splat)])
+        return
+    whole = op.emit.op("stablehlo.constant", [], [op.info.results[0]], value=value)
+    op.replace([op.emit.shard(whole, op.info.results[0], op.result_shardings[0])])
+
+
+def localize_iota(op: LocalOp) -> None:
+    """Count from the shard's offset along the iota dimension."""
+    dim = op.info.integer("iota_dimension")
+    local = op.emit.op("stablehlo.iota", [], [op.local_result(0)], iota_dimension=op.ir.attributes["iota_dimension"])
+    axes = op.result_shardings[0].dims[dim].axes
+    if axes:
+        offset = op.emit.shard_offset(axes, op.local_result(0).shape[dim], op.info.results[0].element)
+        local = op.emit.binary("add", local, op.emit.broadcast_scalar(offset, op.local_result(0)))
+    op.replace([local])
+
+
+OPS = op_table(
+    [
+        OpDef("stablehlo.constant", creation_rule, localize_constant),
+        OpDef("stablehlo.iota", creation_rule, localize_iota),
+    ]
+)

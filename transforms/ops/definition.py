@@ -1,0 +1,37 @@
+"""What the compiler knows of an operation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from gspmd.dialect.rule import OpShardingRule
+from gspmd.transforms.support.op_info import OpInfo
+
+if TYPE_CHECKING:
+    from gspmd.transforms.support.local_op import LocalOp
+
+RuleFunction = Callable[[OpInfo], OpShardingRule]
+Localizer = Callable[["LocalOp"], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpDef:
+    """`rule` gives the sharding rule of an occurrence; it may raise Unsupported.
+
+    `localize` rewrites an occurrence to its per-device form where that is more than the same operation
+    on smaller types.
+    """
+
+    name: str
+    rule: RuleFunction
+    localize: Localizer | None = None
+
+
+OpTable = dict[str, OpDef]
+
+
+def op_table(definitions: Iterable[OpDef]) -> OpTable:
+    """Definitions by operation name."""
+    return {definition.name: definition for definition in definitions}

@@ -1,0 +1,34 @@
+"""Operations that compute every element of the result from the same element of the operands."""
+
+from __future__ import annotations
+
+from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.ops.definition import OpDef, op_table
+from gspmd.transforms.support.op_info import OpInfo
+
+
+def elementwise_rule(info: OpInfo) -> OpShardingRule:
+    """One factor a dimension; operands of rank 0 (a scalar predicate or clamp bound) carry none."""
+    shape = info.results[0].shape
+    operands = [t.shape for t in info.operands]
+    builder = RuleBuilder(operands, [t.shape for t in info.results], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(shape):
+        builder.factor([dim if s else None for s in operands], [dim] * len(info.results), size)
+    return builder.build()
+
+
+_STABLEHLO = """
+abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential
+exponential_minus_one floor imag is_finite log log_plus_one logistic map maximum minimum multiply negate not
+or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select
+shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
+"""
+_CHLO = """
+acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
+lgamma next_after polygamma sinh square tan zeta
+"""
+
+OPS = op_table(
+    [OpDef(f"stablehlo.{name}", elementwise_rule) for name in _STABLEHLO.split()]
+    + [OpDef(f"chlo.{name}", elementwise_rule) for name in _CHLO.split()]
+)

@@ -1,0 +1,113 @@
+"""reduce: combining dimensions away, with any reducer and any number of operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.definition import OpDef, op_table
+from gspmd.transforms.support.emitter import INDEX, read_type
+from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+
+
+def reduce_rule(info: OpInfo) -> OpShardingRule:
+    """Kept dimensions pass through; reduced ones leave partial results.
+
+    With several operands (argmax) or an unusual reducer the local form gathers the partial results and
+    reduces them once more.
+    """
+    count = len(info.results)
+    shape = info.operands[0].shape
+    reduced = info.ints("dimensions")
+    reducer = combiner(info) if count == 1 else None
+    kind = REDUCTION if reducer else PERMUTATION
+    shapes = [t.shape for t in info.operands]
+    builder = RuleBuilder(shapes, [t.shape for t in info.results], combiner=reducer or "add")
+    out = 0
+    for dim, size in enumerate(shape):
+        operand_dims = [dim] * count + [None] * count
+        if dim in reduced:
+            builder.factor(operand_dims, [None] * count, size, kind)
+        else:
+            builder.factor(operand_dims, [out] * count, size)
+            out += 1
+    return builder.build()
+
+
+def localize_reduce(op: LocalOp) -> None:
+    count = len(op.info.results)
+    reducer = combiner(op.info) if count == 1 else None
+    split = [d for d in op.info.ints("dimensions") if op.operand_axes(0, d)]
+    for operand in range(count):
+        fill = identity_of(reducer) if reducer else op.operands[count + operand]
+        for dim in split:
+            op.mask_operand(operand, dim, fill)
+    axes = tuple(axis for dim in split for axis in op.operand_axes(0, dim))
+    if reducer and axes:
+        _count_init_once(op, reducer, axes)
+    if reducer or not axes:
+        op.keep()
+        return
+    _reduce_partial_results(op, axes)
+
+
+def _count_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
+    """Only the first shard starts from the initial value, where that would count repeatedly."""
+    init = op.operands[1]
+    if reducer in ("max", "min", "and", "or") or _is_identity(init, reducer):
+        return
+    emit = op.emit
+    scalar = read_type(init)
+    first = emit.op(
+        "stablehlo.compare",
+        [emit.shard_index(axes), emit.constant(INDEX, 0)],
+        [TensorType((), "i1")],
+        comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
+    )
+    neutral = emit.constant(scalar, identity_of(reducer))
+    op.operands[1] = emit.op("stablehlo.select", [first, init, neutral], [scalar])
+
+
+def _is_identity(init: Any, reducer: str) -> bool:
+    owner = init.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
+        return False
+    value = owner.operation.attributes["value"]
+    try:
+        number = ir.DenseElementsAttr(value).get_splat_value().value
+    except (AttributeError, ValueError, TypeError):
+        return False
+    return bool(number == identity_of(reducer))
+
+
+def _reduce_partial_results(op: LocalOp, axes: Axes) -> None:
+    """Gather every shard's results along a new leading dimension and reduce that with the same body."""
+    emit, count = op.emit, len(op.info.results)
+    locals_ = [op.local_result(i) for i in range(count)]
+    inits = op.operands[count:]
+    clone = _reduce_like(op, op.operands, locals_, op.ir.attributes["dimensions"])
+    cause = op.cause(f"'{op.info.name}' reduces a split dimension: the partial results of all shards are combined")
+    partial = [
+        emit.all_gather(emit.reshape(value, (1, *type_.shape)), 0, axes, cause)
+        for value, type_ in zip(clone, locals_, strict=True)
+    ]
+    op.replace(_reduce_like(op, [*partial, *inits], locals_, emit.i64s([0])))
+
+
+def _reduce_like(op: LocalOp, operands: list[Any], results: list[TensorType], dimensions: Any) -> list[Any]:
+    """Another reduce with this one's body."""
+    clone = op.ir.clone(ip=op.emit.point).operation
+    for index, operand in enumerate(operands):
+        clone.operands[index] = operand
+    clone.attributes["dimensions"] = dimensions
+    for result, type_ in zip(clone.results, results, strict=True):
+        result.set_type(op.emit.mlir_type(type_))
+    return list(clone.results)
+
+
+OPS = op_table([OpDef("stablehlo.reduce", reduce_rule, localize_reduce)])

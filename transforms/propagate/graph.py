@@ -1,0 +1,98 @@
+"""From an annotated program to the solver's nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.sharding import TensorSharding, unknown
+from gspmd.transforms.propagate.solver import Node
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.program import CONSTRAINT, Block, Op
+from gspmd.transforms.support.rules import RuleBook
+
+BARRIER = "stablehlo.optimization_barrier"
+
+
+@dataclasses.dataclass(slots=True)
+class Graph:
+    """Slots beyond the program's own stand for @main's results, whose shardings may be asked for."""
+
+    slot_types: list
+    initial: list[TensorSharding]
+    nodes: list[Node]
+    result_slots: list[int]
+
+
+class GraphBuilder:
+    """Collects nodes and initial shardings."""
+
+    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:
+        self.annotated = annotated
+        self.rules = rules
+        program = annotated.program
+        self.types = list(program.slot_type)
+        blank: dict[int, TensorSharding] = {}
+        self.initial = []
+        for type_ in self.types:
+            rank = len(type_.shape)
+            if rank not in blank:
+                blank[rank] = unknown(annotated.mesh, rank)
+            self.initial.append(blank[rank])
+        self.nodes: list[Node] = []
+
+    def build(self) -> Graph:
+        program = self.annotated.program
+        for value, sharding in zip(program.body.arguments, self.annotated.arguments, strict=True):
+            if sharding is not None:
+                self.initial[program.slot_of(value)] = sharding
+        for op in program.ops:
+            self._add(op)
+        results = []
+        for slot, sharding in zip(program.body.returned_slots, self.annotated.results, strict=True):
+            self.types.append(self.types[slot])
+            self.initial.append(sharding or unknown(self.annotated.mesh, len(self.types[slot].shape)))
+            results.append(len(self.types) - 1)
+            self._join(slot, results[-1], len(program.ops))
+        return Graph(self.types, self.initial, self.nodes, results)
+
+    def _join(self, left: int, right: int, op: int) -> None:
+        shape = self.types[left].shape
+        if shape:
+            self.nodes.append(Node(self.rules.identity(shape), (left, right), op))
+
+    def _add(self, op: Op) -> None:
+        shardings = self.annotated.of_op(op)
+        if shardings is not None:
+            self._annotate(op, shardings)
+        name = op.info.name
+        if name in (CONSTRAINT, BARRIER):
+            for left, right in zip(op.operand_slots, op.result_slots, strict=True):
+                self._join(left, right, op.index)
+        elif name == "stablehlo.while":
+            for left, right in zip(op.operand_slots, op.result_slots, strict=True):
+                self._join(left, right, op.index)
+            self._join_returned(op.regions[1], op)
+        elif op.regions:
+            for region in op.regions:
+                self._join_returned(region, op)
+        elif not op.splittable:
+            rule = self.rules.of_op(op)
+            self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
+
+    def _join_returned(self, block: Block, op: Op) -> None:
+        for left, right in zip(block.returned_slots, op.result_slots, strict=True):
+            self._join(left, right, op.index)
+
+    def _annotate(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
+        where = source_location(op.ir.location)
+        if len(shardings) != len(op.results):
+            raise AnnotationError(
+                f"has {len(shardings)} shardings for {len(op.results)} results", op=op.info.name, location=where
+            )
+        for slot, sharding, type_ in zip(op.result_slots, shardings, op.info.results, strict=True):
+            sharding.check_rank(type_.rank)
+            if sharding.unreduced:
+                raise Unsupported("has an unreduced result, which is not supported yet", op=op.info.name, location=where)
+            self.initial[slot] = sharding

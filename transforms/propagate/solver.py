@@ -1,0 +1,157 @@
+"""The fixpoint: steps are applied to all operations until nothing changes, level after level."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from gspmd.dialect.axes import overlap
+from gspmd.dialect.rule import OpShardingRule
+from gspmd.dialect.sharding import CLOSED, TensorSharding
+from gspmd.transforms.propagate.factors import LEVELS, Activity, activity, propagate
+from gspmd.transforms.support.op_info import TensorType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Node:
+    """An operation, or an edge of control flow, as the solver sees it: a rule over slots.
+
+    `op` is the index of the operation it stands for.
+    """
+
+    rule: int
+    slots: tuple[int, ...]
+    op: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One step of the derivation: at `level`, node `node` gave `slot` the sharding `after`."""
+
+    slot: int
+    before: int
+    after: int
+    node: int
+    level: int
+    priority: int
+
+
+class Interner:
+    """Shardings by number, so that what is computed from them is memoised by small keys."""
+
+    def __init__(self) -> None:
+        self.values: list[TensorSharding] = []
+        self._numbers: dict[TensorSharding, int] = {}
+
+    def __call__(self, sharding: TensorSharding) -> int:
+        number = self._numbers.get(sharding)
+        if number is None:
+            number = self._numbers[sharding] = len(self.values)
+            self.values.append(sharding)
+        return number
+
+
+class Solver:
+    """Solves for one sharding a slot.
+
+    `state[slot]` is a number of `interner`; `history` lists every change in order.
+    """
+
+    def __init__(
+        self,
+        slot_types: Sequence[TensorType],
+        initial: Sequence[TensorSharding],
+        nodes: Sequence[Node],
+        rules: Sequence[OpShardingRule],
+    ) -> None:
+        self.interner = Interner()
+        self.nodes = nodes
+        self.rules = rules
+        self.slot_sizes = [math.prod(t.shape) for t in slot_types]
+        self.annotated = list(initial)
+        self.state = [self.interner(s) for s in initial]
+        self.history: list[Change] = []
+        self._users: list[list[int]] = [[] for _ in slot_types]
+        for index, node in enumerate(nodes):
+            for slot in set(node.slots):
+                self._users[slot].append(index)
+        self._activities = [[activity(rule, level) for level in range(len(LEVELS))] for rule in rules]
+        self._memo: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def solve(self) -> None:
+        """Run to the fixpoint: priorities, then levels, each first without and then with conflict resolution."""
+        priorities = sorted({dim.priority or 0 for s in self.annotated for dim in s.dims} | {0})
+        for priority in priorities:
+            if len(priorities) > 1:
+                self._reveal(priority)
+            for level in range(len(LEVELS)):
+                for aggressive in (False, True):
+                    self._fixpoint(level, aggressive, priority)
+
+    def _reveal(self, priority: int) -> None:
+        """Let annotated dimensions of this priority take part; those of later ones neither give nor take yet.
+
+        An axis that an earlier priority has brought to the tensor meanwhile is lost to the later dimension.
+        """
+        for slot, sharding in enumerate(self.annotated):
+            if not any(dim.priority for dim in sharding.dims):
+                continue
+            now = self.interner.values[self.state[slot]]
+            dims = list(now.dims)
+            for index, dim in enumerate(sharding.dims):
+                level = dim.priority or 0
+                if level > priority:
+                    dims[index] = CLOSED
+                elif level == priority and level > 0:
+                    others = [a for d, other in enumerate(dims) if d != index for a in other.axes]
+                    dims[index] = CLOSED if overlap(dim.axes, others) else dim
+            self.state[slot] = self.interner(dataclasses.replace(sharding, dims=tuple(dims)))
+
+    def _fixpoint(self, level: int, aggressive: bool, priority: int) -> None:
+        nodes, state, users = self.nodes, self.state, self._users
+        activities = self._activities
+        dirty = bytearray(1 if activities[n.rule][level] is not None else 0 for n in nodes)
+        memo, code = self._memo, level * 2 + aggressive
+        forward = True
+        while True:
+            changed = False
+            order = range(len(nodes)) if forward else range(len(nodes) - 1, -1, -1)
+            for index in order:
+                if not dirty[index]:
+                    continue
+                dirty[index] = 0
+                node = nodes[index]
+                rule = node.rule
+                active = activities[rule][level]
+                if active is None:
+                    continue
+                before = tuple([state[s] for s in node.slots])
+                key = (rule, code, *before)
+                after = memo.get(key)
+                if after is None:
+                    after = memo[key] = self._step(rule, before, node, active, aggressive)
+                if after is before or after == before:
+                    continue
+                changed = True
+                for slot, old, new in zip(node.slots, before, after, strict=True):
+                    if new != old and state[slot] == old:
+                        state[slot] = new
+                        self.history.append(Change(slot, old, new, index, level, priority))
+                        for user in users[slot]:
+                            dirty[user] = 1
+            if not changed:
+                return
+            forward = not forward
+
+    def _step(
+        self, rule: int, before: tuple[int, ...], node: Node, active: Activity, aggressive: bool
+    ) -> tuple[int, ...]:
+        values = self.interner.values
+        shardings = tuple(values[i] for i in before)
+        sizes = tuple(self.slot_sizes[s] for s in node.slots)
+        after = propagate(self.rules[rule], shardings, sizes, active, aggressive)
+        return tuple(
+            old if new is sharding else self.interner(new)
+            for old, sharding, new in zip(before, shardings, after, strict=True)
+        )

@@ -1,0 +1,85 @@
+"""Writing the solution into the IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.propagate.graph import Graph
+from gspmd.transforms.propagate.solver import Solver
+from gspmd.transforms.support.annotated import AnnotatedProgram, set_signature
+from gspmd.transforms.support.program import CONSTRAINT, Op
+
+
+def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
+    """Put a closed `sdy.sharding` on every operation with a split result and on @main's signature.
+
+    Uses of one constant with different shardings get a copy each.
+    """
+    program, codec = annotated.program, annotated.codec
+    closed = [s.closed() for s in solver.interner.values]
+    state = solver.state
+    split = [not s.is_replicated() for s in closed]
+    for op in program.ops:
+        if op.splittable:
+            continue
+        numbers = [state[s] for s in op.result_slots]
+        if op.info.name == CONSTRAINT:
+            op.ir.attributes["sharding"] = codec.write(closed[numbers[0]])
+        elif any(split[n] for n in numbers):
+            op.ir.attributes["sdy.sharding"] = codec.write_list(tuple([closed[n] for n in numbers]))
+        elif "sdy.sharding" in op.ir.attributes:
+            del op.ir.attributes["sdy.sharding"]
+    _Splitter(annotated, solver, closed).run()
+    body = program.body
+    set_signature(
+        program,
+        codec,
+        [closed[state[program.slot_of(v)]] for v in body.arguments],
+        [closed[state[s]] for s in graph.result_slots],
+    )
+
+
+class _Splitter:
+    """Gives constants the shardings of their uses."""
+
+    def __init__(self, annotated: AnnotatedProgram, solver: Solver, closed: list[TensorSharding]) -> None:
+        self.program = annotated.program
+        self.codec = annotated.codec
+        self.state = solver.state
+        self.closed = closed
+        self.made: dict[tuple[int, int], Any] = {}
+        self.taken: set[int] = set()
+
+    def run(self) -> None:
+        for op in self.program.ops:
+            self._rewire(op.ir, op.operands, op.operand_slots)
+        for block in self.program.blocks():
+            self._rewire(block.terminator, block.returned, block.returned_slots)
+
+    def _rewire(self, user: Any, operands: list[int], slots: list[int]) -> None:
+        for index, (value, slot) in enumerate(zip(operands, slots, strict=True)):
+            definer = self.program.value_def[value]
+            if definer >= 0 and self.program.ops[definer].splittable:
+                source = self._version(self.program.ops[definer], self.state[slot])
+                if source is not None:
+                    user.operands[index] = source
+
+    def _version(self, op: Op, number: int) -> Any:
+        """The operation's result with that sharding: itself for the first one asked for (None), else a copy."""
+        key = (op.index, number)
+        if key in self.made:
+            return self.made[key]
+        sharding = self.closed[number]
+        target = op.ir
+        if op.index in self.taken:
+            target = op.ir.clone(ip=ir.InsertionPoint(op.ir)).operation
+        if not sharding.is_replicated():
+            target.attributes["sdy.sharding"] = self.codec.write_list((sharding,))
+        elif "sdy.sharding" in target.attributes:
+            del target.attributes["sdy.sharding"]
+        self.made[key] = None if op.index not in self.taken else target.results[0]
+        self.taken.add(op.index)
+        return self.made[key]

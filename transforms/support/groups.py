@@ -1,0 +1,53 @@
+"""Which devices a collective connects: the only place that enumerates devices."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from gspmd.dialect.axes import Axes, Axis, atoms, split_at, without
+from gspmd.dialect.mesh import Mesh
+
+Ids = npt.NDArray[np.int64]
+
+
+@functools.lru_cache(maxsize=4096)
+def replica_groups(mesh: Mesh, axes: Axes) -> Ids:
+    """Partition ids grouped along `axes`: `[groups, size of axes]`.
+
+    Within a group ids follow the axes in the order given, first axis most major; groups follow the rest of
+    the mesh in mesh order.
+    """
+    grid, parts = _grid(mesh, axes)
+    wanted = [parts.index(axis) for axis in split_at(axes, _cuts(mesh, axes))]
+    rest = [index for index in range(len(parts)) if index not in wanted]
+    count = int(np.prod([grid.shape[i] for i in wanted], dtype=np.int64))
+    return grid.transpose(rest + wanted).reshape(-1, count)
+
+
+def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
+    """Source and target partition ids, `[pairs, 2]`, of a permute that renames coordinates.
+
+    The shard at coordinates c along `source` moves to coordinates c along `target`; both lists cover the
+    same devices the same number of times. Pairs that stay in place are included.
+    """
+    before = replica_groups(mesh, source + _rest(mesh, source))
+    after = replica_groups(mesh, target + _rest(mesh, target))
+    return np.stack([before.reshape(-1), after.reshape(-1)], axis=1)
+
+
+def _rest(mesh: Mesh, axes: Axes) -> Axes:
+    return without(mesh.all_axes(), axes)
+
+
+def _cuts(mesh: Mesh, axes: Axes) -> dict[str, tuple[int, ...]]:
+    return atoms([mesh.all_axes(), axes])
+
+
+def _grid(mesh: Mesh, axes: Axes) -> tuple[Ids, list[Axis]]:
+    """Partition ids as an array with one dimension a part of an axis, in mesh order."""
+    parts = list(split_at(mesh.all_axes(), _cuts(mesh, axes)))
+    ids = np.array(mesh.device_ids, np.int64) if mesh.device_ids else np.arange(mesh.size, dtype=np.int64)
+    return ids.reshape([axis.size for axis in parts]), parts

@@ -1,0 +1,67 @@
+"""Reducers: the operation that applies one, and its identity for every element type."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+
+_OPERATIONS = {
+    "add": "stablehlo.add",
+    "mul": "stablehlo.multiply",
+    "max": "stablehlo.maximum",
+    "min": "stablehlo.minimum",
+    "and": "stablehlo.and",
+    "or": "stablehlo.or",
+    "xor": "stablehlo.xor",
+}
+_IDENTITIES: dict[str, Any] = {
+    "add": 0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
+}  # fmt: skip
+
+
+def reducer_operation(combiner: str) -> str:
+    """The StableHLO operation of a combiner."""
+    return _OPERATIONS[combiner]
+
+
+def identity_of(combiner: str) -> Any:
+    """What combining with changes nothing, as `scalar_attribute` reads it."""
+    return _IDENTITIES[combiner]
+
+
+def scalar_attribute(element: Any, value: Any) -> Any:
+    """An attribute of MLIR element type `element` for a number or one of the words
+
+    `lowest` (the identity of max: -inf for floats), `highest` (of min), `ones` (all bits set, of and).
+    """
+    if value == "zero":
+        value = 0
+    if isinstance(element, ir.ComplexType):
+        if isinstance(value, str):
+            raise Unsupported(f"complex numbers have no '{value}' value")
+        part = str(ir.ComplexType(element).element_type)
+        number = ir.Attribute.parse(f"dense<({float(value)}, 0.0)> : tensor<complex<{part}>>")
+        return ir.DenseElementsAttr(number).get_splat_value()
+    if isinstance(element, ir.IntegerType):
+        return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
+    return ir.FloatAttr.get(element, _float(value))
+
+
+def _integer(element: Any, value: Any) -> int:
+    bits = element.width
+    signed = not element.is_unsigned and bits > 1
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    number = {"lowest": low, "highest": high, "ones": -1 if signed else high}.get(value, value)
+    if bits == 1 and number == 1:
+        return -1
+    if not signed and number >= 2 ** (bits - 1) and bits == 64:
+        return int(struct.unpack("q", struct.pack("Q", number))[0])
+    return int(number)
+
+
+def _float(value: Any) -> float:
+    return float({"lowest": float("-inf"), "highest": float("inf")}.get(value, value))

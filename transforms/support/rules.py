@@ -1,0 +1,86 @@
+"""The sharding rule of every operation of a program, looked up in an op table and made once."""
+
+from __future__ import annotations
+
+from gspmd.dialect.errors import Error, Unsupported
+from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.ops.definition import OpDef, OpTable
+from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.program import Op
+
+
+class RuleBook:
+    """Rules by number; equal rules share one. With `replicate_unsupported`, what the table does not know or
+
+    refuses is computed whole on every device; `replicated` lists those operations and why.
+    """
+
+    def __init__(self, table: OpTable, replicate_unsupported: bool = False) -> None:
+        self.table = table
+        self.rules: list[OpShardingRule] = []
+        self.replicated: dict[OpInfo, str] = {}
+        self._replicate_unsupported = replicate_unsupported
+        self._numbers: dict[OpShardingRule, int] = {}
+        self._of_info: dict[OpInfo, int] = {}
+        self._identities: dict[tuple[int, ...], int] = {}
+
+    def definition(self, info: OpInfo) -> OpDef | None:
+        return self.table.get(info.name)
+
+    def of_op(self, op: Op) -> int:
+        """The number of the operation's rule. Raises Unsupported, located."""
+        number = self._of_info.get(op.info)
+        if number is None:
+            number = self._of_info[op.info] = self._number(self._make(op))
+        return number
+
+    def identity(self, shape: tuple[int, ...]) -> int:
+        """The rule of two tensors that are the same value."""
+        number = self._identities.get(shape)
+        if number is None:
+            builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
+            for dim, size in enumerate(shape):
+                builder.factor([dim], [dim], size)
+            number = self._identities[shape] = self._number(builder.build())
+        return number
+
+    def _number(self, rule: OpShardingRule) -> int:
+        number = self._numbers.get(rule)
+        if number is None:
+            number = self._numbers[rule] = len(self.rules)
+            self.rules.append(rule)
+        return number
+
+    def _make(self, op: Op) -> OpShardingRule:
+        info = op.info
+        try:
+            definition = self.table.get(info.name)
+            if definition is None:
+                raise Unsupported(
+                    "is not supported", hint="replace it, or compute it whole with --replicate-unsupported"
+                )
+            return definition.rule(info)
+        except Unsupported as error:
+            if not self._replicate_unsupported or not _replicable(info):
+                raise error.at(source_location(op.ir.location), info.name) from None
+            self.replicated[info] = error.message
+            return whole(info)
+        except Error as error:
+            raise error.at(source_location(op.ir.location), info.name) from None
+
+
+def whole(info: OpInfo) -> OpShardingRule:
+    """The rule of an operation that every device computes whole."""
+    return RuleBuilder(_shapes(info.operands), _shapes(info.results)).build()
+
+
+def _shapes(types: tuple[TensorType, ...]) -> list[tuple[int, ...]]:
+    return [t.shape for t in types]
+
+
+def _replicable(info: OpInfo) -> bool:
+    """Whether running the operation on every device, on equal operands, gives equal results."""
+    if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:
+        return False
+    return all(t.is_tensor for t in info.operands + info.results)
