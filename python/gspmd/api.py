@@ -1,0 +1,131 @@
+"""The functions that most programs need: partition a module, or only complete its shardings."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.collectives import Collective, collectives_of
+from gspmd.dialect.hlo_convert import to_hlo_sharding
+from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_sharding
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.pass_manager import PassManager
+from gspmd.reading import read_program
+from gspmd.transforms.pipeline import default_pipeline
+from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.signature import Signature, read_signature
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sharding:
+    """The sharding of one argument or result, in both notations; `str` gives Shardy's."""
+
+    value: TensorSharding
+
+    @property
+    def sdy(self) -> str:
+        """As `sdy` text: `<@mesh, [{"x"}, {}]>`."""
+        return print_sharding(self.value)
+
+    @property
+    def mhlo(self) -> str:
+        """As an `mhlo.sharding` string: `{devices=[4,1]<=[4]}`."""
+        return print_hlo_sharding(to_hlo_sharding(self.value))
+
+    def __str__(self) -> str:
+        return self.sdy
+
+
+class Partitioned:
+    """A per-device program and what is known of it.
+
+    `module` is the StableHLO module every device runs; its collectives name partition ids.
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """Mesh, and the global shape and sharding of every argument and result."""
+        return read_signature(self.module)
+
+    @functools.cached_property
+    def module_text(self) -> str:
+        return str(self.module)
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.signature.mesh
+
+    @property
+    def num_partitions(self) -> int:
+        return self.signature.num_partitions
+
+    @property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """One an argument."""
+        return tuple(Sharding(value.sharding) for value in self.signature.inputs)
+
+    @property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """One a result."""
+        return tuple(Sharding(value.sharding) for value in self.signature.outputs)
+
+    @functools.cached_property
+    def collectives(self) -> tuple[Collective, ...]:
+        """Every collective, with its mesh axes, bytes and cause."""
+        return collectives_of(self.module, self.mesh)
+
+    def __repr__(self) -> str:
+        return f"<Partitioned over {self.num_partitions} devices, {len(self.collectives)} collectives>"
+
+
+def partition(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    replicate_unsupported: bool = False,
+    on_stage: Callable[[str, float], None] | None = None,
+) -> Partitioned:
+    """Turn an annotated single-device program into one per-device program.
+
+    `program` is MLIR text, bytecode, HLO text or proto, a path to any of these, a module, or what
+    `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with
+    a mesh it must agree. `replicate_unsupported` computes operations that cannot be partitioned whole on
+    every device instead of refusing them. `on_stage` is called after each stage with its name and seconds.
+
+    Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is.
+    """
+    module = read_program(program, new_context())
+    _run(_passes(num_partitions, replicate_unsupported), module, on_stage)
+    return Partitioned(module)
+
+
+def propagate(program: Any, num_partitions: int | None = None, *, replicate_unsupported: bool = False) -> ir.Module:
+    """Complete the sharding of every value; returns the annotated module, still with global shapes."""
+    module = read_program(program, new_context())
+    _run(_passes(num_partitions, replicate_unsupported)[:2], module, None)
+    return module
+
+
+def _passes(num_partitions: int | None, replicate_unsupported: bool) -> list[Pass]:
+    return default_pipeline({"num_partitions": num_partitions or 0, "replicate_unsupported": replicate_unsupported})
+
+
+def _run(passes: list[Pass], module: ir.Module, on_stage: Callable[[str, float], None] | None) -> None:
+    for pass_ in passes:
+        started = time.perf_counter()
+        manager = PassManager()
+        manager.add(pass_)
+        manager.run(module)
+        if on_stage is not None:
+            on_stage(pass_.argument, time.perf_counter() - started)

@@ -1,0 +1,76 @@
+"""The collectives of a partitioned module: what each moves, over which axes, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_axes
+from gspmd.transforms.support.cost import sent_bytes
+from gspmd.transforms.support.emitter import bytes_of, read_type
+from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.trip_count import trip_count
+
+KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of the program.
+
+    `kind` as in StableHLO; `axes` the mesh axes it runs over, written `"x", "y"`; `bytes` what a device sends
+    each time it runs (ring algorithm); `count` how often it runs in one call of the program, None when a
+    loop's length is not known; `cause` why it is there; `location` where the program needs it.
+    """
+
+    kind: str
+    axes: str
+    bytes: int
+    count: int | None
+    cause: str
+    location: SourceLocation | None
+
+
+def collectives_of(module: ir.Module, mesh: Mesh) -> tuple[Collective, ...]:
+    """Every collective of a partitioned module, in program order."""
+    found: list[Collective] = []
+    for op in module.body.operations:
+        if op.operation.name == "func.func":
+            found.extend(_in_block(op.operation.regions[0].blocks[0], mesh, 1))
+    return tuple(found)
+
+
+def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[Collective]:
+    for view in block.operations:
+        op = view.operation
+        name = op.name
+        if name.startswith("stablehlo.") and name[10:] in KINDS:
+            yield _read(op, mesh, count)
+        elif name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+            inner = count
+            if name == "stablehlo.while":
+                trips = trip_count(op)
+                inner = None if trips is None or count is None else count * trips
+            for region in op.regions:
+                yield from _in_block(region.blocks[0], mesh, inner)
+
+
+def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
+    attributes = op.attributes
+    axes: Axes = ()
+    if "gspmd.axes" in attributes:
+        axes = parse_axes("{" + ir.StringAttr(attributes["gspmd.axes"]).value + "}", mesh)
+    kind = op.name[10:]
+    local = sum(bytes_of(read_type(operand)) for operand in op.operands)
+    cause = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else ""
+    text = ir.StringAttr(attributes["gspmd.axes"]).value if "gspmd.axes" in attributes else ""
+    devices = size_of(axes) if axes else mesh.size
+    return Collective(
+        kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location)
+    )
