@@ -50,8 +50,18 @@ class TensorSharding:
     replicated: Axes = ()
     unreduced: Axes = ()
     manual: Axes = ()
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        key = (self.mesh, self.dims, self.replicated, self.unreduced, self.manual)
+        object.__setattr__(self, "_hash", hash(key))
+        self._check()
+
+    def __hash__(self) -> int:
+        # Shardings key the memo tables of every stage, so the hash is computed once.
+        return self._hash
+
+    def _check(self) -> None:
         seen: list[Axis] = []
         for axis in self.used_axes() + self.replicated:
             self.mesh.axis(axis.name, axis.pre, axis.size)

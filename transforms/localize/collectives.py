@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.emitter import Cause, Emitter
@@ -42,10 +44,14 @@ class Collective:
 
     def dims(self, name: str) -> dict[int, Axes]:
         """A list of axis lists, one a dimension, without the empty ones."""
-        inner = str(self.op.attributes[name]).split("[", 1)[1].rsplit("]", 1)[0]
-        mesh = self.before.mesh
-        lists = [parse_axes("{" + part.split("}")[0] + "}", mesh) for part in inner.split("{")[1:]]
-        return {dim: axes for dim, axes in enumerate(lists) if axes}
+        return {dim: axes for dim, axes in enumerate(_axis_lists(str(self.op.attributes[name]), self.before.mesh)) if axes}
+
+
+@functools.lru_cache(maxsize=4096)
+def _axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
+    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
+    inner = text.split("[", 1)[1].rsplit("]", 1)[0]
+    return tuple(parse_axes("{" + part.split("}")[0] + "}", mesh) for part in inner.split("{")[1:])
 
 
 def _all_gather(c: Collective) -> Any:
