@@ -1,0 +1,74 @@
+"""Localizing: the program every device runs, on the parts that it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.localize.rewrite import Localizer
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
+
+
+@dataclasses.dataclass(frozen=True)
+class Localize(Pass):
+    """Replace global by per-device types and `sdy` collectives by those of StableHLO."""
+
+    argument = "gspmd-localize"
+    summary = "Rewrite the resharded program to per-device types and collectives"
+
+    list_groups_up_to: int = option(
+        64, "meshes of more devices name the mesh axes in replica groups instead of listing partition ids"
+    )
+    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+
+    def run(self, module: ir.Module) -> None:
+        annotated = AnnotatedProgram(module)
+        signature = _global_signature(annotated)
+        emit = Emitter(module.context, annotated.mesh, annotated.program.body.ir, self.list_groups_up_to)
+        Localizer(annotated, RuleBook(OPS, self.replicate_unsupported), emit).run()
+        _drop_annotations(annotated, self.list_groups_up_to)
+        write_signature(module, signature)
+
+
+def _global_signature(annotated: AnnotatedProgram) -> Signature:
+    program = annotated.program
+
+    def value(number: int, sharding: TensorSharding | None) -> ValueSignature:
+        type_ = program.value_type[number]
+        return ValueSignature(
+            type_.shape, type_.element, sharding or replicated(annotated.mesh, len(type_.shape))
+        )
+
+    body = program.body
+    return Signature(
+        annotated.mesh,
+        tuple(value(v, s) for v, s in zip(body.arguments, annotated.arguments, strict=True)),
+        tuple(value(v, s) for v, s in zip(body.returned, annotated.results, strict=True)),
+    )
+
+
+def _drop_annotations(annotated: AnnotatedProgram, list_groups_up_to: int) -> None:
+    """Remove what only the stages before needed; the mesh stays where replica groups name it."""
+    module, function = annotated.program.module, annotated.program.function
+    for name in ("arg_attrs", "res_attrs"):
+        if name in function.attributes:
+            entries = [
+                ir.DictAttr.get({pair.name: pair.attr for pair in entry if pair.name != "sdy.sharding"})
+                for entry in function.attributes[name]
+            ]
+            function.attributes[name] = ir.ArrayAttr.get(entries)
+    if annotated.mesh.size <= list_groups_up_to:
+        for op in _meshes(module):
+            op.erase()
+
+
+def _meshes(module: ir.Module) -> list[Any]:
+    return [op.operation for op in module.body.operations if op.operation.name == "sdy.mesh"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, remove_prefix, size_of, take
+from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, remove_prefix, size_of, take
+from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, OpShardingRule, Stage
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
@@ -44,29 +45,6 @@ def activity(rule: OpShardingRule, level: int) -> Activity | None:
     if level == 1:
         return Activity(frozenset(f for f in spreading if rule.kinds[f] is PASS_THROUGH), True, True)
     return Activity(spreading, True, True)
-
-
-FactorAxes = dict[int, Axes]
-
-
-def factor_axes(rule: OpShardingRule, tensor: int, sharding: TensorSharding) -> FactorAxes:
-    """How the axes of a tensor's dimensions fall to the factors; a compound dimension fills its factors
-
-    major to minor, splitting an axis that is larger than what is left of a factor.
-    """
-    found: FactorAxes = {}
-    for dim, factors in zip(sharding.dims, rule.tensors[tensor], strict=True):
-        axes = dim.axes
-        for factor in factors[:-1]:
-            if not axes:
-                break
-            taken, rest = take(axes, rule.sizes[factor])
-            found[factor] = taken
-            # An axis that does not fit shifts everything minor to it: no factor is split cleanly by it.
-            axes = rest if size_of(taken) == rule.sizes[factor] else ()
-        if axes:
-            found[factors[-1]] = axes
-    return {f: a for f, a in found.items() if a}
 
 
 def propagate(

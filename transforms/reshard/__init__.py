@@ -1,0 +1,28 @@
+"""Resharding: every operation gets its operands as its rule needs them, by the cheapest collectives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.reshard.rewrite import Rewriter
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.rules import RuleBook
+
+
+@dataclasses.dataclass(frozen=True)
+class Reshard(Pass):
+    """Insert `sdy` collectives wherever a value is needed other than it is."""
+
+    argument = "gspmd-reshard"
+    summary = "Insert the collectives that bring every operand where it is needed"
+
+    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+
+    def run(self, module: ir.Module) -> None:
+        annotated = AnnotatedProgram(module)
+        Rewriter(annotated, RuleBook(OPS, self.replicate_unsupported), Planner(annotated.mesh)).run()

@@ -24,7 +24,7 @@ def replica_groups(mesh: Mesh, axes: Axes) -> Ids:
     wanted = [parts.index(axis) for axis in split_at(axes, _cuts(mesh, axes))]
     rest = [index for index in range(len(parts)) if index not in wanted]
     count = int(np.prod([grid.shape[i] for i in wanted], dtype=np.int64))
-    return grid.transpose(rest + wanted).reshape(-1, count)
+    return np.ascontiguousarray(grid.transpose(rest + wanted).reshape(-1, count))
 
 
 def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:

@@ -1,0 +1,171 @@
+"""Modules as PJRT takes them, made from files, text, bytecode or modules that stay as they are."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd import unannotated
+from gspmd.dialect.errors import InputError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import replicated
+from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.support.signature import (
+    Signature,
+    ValueSignature,
+    argument_name,
+    dictionaries,
+    main_function,
+    read_signature,
+    result_name,
+    set_dictionaries,
+    tensor_of,
+)
+
+Source = str | bytes | ir.Module
+_ONE_DEVICE = Mesh(())
+
+
+def read_module(source: Source, filename: str = "-") -> ir.Module:
+    """A module of its own, in a context of its own. Raises ParseError."""
+    if isinstance(source, ir.Module):
+        buffer = io.BytesIO()
+        source.operation.write_bytecode(buffer)
+        source = buffer.getvalue()
+    return parse_module(source, new_context(), filename)
+
+
+def read_partitioned(source: Source) -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile, and its signature. Raises ParseError."""
+    module = read_module(source)
+    signature = read_signature(module)
+    with module.context:
+        sharding = ir.StringAttr.get("{manual}")
+        kept = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
+        _set_value_attributes(module, kept, {"mhlo.sharding"})
+        _drop_own_attributes(module)
+    return module, signature
+
+
+def read_unpartitioned(source: Source) -> tuple[ir.Module, Signature]:
+    """A program without its annotations, ready to compile for one device, and its signature.
+
+    Errors: ParseError; Unsupported for a program with manual regions.
+    """
+    module = read_module(source)
+    unannotated.strip(module)
+    return module, _plain_signature(module, _ONE_DEVICE)
+
+
+def read_for_xla(source: Source) -> tuple[ir.Module, Signature]:
+    """A program with only its manual regions left to partition, and a signature of replicated values.
+
+    Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh.
+    """
+    module = read_module(source)
+    mesh = unannotated.strip_outside_manual_regions(module)
+    signature = _plain_signature(module, mesh)
+    with module.context:
+        func = main_function(module)
+        for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
+            entries = dictionaries(func, key, len(values))
+            for entry, value in zip(entries, values, strict=True):
+                dims = ", ".join(["{}"] * len(value.shape))
+                entry["sdy.sharding"] = ir.Attribute.parse(f"#sdy.sharding<@{mesh.name}, [{dims}]>")
+            set_dictionaries(func, key, entries)
+    return module, signature
+
+
+def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
+    """The signature of an unpartitioned `@main`: every value whole on every device of the mesh."""
+    func = main_function(module)
+    arguments, results = list(func.arguments), list(func.type.results)
+    in_entries = dictionaries(func, "arg_attrs", len(arguments))
+    out_entries = dictionaries(func, "res_attrs", len(results))
+
+    def value(what: str, type_: ir.Type, name: str | None) -> ValueSignature:
+        shape, element_type = tensor_of(type_, what)
+        return ValueSignature(shape, element_type, replicated(mesh, len(shape)), name=name)
+
+    return Signature(
+        mesh,
+        tuple(
+            value(f"argument {i}", arg.type, argument_name(arg, entry))
+            for i, (arg, entry) in enumerate(zip(arguments, in_entries, strict=True))
+        ),
+        tuple(
+            value(f"result {i}", type_, result_name(entry))
+            for i, (type_, entry) in enumerate(zip(results, out_entries, strict=True))
+        ),
+    )
+
+
+def _set_value_attributes(module: ir.Module, kept: Mapping[str, ir.Attribute], dropped: set[str]) -> None:
+    func = main_function(module)
+    for key, count in (("arg_attrs", len(func.type.inputs)), ("res_attrs", len(func.type.results))):
+        entries = [
+            {name: attr for name, attr in entry.items() if name not in dropped and not _is_own(name)} | kept
+            for entry in dictionaries(func, key, count)
+        ]
+        set_dictionaries(func, key, entries)
+
+
+def _drop_own_attributes(module: ir.Module) -> None:
+    """Remove `gspmd.*` attributes from all operations: PJRT plugins need not know them."""
+
+    def visit(op: Any) -> ir.WalkResult:
+        attributes = op.attributes
+        for name in [name for name in attributes if _is_own(name)]:
+            del attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("gspmd.")
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The content of a module file. Raises InputError."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read '{os.fspath(path)}': {error.strerror}") from None
+
+
+def write_file(source: Source, path: Path) -> None:
+    """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
+    module = read_module(source)
+    read_signature(module)
+    buffer = io.BytesIO()
+    if path.suffix in (".mlirbc", ".bc"):
+        module.operation.write_bytecode(buffer)
+    else:
+        module.operation.print(file=buffer, binary=True)
+    write_whole(path, buffer.getvalue())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file by `content` in one step. Raises InputError, leaving the old file as it was."""
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = file.name
+            file.write(content)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        raise InputError(f"cannot write '{path}': {error.strerror}") from None
+
+

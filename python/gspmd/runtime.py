@@ -1,0 +1,201 @@
+"""Run partitioned modules on the devices of a PJRT client, and unpartitioned ones on one device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.errors import JaxRuntimeError
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxlib import _jax, utils, xla_client
+from jaxlib.mlir import ir
+
+from gspmd import arguments, executable_module
+from gspmd.dialect.errors import ExecutionError
+from gspmd.dtypes import Padding, numpy_dtype
+from gspmd.sharded_array import Devices, ShardedArray
+from gspmd.transforms.support.signature import Signature
+
+Partitioned = Any  # module text, bytecode, an ir.Module, or an object with `module_text`
+
+
+class Executable:
+    """A program compiled for `devices`; partition i runs on `devices[i]`.
+
+    Called with global values, one an argument (numpy or JAX arrays, Python scalars, or `ShardedArray`s of
+    an earlier call), it returns one `ShardedArray` a result, without waiting for the devices.
+    """
+
+    def __init__(self, loaded: Any, signature: Signature, devices: Devices, padding: Padding) -> None:
+        self.loaded = loaded
+        self.signature = signature
+        self.devices = devices
+        self._padding: Padding = padding
+        partition_of = {device: i for i, device in enumerate(devices)}
+        self._local_order = [partition_of[device] for device in loaded.local_devices()]
+        # PJRT takes per-device buffers as one jax.Array and looks at nothing but its buffers, so any sharding
+        # whose shards all have the local shape will do, whatever the copies hold.
+        grid = jax.sharding.Mesh(np.array(devices, object), ("partition",))
+        self._per_device = NamedSharding(grid, PartitionSpec())
+
+    @property
+    def num_partitions(self) -> int:
+        return self.signature.num_partitions
+
+    def place(self, *args: Any) -> tuple[ShardedArray, ...]:
+        """The arguments on the devices, laid out as the program wants them.
+
+        Errors: ExecutionError for a wrong number of arguments, a wrong shape or dtype, a donated array.
+        """
+        arguments.check_count(self.signature.inputs, len(args))
+        return tuple(
+            arguments.place(i, value, arg, self.devices, self._padding)
+            for i, (value, arg) in enumerate(zip(self.signature.inputs, args, strict=True))
+        )
+
+    def __call__(self, *args: Any) -> tuple[ShardedArray, ...]:
+        """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
+        placed = self.place(*args)
+        try:
+            with jax.enable_x64(True):
+                inputs = [self._per_device_array(array) for array in placed]
+                results = self.loaded.execute_sharded(inputs).disassemble_into_single_device_arrays()
+        except (JaxRuntimeError, ValueError) as error:
+            raise ExecutionError(f"the program failed: {_first_line(error)}") from None
+        self._delete_donated(args, placed)
+        return tuple(
+            ShardedArray(
+                value.shape,
+                numpy_dtype(value.element_type),
+                value.sharding,
+                self.devices,
+                dict(zip(self._local_order, buffers, strict=True)),
+            )
+            for value, buffers in zip(self.signature.outputs, results, strict=True)
+        )
+
+    def _per_device_array(self, array: ShardedArray) -> jax.Array:
+        shape = array.sharding.local_shape(array.shape)
+        buffers = list(array.buffers.values())
+        return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
+
+    def _delete_donated(self, args: Sequence[Any], placed: Sequence[ShardedArray]) -> None:
+        for value, arg, array in zip(self.signature.inputs, args, placed, strict=True):
+            if value.donated:
+                array.delete()
+                if isinstance(arg, ShardedArray | jax.Array):
+                    arg.delete()
+
+
+def compile(
+    partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
+) -> Executable:
+    """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
+
+    `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it.
+    Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices or a
+    module that PJRT does not take.
+    """
+    module, signature = executable_module.read_partitioned(_source(partitioned))
+    chosen = _devices(devices, signature.num_partitions)
+    return Executable(_load(module, chosen), signature, chosen, padding)
+
+
+def compile_single(source: str | bytes | ir.Module, device: Any = None) -> Executable:
+    """Compile an unpartitioned program for one device, leaving its sharding annotations out.
+
+    Errors: Unsupported for a program with manual regions, which is not one for a single device.
+    """
+    module, signature = executable_module.read_unpartitioned(source)
+    chosen = _devices(None if device is None else [device], 1)
+    return Executable(_load(module, chosen), signature, chosen, "zero")
+
+
+def compile_with_xla(source: str | bytes | ir.Module, devices: Sequence[Any] | None = None) -> Executable:
+    """Compile a program with manual regions, leaving them to the partitioner inside XLA.
+
+    All arguments and results are replicated over the N devices of the program's mesh; annotations
+    outside the manual regions are left out.
+    """
+    module, signature = executable_module.read_for_xla(source)
+    chosen = _devices(devices, signature.num_partitions)
+    return Executable(_load(module, chosen, use_shardy=True), signature, chosen, "zero")
+
+
+def load(
+    path: str | os.PathLike[str], devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
+) -> Executable:
+    """Compile the partitioned module in a file, MLIR text or bytecode. Errors: InputError, as `compile`."""
+    return compile(executable_module.read_file(path), devices, padding=padding)
+
+
+def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
+    """Write a partitioned module for `load`: as bytecode if `path` ends in `.mlirbc` or `.bc`, else as text.
+
+    The file appears whole or not at all. Errors: ParseError for a module that is not partitioned,
+    InputError when the file cannot be written.
+    """
+    executable_module.write_file(_source(partitioned), Path(path))
+
+
+def _source(partitioned: Partitioned) -> str | bytes | ir.Module:
+    source = getattr(partitioned, "module_text", partitioned)
+    if not isinstance(source, str | bytes | ir.Module):
+        raise ExecutionError(
+            f"expected a partitioned module as text, bytecode, ir.Module or the result of gspmd.partition, "
+            f"got '{type(partitioned).__name__}'"
+        )
+    return source
+
+
+def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
+    chosen = tuple(jax.devices("cpu") if devices is None else devices)
+    if len(chosen) < count:
+        platform = chosen[0].platform if chosen else "cpu"
+        hint = f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before importing jax"
+        raise ExecutionError(
+            f"the program has {count} partitions, but there are {len(chosen)} {platform} devices",
+            hint=hint if platform == "cpu" else "partition it for fewer devices",
+        )
+    return chosen[:count]
+
+
+def _load(module: ir.Module, devices: Devices, use_shardy: bool = False) -> Any:
+    """Compile and load. The module is not one that anybody else holds."""
+    count = len(devices)
+    options = xla_client.CompileOptions()
+    options.num_partitions = count
+    build = options.executable_build_options
+    build.num_partitions = count
+    build.use_spmd_partitioning = count > 1 or use_shardy
+    build.use_shardy_partitioner = use_shardy
+    ids = np.array([[device.id for device in devices]])
+    build.device_assignment = xla_client.DeviceAssignment.create(ids)
+    try:
+        with module.context, _quiet():
+            return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
+    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
+        raise ExecutionError(f"PJRT does not take the module: {_first_line(error)}") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep XLA's warnings about its own partitioner, which finds nothing to do here, off stderr."""
+    utils.absl_set_min_log_level(3)
+    try:
+        yield
+    finally:
+        utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+__all__ = ["Executable", "ShardedArray", "compile", "compile_single", "compile_with_xla", "load", "save"]

@@ -1,0 +1,169 @@
+"""The program under the annotations: what a module computes, said for one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_mesh
+from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.signature import DONATION, dictionaries, set_dictionaries
+
+# Operations that say where a value lives and hand on its first operand.
+_IDENTITY_OPS = frozenset(
+    f"sdy.{name}"
+    for name in (
+        "sharding_constraint reshard propagation_barrier data_flow_edge all_gather all_slice all_to_all "
+        "collective_permute all_reduce reduce_scatter sharded_to_unreduced replicated_to_unreduced"
+    ).split()
+)
+_IDENTITY_CALLS = frozenset(
+    ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom", "ShardBarrierTo")
+)
+_ERASED_OPS = frozenset(("sdy.mesh", "sdy.sharding_group"))
+_ERASED_CALLS = frozenset(("xla.sdy.ShardingGroup",))
+_MANUAL_OPS = frozenset(("sdy.manual_computation",))
+_MANUAL_CALLS = frozenset(
+    ("SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape")
+)
+_DROPPED_ATTRIBUTES = ("mhlo.sharding", "mhlo.num_partitions", "mhlo.num_replicas", *DONATION)
+
+
+def has_manual_regions(module: ir.Module) -> bool:
+    """Whether parts of the program are written for one device of many (`shard_map`)."""
+    return any(_is_manual(op) for op in _operations(module))
+
+
+def strip(module: ir.Module) -> None:
+    """Take every annotation of sharding and donation out of `module`, in place.
+
+    Errors: Unsupported for a program with manual regions: what those compute depends on the mesh.
+    """
+    for op in _operations(module):
+        if _is_manual(op):
+            raise Unsupported(
+                "has no meaning on one device", op=op.name, location=source_location(op.location)
+            )
+    _strip(module, keep_manual=False)
+
+
+def strip_outside_manual_regions(module: ir.Module) -> Mesh:
+    """Take every annotation out but the manual regions and their meshes; returns the program's mesh.
+
+    Errors: Unsupported for manual regions of other forms than `sdy.manual_computation`, or for
+    programs with several meshes of different size.
+    """
+    meshes = []
+    for op in _operations(module):
+        if _call_target(op) in _MANUAL_CALLS:
+            raise Unsupported(
+                f"@{_call_target(op)} cannot be run without partitioning",
+                op=op.name,
+                location=source_location(op.location),
+                hint="write the manual region as sdy.manual_computation",
+            )
+        if op.name == "sdy.mesh":
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            mesh = parse_mesh(str(op.attributes["mesh"]), name)
+            meshes += [mesh] if mesh.axes else []
+    if len({mesh.size for mesh in meshes}) != 1:
+        raise Unsupported(f"program has meshes of {len({m.size for m in meshes})} sizes, expected one size")
+    _strip(module, keep_manual=True)
+    return meshes[0]
+
+
+def _strip(module: ir.Module, keep_manual: bool) -> None:
+    with module.context:
+        for op in _operations(module):
+            name, target = op.name, _call_target(op)
+            if keep_manual and name in ("sdy.mesh", *_MANUAL_OPS):
+                continue
+            if name in _IDENTITY_OPS or target in _IDENTITY_CALLS:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+            elif name in _ERASED_OPS or target in _ERASED_CALLS:
+                op.erase()
+            elif name == "sdy.named_computation":
+                _inline(op)
+            else:
+                _drop_attributes(op)
+        _drop_attributes(module.operation)
+
+
+def _operations(module: ir.Module) -> list[Any]:
+    """All operations inside the module, inner ones before those that hold them."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    for op in module.body.operations:
+        op.operation.walk(visit)
+    return found
+
+
+def _call_target(op: Any) -> str:
+    if op.name != "stablehlo.custom_call":
+        return ""
+    return str(ir.StringAttr(op.attributes["call_target_name"]).value)
+
+
+def _is_manual(op: Any) -> bool:
+    return op.name in _MANUAL_OPS or _call_target(op) in _MANUAL_CALLS
+
+
+def _inline(op: Any) -> None:
+    """Put the body of a region without control flow in the operation's place."""
+    block = op.regions[0].blocks[0]
+    for argument, operand in zip(list(block.arguments), list(op.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    *body, terminator = [inner.operation for inner in block.operations]
+    for inner in body:
+        inner.move_before(op)
+    for result, value in zip(list(op.results), list(terminator.operands), strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def _drop_attributes(op: Any) -> None:
+    names = list(op.attributes)
+    for name in names:
+        if _is_annotation(name):
+            del op.attributes[name]
+    if "mhlo.frontend_attributes" in names:
+        _set_or_delete(op.attributes, "mhlo.frontend_attributes", _frontend(op.attributes))
+    if op.name == "func.func":
+        for key in ("arg_attrs", "res_attrs"):
+            if key in names:
+                _drop_value_attributes(op, key)
+
+
+def _drop_value_attributes(func: Any, key: str) -> None:
+    entries = []
+    for entry in dictionaries(func, key, 0):
+        kept = {name: attr for name, attr in entry.items() if not _is_annotation(name)}
+        if "mhlo.frontend_attributes" in kept:
+            _set_or_delete(kept, "mhlo.frontend_attributes", _frontend(kept))
+        entries.append(kept)
+    set_dictionaries(func, key, entries)
+
+
+def _is_annotation(name: str) -> bool:
+    return name in _DROPPED_ATTRIBUTES or name.startswith(("sdy.", "xla.sdy."))
+
+
+def _frontend(attributes: Any) -> ir.DictAttr:
+    """Frontend attributes without those that carry Shardy's attributes."""
+    entries = ir.DictAttr(attributes["mhlo.frontend_attributes"])
+    return ir.DictAttr.get({e.name: e.attr for e in entries if not e.name.startswith("xla.sdy.")})
+
+
+def _set_or_delete(attributes: Any, name: str, value: ir.DictAttr) -> None:
+    if len(value):
+        attributes[name] = value
+    else:
+        del attributes[name]

@@ -1,0 +1,338 @@
+"""From one sharding of a tensor to another: the cheapest sequence of collectives.
+
+States are placements of axis parts on dimensions; moves are the collectives; Dijkstra's search finds the
+path that takes least time. Results are memoised, so equal reshards cost one search.
+
+Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+import math
+from collections.abc import Iterator
+
+from gspmd.dialect.axes import Axes, Axis, atoms, canonical, size_of, split_at, starts_with, without
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.op_info import TensorType, element_bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
+
+    `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
+    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all.
+    """
+
+    kind: str
+    after: TensorSharding
+    dims: tuple[Axes, ...] = ()
+    axes: Axes = ()
+    moves: tuple[tuple[Axes, int, int], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Path:
+    steps: tuple[Step, ...]
+    time_s: float
+
+
+Dims = tuple[Axes, ...]
+State = tuple[Dims, Axes]
+
+
+class Planner:
+    """Plans reshards on one mesh."""
+
+    def __init__(self, mesh: Mesh, hardware: Hardware | None = None) -> None:
+        self.mesh = mesh
+        self.hardware = hardware or Hardware()
+        self._memo: dict[tuple[TensorType, TensorSharding, TensorSharding], Path] = {}
+
+    def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
+        """The cheapest path. `target` may have unreduced axes only where `source` has them."""
+        if source == target:
+            return Path((), 0.0)
+        key = (type_, source, target)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = _Search(self, type_, source, target).run()
+        return found
+
+
+class _Search:
+    """One search. Axes are cut into atoms, the finest parts that occur on either side."""
+
+    def __init__(self, planner: Planner, type_: TensorType, source: TensorSharding, target: TensorSharding) -> None:
+        self.mesh, self.hardware = planner.mesh, planner.hardware
+        self.shape = type_.shape
+        self.element_bytes = element_bytes(type_.element)
+        self.manual = source.manual
+        sides = [source.dim_axes(), target.dim_axes()]
+        lists = [axes for side in sides for axes in side] + [source.unreduced, target.unreduced]
+        try:
+            cuts = atoms(lists)
+        except ValueError:
+            # Parts that do not nest share no atoms: only what both sides have in full can be kept.
+            cuts = atoms([lists[i] for i in ()])
+        self.cuts = cuts
+        self.nested = bool(cuts) or not any(lists)
+        self.source: State = (self._cut(source.dim_axes()), split_at(source.unreduced, cuts)) if self.nested else ((), ())
+        self.target: State = (self._cut(target.dim_axes()), split_at(target.unreduced, cuts)) if self.nested else ((), ())
+        self.raw = (source, target)
+
+    def _cut(self, dims: Dims) -> Dims:
+        return tuple(split_at(axes, self.cuts) for axes in dims)
+
+    # ---- the search ----
+
+    def run(self) -> Path:
+        if not self.nested:
+            return self._through_replicated()
+        direct = self._direct()
+        if direct is not None:
+            return Path((direct[1],), direct[0])
+        counter = itertools.count()
+        queue: list[tuple[float, int, State]] = [(0.0, next(counter), self.source)]
+        best: dict[State, float] = {self.source: 0.0}
+        came: dict[State, tuple[State, Step]] = {}
+        while queue:
+            time_s, _, state = heapq.heappop(queue)
+            if state == self.target:
+                return Path(self._trace(came), time_s)
+            if time_s > best[state]:
+                continue
+            for cost, step, after in self._moves(state):
+                total = time_s + cost
+                if total < best.get(after, math.inf):
+                    best[after] = total
+                    came[after] = (state, step)
+                    heapq.heappush(queue, (total, next(counter), after))
+        raise AssertionError("a reshard through full replication always exists")
+
+    def _trace(self, came: dict[State, tuple[State, Step]]) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        state = self.target
+        while state != self.source:
+            state, step = came[state]
+            steps.append(step)
+        return tuple(reversed(steps))
+
+    def _direct(self) -> tuple[float, Step] | None:
+        """A single gather or slice, where that is all it takes: nothing can be cheaper."""
+        (dims, unreduced), (goal, goal_unreduced) = self.source, self.target
+        if unreduced != goal_unreduced:
+            return None
+        if all(starts_with(a, b) for a, b in zip(dims, goal, strict=True)):
+            found = self._gather(self.source, goal)
+            return found[:2] if found else None
+        if all(starts_with(b, a) for a, b in zip(dims, goal, strict=True)):
+            found = self._slice(self.source, goal)
+            return found[:2] if found else None
+        return None
+
+    def _through_replicated(self) -> Path:
+        """Gather everything, then cut: for sub-axes that do not nest."""
+        source, target = self.raw
+        whole = source.with_axes(((),) * source.rank, ())
+        planner = Planner(self.mesh, self.hardware)
+        type_ = TensorType(self.shape, f"i{int(self.element_bytes * 8)}")
+        first, last = planner.plan(type_, source, whole), planner.plan(type_, whole, target)
+        return Path(first.steps + last.steps, first.time_s + last.time_s)
+
+    # ---- sizes ----
+
+    def _local_bytes(self, dims: Dims) -> float:
+        return self.element_bytes * math.prod(
+            -(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True)
+        )
+
+    def _nests(self, dim: int, coarse: int, fine: int) -> bool:
+        """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
+        n = self.shape[dim]
+        return coarse == 1 or fine // coarse * -(-n // fine) == -(-n // coarse)
+
+    def _sharding(self, state: State) -> TensorSharding:
+        dims, unreduced = state
+        base = self.raw[0]
+        return base.with_axes(tuple(canonical(axes) for axes in dims), self.mesh.sorted(canonical(unreduced)))
+
+    def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
+        touched = self._local_bytes(before) + self._local_bytes(after)
+        memory = touched / self.hardware.memory_bytes_per_s
+        if not kind:
+            return memory
+        return memory + collective_time(kind, self._local_bytes(before), devices, self.hardware)
+
+    # ---- moves ----
+
+    Move = tuple[float, Step, State]
+
+    def _moves(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal, goal_unreduced = self.target
+        pending = tuple(a for a in unreduced if a not in goal_unreduced)
+        if pending:
+            yield from self._reductions(state, pending)
+        yield from self._slices(state)
+        yield from self._gathers(state)
+        yield from self._exchanges(state)
+        yield from self._permutes(state)
+
+    def _gather(self, state: State, goal: Dims) -> Move | None:
+        dims, unreduced = state
+        gathered = tuple(tuple(a[len(b) :]) for a, b in zip(dims, goal, strict=True))
+        for d, axes in enumerate(gathered):
+            if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
+                return None
+        after = (goal, unreduced)
+        devices = math.prod(size_of(axes) for axes in gathered)
+        step = Step("all_gather", self._sharding(after), tuple(map(canonical, gathered)))
+        return self._time("all_gather", dims, goal, devices), step, after
+
+    def _gathers(self, state: State) -> Iterator[Move]:
+        dims, _ = state
+        goal = self.target[0]
+        shared = tuple(_shared(a, b) for a, b in zip(dims, goal, strict=True))
+        options = {shared} if shared != dims else set()
+        for d, axes in enumerate(dims):
+            for keep in range(len(axes)):
+                options.add((*dims[:d], axes[:keep], *dims[d + 1 :]))
+        for option in sorted(options):
+            found = self._gather(state, option)
+            if found:
+                yield found
+
+    def _slice(self, state: State, goal: Dims) -> Move | None:
+        dims, unreduced = state
+        new = tuple(tuple(b[len(a) :]) for a, b in zip(dims, goal, strict=True))
+        for d, axes in enumerate(new):
+            if axes and not self._nests(d, size_of(dims[d]), size_of(goal[d])):
+                return None
+        after = (goal, unreduced)
+        step = Step("all_slice", self._sharding(after), tuple(map(canonical, new)))
+        return self._time("", dims, goal, 1), step, after
+
+    def _slices(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        used = {a for axes in dims for a in axes} | set(unreduced)
+        extended, any_new = list(dims), False
+        for d, axes in enumerate(goal):
+            for axis in axes:
+                if axis in used:
+                    continue
+                option = (*dims[:d], (*dims[d], axis), *dims[d + 1 :])
+                found = self._slice(state, option)
+                if found:
+                    yield found
+                if starts_with(goal[d], (*extended[d], axis)) and extended[d] == goal[d][: len(extended[d])]:
+                    extended[d] = (*extended[d], axis)
+                    any_new = True
+        if any_new:
+            found = self._slice(state, tuple(extended))
+            if found:
+                yield found
+
+    def _exchanges(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        for source, axes in enumerate(dims):
+            for keep in range(len(axes)):
+                moved = axes[keep:]
+                for target in range(len(dims)):
+                    if target != source and all(a in goal[target] for a in moved):
+                        option = list(dims)
+                        option[source] = axes[:keep]
+                        option[target] = dims[target] + moved
+                        if not self._nests(source, size_of(option[source]), size_of(axes)):
+                            continue
+                        if not self._nests(target, size_of(dims[target]), size_of(option[target])):
+                            continue
+                        after = (tuple(option), unreduced)
+                        moves = ((canonical(moved), source, target),)
+                        step = Step("all_to_all", self._sharding(after), moves=moves)
+                        yield self._time("all_to_all", dims, after[0], size_of(moved)), step, after
+
+    def _permutes(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        options: set[Dims] = set()
+        counts = [size_of(axes) for axes in dims]
+        if counts == [size_of(axes) for axes in goal]:
+            options.add(goal)
+        options.add(tuple(_sorted_by(a, g) for a, g in zip(dims, goal, strict=True)))
+        options.add(self._aligned(dims, counts))
+        for option in sorted(options - {dims}):
+            flat = [a for axes in option for a in axes]
+            if len(set(flat)) != len(flat) or any(a in unreduced for a in flat):
+                continue
+            after = (option, unreduced)
+            step = Step("collective_permute", self._sharding(after))
+            yield self._time("collective_permute", dims, option, 2), step, after
+
+    def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
+        """Every dimension takes as much of its target as its shard count allows; the rest fills up."""
+        goal = self.target[0]
+        taken: list[list[Axis]] = []
+        for axes, count in zip(goal, counts, strict=True):
+            mine: list[Axis] = []
+            for axis in axes:
+                if count % (size_of(mine) * axis.size):
+                    break
+                mine.append(axis)
+            taken.append(mine)
+        used = [a for mine in taken for a in mine]
+        spare = [a for axes in dims for a in axes if a not in used]
+        for mine, count in zip(taken, counts, strict=True):
+            for axis in list(spare):
+                if size_of(mine) < count and count % (size_of(mine) * axis.size) == 0:
+                    mine.append(axis)
+                    spare.remove(axis)
+        result = tuple(tuple(mine) for mine in taken)
+        return result if [size_of(axes) for axes in result] == counts else dims
+
+    def _reductions(self, state: State, pending: Axes) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        left = tuple(a for a in unreduced if a not in pending)
+        after: State = (dims, left)
+        step = Step("all_reduce", self._sharding(after), axes=self.mesh.sorted(canonical(pending)))
+        yield self._time("all_reduce", dims, dims, size_of(pending)), step, after
+        for d, axes in enumerate(goal):
+            here = dims[d]
+            if not starts_with(axes, here):
+                continue
+            scattered: list[Axis] = []
+            for axis in axes[len(here) :]:
+                if axis not in pending:
+                    break
+                scattered.append(axis)
+            if not scattered:
+                continue
+            option = (*dims[:d], (*here, *scattered), *dims[d + 1 :])
+            if not self._nests(d, size_of(here), size_of(option[d])):
+                continue
+            rest = tuple(a for a in unreduced if a not in scattered)
+            parts = tuple(canonical(scattered) if i == d else () for i in range(len(dims)))
+            step = Step("reduce_scatter", self._sharding((option, rest)), parts)
+            yield self._time("reduce_scatter", dims, option, size_of(scattered)), step, (option, rest)
+
+
+def _shared(a: Axes, b: Axes) -> Axes:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return a[:count]
+
+
+def _sorted_by(axes: Axes, goal: Axes) -> Axes:
+    """The same axes with those that the goal has first, in its order."""
+    return tuple(sorted(axes, key=lambda a: goal.index(a) if a in goal else len(goal)))

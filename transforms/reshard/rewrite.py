@@ -1,0 +1,238 @@
+"""Inserting the planned collectives, so that every operation's tensors fit its rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.notation import print_axes, print_dims
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.reshard.planner import Planner, Step
+from gspmd.transforms.reshard.strategy import Chooser, Strategy
+from gspmd.transforms.support.annotated import AnnotatedProgram, set_signature
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.program import CONSTRAINT, Block, Op
+from gspmd.transforms.support.rules import RuleBook
+
+BARRIER = "stablehlo.optimization_barrier"
+
+
+class Rewriter:
+    """Walks the program once, in order, and makes every use agree with its definition."""
+
+    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner) -> None:
+        self.annotated = annotated
+        self.program = annotated.program
+        self.codec = annotated.codec
+        self.rules = rules
+        self.planner = planner
+        self.chooser = Chooser(planner)
+        self.handle: list[Any] = list(self.program.value_ir)
+        self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
+        self._whole: dict[int, TensorSharding] = {}
+        self._strategies: dict[tuple[Any, ...], Strategy] = {}
+        self._moved: list[dict[tuple[int, TensorSharding], Any]] = []
+        self._loops: list[tuple[Any, int]] = []
+
+    # ---- the walk ----
+
+    def run(self) -> None:
+        body = self.program.body
+        arguments = []
+        for value, sharding in zip(body.arguments, self.annotated.arguments, strict=True):
+            self.sharding[value] = sharding or self._replicated(self.program.value_type[value])
+            arguments.append(self.sharding[value])
+        wanted = [
+            sharding or self._replicated(self.program.value_type[value])
+            for value, sharding in zip(body.returned, self.annotated.results, strict=True)
+        ]
+        self._block(body)
+        self._use_all(body.terminator, body.returned, wanted, "the program returns result {}")
+        set_signature(self.program, self.codec, arguments, wanted)
+
+    def _replicated(self, type_: TensorType) -> TensorSharding:
+        rank = len(type_.shape)
+        found = self._whole.get(rank)
+        if found is None:
+            found = self._whole[rank] = replicated(self.annotated.mesh, rank)
+        return found
+
+    def _block(self, block: Block) -> None:
+        self._moved.append({})
+        self._ops(block)
+
+    def _ops(self, block: Block) -> None:
+        following = [op.ir for op in block.ops[1:]] + [block.terminator]
+        for op, after in zip(block.ops, following, strict=True):
+            self._op(op, after)
+
+    def _wanted(self, op: Op) -> tuple[TensorSharding, ...]:
+        given = self.annotated.of_op(op)
+        return given or tuple([self._replicated(t) for t in op.info.results])
+
+    def _op(self, op: Op, after: Any) -> None:
+        wanted = self._wanted(op)
+        name = op.info.name
+        if name == CONSTRAINT:
+            value = self._moved_value(op.operands[0], wanted[0], op.ir, "a sharding constraint asks for {to}")
+            op.ir.results[0].replace_all_uses_with(value)
+            self._define(op.results[0], value, wanted[0])
+            op.ir.erase()
+            return
+        if name == BARRIER:
+            self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
+        elif op.regions:
+            self._control_flow(op, wanted)
+        elif not op.splittable:
+            self._compute(op, wanted, after)
+            return
+        for result, sharding in zip(op.results, wanted, strict=True):
+            self.sharding[result] = sharding
+
+    def _define(self, value: int, handle: Any, sharding: TensorSharding) -> None:
+        self.handle[value] = handle
+        self.sharding[value] = sharding
+
+    def _control_flow(self, op: Op, wanted: tuple[TensorSharding, ...]) -> None:
+        name = op.info.name
+        loop = name == "stablehlo.while"
+        if loop:
+            self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
+            self._loops.append((op.ir, len(self._moved)))
+        for index, region in enumerate(op.regions):
+            for argument, sharding in zip(region.arguments, wanted, strict=False):
+                self.sharding[argument] = sharding
+            self._moved.append({})
+            self._ops(region)
+            if not (loop and index == 0):
+                self._use_all(region.terminator, region.returned, list(wanted), f"'{name}' returns value {{}}")
+            self._moved.pop()
+        if loop:
+            self._loops.pop()
+
+    def _use_all(self, user: Any, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
+        for index, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
+            if self.sharding[value] != sharding:
+                text = cause.format(index) + " as {to}"
+                user.operands[index] = self._moved_value(value, sharding, user, text)
+
+    # ---- one operation ----
+
+    def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
+        number = self.rules.of_op(op)
+        have = tuple([self.sharding[v] for v in op.operands])
+        key = (op.info, have, wanted)
+        strategy = self._strategies.get(key)
+        if strategy is None:
+            strategy = self._strategies[key] = self.chooser.choose(self.rules.rules[number], op.info, have, wanted)
+        for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
+            if have[index] is not need and have[index] != need:
+                text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
+                op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
+        if strategy.results != wanted:
+            self._finish_results(op, strategy, wanted, self.rules.rules[number].combiner, after)
+        for result, sharding in zip(op.results, wanted, strict=True):
+            self.sharding[result] = sharding
+
+    def _finish_results(
+        self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Any
+    ) -> None:
+        op.ir.attributes["sdy.sharding"] = self.codec.write_list(strategy.results)
+        for index, (made, goal) in enumerate(zip(strategy.results, wanted, strict=True)):
+            if made == goal:
+                continue
+            raw = op.ir.results[index]
+            if made.unreduced:
+                axes = print_axes(made.unreduced, made.mesh)
+                text = f"'{op.info.name}' leaves partial results over {axes}; result {index} is wanted as {{to}}"
+            else:
+                text = f"'{op.info.name}' makes result {index} as {print_dims(made)}, it is wanted as {{to}}"
+            path = self.planner.plan(op.info.results[index], made, goal)
+            final, created = self._emit(raw, path.steps, after, op.ir.location, text, combiner)
+            raw.replace_all_uses_except(final, created[0])
+            self.handle[op.results[index]] = final
+
+    # ---- moving a value ----
+
+    def _moved_value(self, value: int, need: TensorSharding, user: Any, cause: str) -> Any:
+        """The value with another sharding: moved before its user, or found moved already."""
+        have = self.sharding[value]
+        if have == need:
+            return self.handle[value]
+        key = (value, need)
+        for scope in self._moved:
+            if key in scope:
+                return scope[key]
+        definer = self.program.value_def[value]
+        if definer >= 0 and self.program.ops[definer].splittable:
+            moved = self._moved[0][key] = self._remake(self.program.ops[definer], need)
+            return moved
+        depth, point = self._where(value, user)
+        path = self.planner.plan(self.program.value_type[value], have, need)
+        moved, _ = self._emit(self.handle[value], path.steps, point, user.location, cause, "add")
+        self._moved[depth][key] = moved
+        return moved
+
+    def _remake(self, op: Op, need: TensorSharding) -> Any:
+        """A constant costs nothing to make again, split as needed."""
+        made = op.ir.clone(ip=ir.InsertionPoint(op.ir)).operation
+        made.attributes["sdy.sharding"] = self.codec.write_list((need,))
+        return made.results[0]
+
+    def _where(self, value: int, user: Any) -> tuple[int, Any]:
+        """Before the user; but a value from outside a loop is moved once, before the loop."""
+        owner = self.handle[value].owner
+        home = owner if isinstance(owner, ir.Block) else owner.operation.block
+        for loop, depth in self._loops:
+            if loop.block == home:
+                return depth - 1, loop
+        return len(self._moved) - 1, user
+
+    def _emit(
+        self, value: Any, steps: tuple[Step, ...], before: Any, location: Any, cause: str, combiner: str
+    ) -> tuple[Any, list[Any]]:
+        """Create the steps' operations; returns the last value and the operations."""
+        point = ir.InsertionPoint(before)
+        target = print_dims(steps[-1].after)
+        reason = ir.StringAttr.get(cause.replace("{to}", target), self.codec.context)
+        created = []
+        for step in steps:
+            attributes = {**self._attributes(step), "gspmd.cause": reason}
+            if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
+                attributes["gspmd.combiner"] = ir.StringAttr.get(combiner, self.codec.context)
+            made = ir.Operation.create(
+                f"sdy.{step.kind}",
+                results=[value.type],
+                operands=[value],
+                attributes={**attributes, "out_sharding": self.codec.write(step.after)},
+                loc=location,
+                ip=point,
+            )
+            created.append(made)
+            value = made.results[0]
+        return value, created
+
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        context, mesh = self.codec.context, step.after.mesh
+
+        def parse(text: str) -> Any:
+            return ir.Attribute.parse(text, context)
+
+        def refs(axes: Axes) -> str:
+            return f"{{{print_axes(axes, mesh)}}}"
+
+        lists = "[" + ", ".join(refs(axes) for axes in step.dims) + "]"
+        if step.kind == "all_gather":
+            return {"gathering_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
+        if step.kind == "all_slice":
+            return {"slicing_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
+        if step.kind == "reduce_scatter":
+            return {"reduce_scatter_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
+        if step.kind == "all_reduce":
+            return {"reduction_axes": parse(f"#sdy<axis_ref_list{refs(step.axes)}>")}
+        if step.kind == "all_to_all":
+            text = ", ".join(f"{refs(axes)}: {source}->{target}" for axes, source, target in step.moves)
+            return {"params": parse(f"#sdy<all_to_all_param_list[{text}]>")}
+        return {}

@@ -1,0 +1,190 @@
+"""Which axes split which factor of an operation, where its tensors disagree: the cheapest assignment.
+
+Source: arXiv 2105.04663, section 4 (the partitioner's choice per operator), as one cost comparison.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+
+from gspmd.dialect.axes import Axes, common_prefix, overlap, size_of
+from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
+from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
+
+MOST_CANDIDATES = 512
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Strategy:
+    """The operation runs with its operands as `operands` and makes `results` (possibly unreduced)."""
+
+    operands: tuple[TensorSharding, ...]
+    results: tuple[TensorSharding, ...]
+    axes: tuple[tuple[int, Axes], ...]
+    time_s: float
+
+
+class Chooser:
+    """Chooses strategies; equal situations are decided once by the caller's memo."""
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner = planner
+        self.hardware = planner.hardware
+
+    def choose(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+    ) -> Strategy:
+        """The cheapest way to get `results` from `operands`."""
+        shardings = operands + results
+        split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
+        agreed = self._agreed(rule, split, shardings)
+        if agreed is not None:
+            return self._strategy(rule, agreed, operands, results, 0.0)
+        best: Strategy | None = None
+        for axes in self._candidates(rule, split):
+            found = self._price(rule, info, axes, operands, results, best.time_s if best else math.inf)
+            if found is not None and (best is None or found.time_s < best.time_s):
+                best = found
+        assert best is not None, "computing everything whole is always possible"
+        return best
+
+    def _agreed(
+        self, rule: OpShardingRule, split: list[FactorAxes], shardings: tuple[TensorSharding, ...]
+    ) -> FactorAxes | None:
+        """The assignment that all tensors have already, if there is one."""
+        merged: FactorAxes = {}
+        for axes in split:
+            for factor, mine in axes.items():
+                if merged.setdefault(factor, mine) != mine:
+                    return None
+        if not self._valid(rule, merged):
+            return None
+        if any(rule.kinds[f] is REDUCTION for f in merged):
+            return None
+        for tensor, sharding in enumerate(shardings):
+            if tensor_axes(rule, tensor, merged) != sharding.dim_axes():
+                return None
+        return merged
+
+    @staticmethod
+    def _valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
+        seen: list = []
+        for factor, mine in axes.items():
+            if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
+                return False
+            if factor in rule.even and rule.sizes[factor] % size_of(mine):
+                return False
+            seen.extend(mine)
+        return True
+
+    def _candidates(self, rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
+        """Assignments worth pricing: each factor as one of its tensors has it, in part, or whole."""
+        options: list[list[tuple[int, Axes]]] = []
+        for factor, kind in enumerate(rule.kinds):
+            if kind is NEED_REPLICATION:
+                continue
+            seen: set[Axes] = set()
+            for axes in split:
+                mine = axes.get(factor, ())
+                seen.update(mine[:count] for count in range(1, len(mine) + 1))
+            for a, b in itertools.combinations(sorted(seen), 2):
+                seen.add(common_prefix(a, b))
+            seen.discard(())
+            if seen:
+                ordered = sorted(seen, key=lambda a: (-size_of(a), a))
+                options.append([(factor, axes) for axes in ordered] + [(factor, ())])
+        yielded = 0
+        for combination in itertools.product(*options):
+            chosen = {factor: axes for factor, axes in combination if axes}
+            if self._valid(rule, chosen):
+                yield chosen
+                yielded += 1
+                if yielded >= MOST_CANDIDATES:
+                    break
+        yield {}
+
+    def _strategy(
+        self,
+        rule: OpShardingRule,
+        axes: FactorAxes,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+        time_s: float,
+    ) -> Strategy:
+        found = self._shardings(rule, axes, operands + results)
+        assert found is not None
+        count = len(operands)
+        return Strategy(found[:count], found[count:], tuple(sorted(axes.items())), time_s)
+
+    def _shardings(
+        self, rule: OpShardingRule, axes: FactorAxes, shardings: tuple[TensorSharding, ...]
+    ) -> tuple[TensorSharding, ...] | None:
+        """Every tensor's sharding under an assignment; results are unreduced over reduction factors."""
+        partial: Axes = ()
+        for factor, mine in axes.items():
+            if rule.kinds[factor] is REDUCTION:
+                partial += mine
+        mesh = self.planner.mesh
+        partial = mesh.sorted(partial)
+        made = []
+        for tensor, sharding in enumerate(shardings):
+            dims = tensor_axes(rule, tensor, axes)
+            if dims is None:
+                return None
+            made.append(sharding.with_axes(dims, partial if tensor >= len(rule.operands) else ()))
+        return tuple(made)
+
+    def _price(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        axes: FactorAxes,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+        bound_s: float,
+    ) -> Strategy | None:
+        """The strategy with its cost, None when it cannot be written or is dearer than `bound_s`."""
+        made = self._shardings(rule, axes, operands + results)
+        if made is None:
+            return None
+        count = len(operands)
+        time_s = self._compute_time(rule, info, axes, made)
+        for type_, have, need in zip(info.operands, operands, made[:count], strict=True):
+            if time_s >= bound_s:
+                return None
+            if have != need:
+                time_s += self.planner.plan(type_, have, need).time_s
+        for type_, have, need in zip(info.results, made[count:], results, strict=True):
+            if time_s >= bound_s:
+                return None
+            if have != need:
+                time_s += self.planner.plan(type_, have, need).time_s
+        return Strategy(made[:count], made[count:], tuple(sorted(axes.items())), time_s)
+
+    def _compute_time(
+        self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
+    ) -> float:
+        """Seconds of arithmetic and memory traffic on one device."""
+        touched = sum(
+            local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape
+        )
+        time_s = touched / self.hardware.memory_bytes_per_s
+        if info.name == "stablehlo.dot_general":
+            work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
+            time_s += 2 * work / self.hardware.flops_per_s
+        return time_s
+
+
+def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:
+    """Bytes of a device's part of a value."""
+    return math.prod(sharding.local_shape(type_.shape)) * element_bytes(type_.element)

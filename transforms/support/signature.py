@@ -1,0 +1,222 @@
+"""The global signature of a partitioned module: what its per-device arguments and results are parts of.
+
+The types of a partitioned `@main` are per-device. Attributes keep the rest: `gspmd.mesh` on the module,
+`gspmd.global_type`, `gspmd.sharding` and, where known, `gspmd.name` on every argument and result. With
+`mhlo.sharding = "{manual}"` and `mhlo.num_partitions`, which PJRT reads, a file is enough to run it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
+from gspmd.dialect.sharding import TensorSharding
+
+MESH = "gspmd.mesh"
+GLOBAL_TYPE = "gspmd.global_type"
+SHARDING = "gspmd.sharding"
+NAME = "gspmd.name"
+DONATION = ("tf.aliasing_output", "jax.buffer_donor")
+_MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueSignature:
+    """One argument or result as the whole program sees it.
+
+    `shape` is global; `element_type` is as MLIR writes it (`f32`, `complex<f64>`); `donated` arguments
+    give their memory to a result and are gone after a run; `name` is the program's, if it says one.
+
+    Errors: AnnotationError when the sharding's rank is not the shape's.
+    """
+
+    shape: tuple[int, ...]
+    element_type: str
+    sharding: TensorSharding
+    donated: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.sharding.check_rank(len(self.shape))
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape on every device, padding included."""
+        return self.sharding.local_shape(self.shape)
+
+    def type_text(self, local: bool = False) -> str:
+        """`tensor<8x3xf32>`, of the whole value or of one device's part."""
+        return tensor_text(self.local_shape if local else self.shape, self.element_type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """Mesh, arguments and results of a partitioned program.
+
+    Errors: AnnotationError when a value is sharded over another mesh.
+    """
+
+    mesh: Mesh
+    inputs: tuple[ValueSignature, ...]
+    outputs: tuple[ValueSignature, ...]
+
+    def __post_init__(self) -> None:
+        for what, values in (("argument", self.inputs), ("result", self.outputs)):
+            for index, value in enumerate(values):
+                if value.sharding.mesh != self.mesh:
+                    raise AnnotationError(
+                        f"{what} {index} is sharded over {print_mesh(value.sharding.mesh)}, "
+                        f"but the module's mesh is {print_mesh(self.mesh)}"
+                    )
+
+    @property
+    def num_partitions(self) -> int:
+        return self.mesh.size
+
+
+def tensor_text(shape: Sequence[int], element_type: str) -> str:
+    """`tensor<8x3xf32>`."""
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
+
+
+def main_function(module: ir.Module) -> Any:
+    """The `@main` function. Raises ParseError when there is none."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
+            return op
+    raise ParseError("module has no function '@main'", hint="name the entry function 'main'")
+
+
+def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of a static tensor type. Raises Unsupported for any other type."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape")
+    return tuple(type_.shape), str(type_.element_type)
+
+
+def dictionaries(func: Any, key: str, count: int) -> list[dict[str, ir.Attribute]]:
+    """The attributes (`arg_attrs` or `res_attrs`) of every argument or result, as dictionaries."""
+    if key not in func.attributes:
+        return [{} for _ in range(count)]
+    return [{named.name: named.attr for named in ir.DictAttr(entry)} for entry in func.attributes[key]]
+
+
+def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
+    """Write what `dictionaries` reads; no attribute at all where every entry is empty."""
+    if any(entries):
+        func.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+    elif key in func.attributes:
+        del func.attributes[key]
+
+
+def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
+    """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
+    if NAME in entry:
+        return ir.StringAttr(entry[NAME]).value
+    location = argument.location
+    return location.name_str if isinstance(location, ir.NameLoc) else None
+
+
+def result_name(entry: dict[str, ir.Attribute]) -> str | None:
+    """The name that a result has by attribute, ours or JAX's `jax.result_info`."""
+    for key in (NAME, "jax.result_info"):
+        if key in entry:
+            return ir.StringAttr(entry[key]).value or None
+    return None
+
+
+def read_signature(module: ir.Module) -> Signature:
+    """The signature that `write_signature` left, checked against the types of `@main`.
+
+    Errors: ParseError when the module is not partitioned, or its attributes and types disagree.
+    """
+    if MESH not in module.operation.attributes:
+        raise ParseError("not a partitioned module", hint="run gspmd partition first")
+    mesh = parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, _MESH_SYMBOL)
+    _check_num_partitions(module, mesh)
+    func = main_function(module)
+    types, arguments = func.type, list(func.arguments)
+    in_entries = dictionaries(func, "arg_attrs", len(arguments))
+    out_entries = dictionaries(func, "res_attrs", len(types.results))
+    inputs = tuple(
+        _read_value(f"argument {i}", entry, argument.type, mesh, argument_name(argument, entry))
+        for i, (entry, argument) in enumerate(zip(in_entries, arguments, strict=True))
+    )
+    outputs = tuple(
+        _read_value(f"result {i}", entry, type_, mesh, result_name(entry))
+        for i, (entry, type_) in enumerate(zip(out_entries, types.results, strict=True))
+    )
+    return Signature(mesh, inputs, outputs)
+
+
+def _check_num_partitions(module: ir.Module, mesh: Mesh) -> None:
+    attribute = module.operation.attributes.get("mhlo.num_partitions")
+    if attribute is not None and ir.IntegerAttr(attribute).value != mesh.size:
+        raise ParseError(
+            f"'mhlo.num_partitions' is {ir.IntegerAttr(attribute).value}, "
+            f"but the mesh {print_mesh(mesh)} has {mesh.size} devices"
+        )
+
+
+def _read_value(
+    what: str, entry: dict[str, ir.Attribute], local_type: ir.Type, mesh: Mesh, name: str | None
+) -> ValueSignature:
+    for key in (GLOBAL_TYPE, SHARDING):
+        if key not in entry:
+            raise ParseError(f"{what} has no '{key}'; not a partitioned module", hint="run gspmd partition first")
+    shape, element_type = tensor_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
+    try:
+        sharding = parse_sharding(ir.StringAttr(entry[SHARDING]).value, {_MESH_SYMBOL: mesh})
+        donated = any(key in entry for key in DONATION)
+        value = ValueSignature(shape, element_type, sharding, donated, name)
+    except Error as error:
+        raise ParseError(f"{what}: {error.message}", hint=error.hint) from None
+    if tensor_of(local_type, what) != (value.local_shape, element_type):
+        raise ParseError(
+            f"{what} has type {local_type}, but a part of {value.type_text()} sharded "
+            f"{print_sharding(sharding)} is {value.type_text(local=True)}"
+        )
+    return value
+
+
+def write_signature(module: ir.Module, signature: Signature) -> None:
+    """Make `module`, whose `@main` has per-device types, a partitioned module of this signature.
+
+    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`, which stay as they are. Errors:
+    ParseError when the number of arguments or results differs.
+    """
+    mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
+    func = main_function(module)
+    with module.context:
+        attributes = module.operation.attributes
+        attributes[MESH] = ir.StringAttr.get(print_mesh(mesh))
+        attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
+        for key, values, count in (
+            ("arg_attrs", signature.inputs, len(func.type.inputs)),
+            ("res_attrs", signature.outputs, len(func.type.results)),
+        ):
+            if len(values) != count:
+                raise ParseError(f"signature has {len(values)} '{key}', but '@main' has {count}")
+            entries = dictionaries(func, key, count)
+            for entry, value in zip(entries, values, strict=True):
+                entry.pop("sdy.sharding", None)
+                entry.update(_value_attributes(value, mesh))
+            set_dictionaries(func, key, entries)
+
+
+def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:
+    sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
+    attributes = {
+        "mhlo.sharding": ir.StringAttr.get("{manual}"),
+        GLOBAL_TYPE: ir.TypeAttr.get(ir.Type.parse(value.type_text())),
+        SHARDING: ir.StringAttr.get(print_sharding(sharding)),
+    }
+    if value.name is not None:
+        attributes[NAME] = ir.StringAttr.get(value.name)
+    return attributes
