@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
-from gspmd.transforms.ops import contraction, creation, elementwise, layout, reduction
+from gspmd.transforms.ops import (
+    contraction,
+    creation,
+    dynamic_slicing,
+    elementwise,
+    gather,
+    layout,
+    reduction,
+    scatter,
+    slicing,
+    sorting,
+)
 from gspmd.transforms.ops.definition import OpTable
 
-OPS: OpTable = elementwise.OPS | creation.OPS | layout.OPS | contraction.OPS | reduction.OPS
+OPS: OpTable = (
+    elementwise.OPS
+    | creation.OPS
+    | layout.OPS
+    | contraction.OPS
+    | reduction.OPS
+    | slicing.OPS
+    | dynamic_slicing.OPS
+    | gather.OPS
+    | scatter.OPS
+    | sorting.OPS
+)

@@ -19,7 +19,7 @@ _OPERATIONS = {
     "xor": "stablehlo.xor",
 }
 _IDENTITIES: dict[str, Any] = {
-    "add": 0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
+    "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
 }  # fmt: skip
 
 
@@ -29,7 +29,10 @@ def reducer_operation(combiner: str) -> str:
 
 
 def identity_of(combiner: str) -> Any:
-    """What combining with changes nothing, as `scalar_attribute` reads it."""
+    """What combining with changes nothing, as `scalar_attribute` reads it.
+
+    That of add is -0.0: adding +0.0 would turn -0.0 into +0.0.
+    """
     return _IDENTITIES[combiner]
 
 
@@ -44,10 +47,13 @@ def scalar_attribute(element: Any, value: Any) -> Any:
         if isinstance(value, str):
             raise Unsupported(f"complex numbers have no '{value}' value")
         part = str(ir.ComplexType(element).element_type)
-        number = ir.Attribute.parse(f"dense<({float(value)}, 0.0)> : tensor<complex<{part}>>")
+        imaginary = value * 0.0
+        number = ir.Attribute.parse(f"dense<({float(value)}, {imaginary})> : tensor<complex<{part}>>")
         return ir.DenseElementsAttr(number).get_splat_value()
     if isinstance(element, ir.IntegerType):
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
+    if str(element).endswith("FNUZ"):
+        value = value or 0.0  # these types have no -0.0
     return ir.FloatAttr.get(element, _float(value))
 
 
