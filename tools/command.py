@@ -47,13 +47,21 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         _close_stdout()
         print_error(program, InputError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}"))
         return EXIT_FAILURE
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line
         if debug:
             traceback.print_exc()
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+        notes = " ".join(getattr(error, "__notes__", ()))
+        what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
         advice = "please report this" if debug else "run again with --debug for the traceback"
         print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
         return EXIT_INTERNAL
+
+
+def version_text(program: str) -> str:
+    """The versions of gspmd and of what it stands on."""
+    from importlib import metadata  # not cheap, and needed only here
+
+    return f"{program} {metadata.version('gspmd')} (jaxlib {metadata.version('jaxlib')})\n"
 
 
 def exit_code(error: Error) -> int:

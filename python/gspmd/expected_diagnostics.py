@@ -1,8 +1,8 @@
 """Diagnostics that a test expects, written beside the program: `// expected-error@+1 {{text in the message}}`.
 
-As in MLIR: severities error, warning, remark and note; places `@+N`, `@-N`, `@above`, `@below` (the nearest line without
-an expectation) and `@unknown` (no place in this file); nothing means the same line. `expected-error-re` takes text
-in which `{{...}}` inside the outer braces is a regular expression.
+As in MLIR: severities error, warning, remark and note; places `@+N`, `@-N`, `@above`, `@below` (the nearest line
+without an expectation) and `@unknown` (no place in this file); nothing means the same line. `expected-error-re` takes
+text in which `{{...}}` inside the outer braces is a regular expression.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Expectation:
     def matches(self, diagnostic: Diagnostic, file: str) -> bool:
         where = diagnostic.location
         line = where.line if where and where.file in (file, "-") else 0
-        return diagnostic.severity is self.severity and line == self.line and bool(self.pattern.search(diagnostic.message))
+        same_place = diagnostic.severity is self.severity and line == self.line
+        return same_place and self.pattern.search(diagnostic.message) is not None
 
 
 def read_expectations(source: str, file: str) -> list[Expectation]:

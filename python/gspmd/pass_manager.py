@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,6 +10,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
 from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
+from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import check_native
 from gspmd.pipeline_text import Element, parse_option_texts, parse_pipeline
 from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
@@ -19,26 +19,6 @@ from gspmd.transforms.support.diagnostics import Diagnostic, Severity, Sink
 from gspmd.transforms.support.passes import Pass, make_pass, parse_options
 
 _OURS = {declaration.argument: declaration for declaration in PASSES}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class IrPrinting:
-    """What to print to stderr while a pipeline runs: everything, or around the passes with the names given."""
-
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    before_all: bool = False
-    after_all: bool = False
-    after_change: bool = False
-    after_failure: bool = False
-    module_scope: bool = False
-    debug_info: bool = False
-    generic: bool = False
-    max_elements: int | None = None  # constants with more are elided
-
-    @property
-    def by_mlir(self) -> bool:
-        return self.before_all or self.after_all or self.after_change or self.after_failure
 
 
 class PassManager:
@@ -108,69 +88,20 @@ class PassManager:
     def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
         manager = MlirPassManager("builtin.module", module.context)
         manager.enable_verifier(self.verify_each)
-        self._check_printed_names()
+        self.printing.check(self.names())
         for element in self._elements:
             if isinstance(element, Pass):
-                self._add_printed(manager, module, element.argument, run.pass_callable(element), element)
-            elif self._prints_around(p.name for p in element.passes()):
-                for part in _split(element):
-                    name = next(part.passes()).name
-                    self._add_printed(manager, module, name, None, part)
+                with self.printing.around(element.argument, manager, module):
+                    name = type(element).__name__
+                    manager.add(run.pass_callable(element), name, str(element), element.summary)
             else:
-                manager.add(str(element))
-        printing = self.printing
-        if printing.by_mlir:
-            manager.enable_ir_printing(
-                print_before_all=printing.before_all,
-                print_after_all=printing.after_all,
-                print_after_change=printing.after_change,
-                print_after_failure=printing.after_failure,
-                print_module_scope=printing.module_scope,
-                enable_debug_info=printing.debug_info,
-                print_generic_op_form=printing.generic,
-                large_elements_limit=printing.max_elements,
-            )
+                for part in self.printing.split(element):
+                    with self.printing.around(next(part.passes()).name, manager, module):
+                        manager.add(str(part))
+        self.printing.enable(manager)
         if self.timing:
             manager.enable_timing()
         return manager
-
-    def _add_printed(
-        self,
-        manager: MlirPassManager,
-        module: ir.Module,
-        name: str,
-        run: Callable[..., None] | None,
-        element: Pass | Element,
-    ) -> None:
-        """Add one pass, with printing before or after it if that was asked for."""
-        if name in self.printing.before:
-            manager.add(self._printer(module, f"Before {name}"), name="PrintIr", argument="print-ir")
-        if run is None:
-            manager.add(str(element))
-        else:
-            summary = element.summary if isinstance(element, Pass) else ""
-            manager.add(run, name=type(element).__name__, argument=str(element), description=summary)
-        if name in self.printing.after:
-            manager.add(self._printer(module, f"After {name}"), name="PrintIr", argument="print-ir")
-
-    def _printer(self, module: ir.Module, moment: str) -> Callable[..., None]:
-        def print_ir(operation: Any, handle: Any) -> None:
-            text = module.operation.get_asm(
-                enable_debug_info=self.printing.debug_info,
-                print_generic_op_form=self.printing.generic,
-                large_elements_limit=self.printing.max_elements,
-            )
-            print(f"// -----// IR Dump {moment} //----- //\n{text}\n", file=sys.stderr, flush=True)
-
-        return print_ir
-
-    def _prints_around(self, names: Iterable[str]) -> bool:
-        return not {*self.printing.before, *self.printing.after}.isdisjoint(names)
-
-    def _check_printed_names(self) -> None:
-        for name in (*self.printing.before, *self.printing.after):
-            if name not in self.names():
-                raise UsageError(f"cannot print around pass '{name}', which is not in '{self}'", hint="add the pass")
 
 
 class _Run:
@@ -191,24 +122,39 @@ class _Run:
             print(diagnostic, file=sys.stderr)
 
     def pass_callable(self, transformation: Pass) -> Callable[..., None]:
+        """The pass as MLIR calls it."""
+
         def run(operation: Any, handle: Any) -> None:
             self._finished = None
             said = len(self._errors)
-            transformation.run(self._module)
+            try:
+                transformation.run(self._module)
+            except ir.MLIRError as error:
+                raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
+            except Exception as error:
+                error.add_note(f"in pass '{transformation}'")
+                raise
             if len(self._errors) > said:
                 handle.signal_pass_failure()
             else:
-                self._finished = transformation.argument
+                self._finished = str(transformation)
 
         return run
 
     def failure(self, error: ir.MLIRError) -> Error:
         """A failed run as one error: a pass refused the program, or left a module that does not verify."""
-        kind = InternalError if self._finished and not self._verifies() else Unsupported
-        first = self._errors[0].as_error(kind) if self._errors else kind(" ".join(str(error).split()))
-        if kind is InternalError:
-            first.hint = f"the module is invalid after '{self._finished}'; please report this"
-        return first
+        if self._finished and not self._verifies():
+            return self._defect(f"the module is invalid after pass '{self._finished}'", error, 0)
+        if self._errors:
+            return self._errors[0].as_error(Unsupported)
+        return Unsupported(" ".join(str(error).split()))
+
+    def _defect(self, problem: str, error: ir.MLIRError, said: int) -> InternalError:
+        """A mistake of a pass of ours, shown by the diagnostics after the first `said`, or by the exception."""
+        first = next(iter(self._errors[said:]), None)
+        reason = first.message if first else " ".join(str(error).split())
+        location = first.location if first else None
+        return InternalError(f"{problem}: {reason}", location=location, hint="please report this")
 
     def _verifies(self) -> bool:
         try:
@@ -231,10 +177,3 @@ def _resolve(element: Element) -> list[Pass | Element]:
                 hint=f"move it out of '{element.name}(...)'",
             )
     return [check_native(element, (*_OURS, PIPELINE))]
-
-
-def _split(element: Element) -> list[Element]:
-    """A nest of passes as one nest for each pass, so that something can happen in between."""
-    if element.children is None:
-        return [element]
-    return [dataclasses.replace(element, children=(part,)) for child in element.children for part in _split(child)]

@@ -88,7 +88,7 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
         sink(_from_mlir(diagnostic))
         return True
 
-    handler = context.attach_diagnostic_handler(handle)
+    handler: Any = context.attach_diagnostic_handler(handle)
     before = context.emit_error_diagnostics
     context.emit_error_diagnostics = True
     token = _sink.set(sink)

@@ -86,9 +86,7 @@ def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") 
         with context, ir.Location.unknown(context):
             return ir.Module.parse(source)
     except UnicodeDecodeError as error:
-        raise ParseError(
-            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file"
-        ) from error
+        raise ParseError(f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file") from error
     except ir.MLIRError as error:
         raise error_from_mlir(error, ParseError, filename) from None
 
@@ -123,9 +121,7 @@ def read_source(path: str) -> tuple[bytes, bool]:
         raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(
-            f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin"
-        ) from None
+        raise InputError(f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin") from None
 
 
 @contextlib.contextmanager

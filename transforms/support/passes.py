@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import re
 import types
 import typing
@@ -97,7 +96,6 @@ class Option:
         return f'"{text}"' if '"' not in text else f"'{text}'"
 
 
-@functools.cache
 def options_of(declaration: type[Pass]) -> tuple[Option, ...]:
     """The options that a pass class declares, in order. Raises TypeError for a field of another type."""
     hints = typing.get_type_hints(declaration)
