@@ -6,6 +6,7 @@ import argparse
 import io
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
@@ -55,6 +56,8 @@ def _process(args: argparse.Namespace, manager: PassManager) -> int:
             outputs.append(_print(module, args))
         except Error as error:
             failure = error
+            if args.debug:
+                traceback.print_exc()
             reported = any(d.severity is Severity.ERROR for d in seen)
             if not reported or (isinstance(error, InternalError) and diagnostics.of_error(error) not in seen):
                 seen.append(diagnostics.of_error(error))
