@@ -48,7 +48,7 @@ def read_partitioned(source: Source) -> tuple[ir.Module, Signature]:
     signature = read_signature(module)
     with module.context:
         sharding = ir.StringAttr.get("{manual}")
-        kept = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
+        kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
         _set_value_attributes(module, kept, {"mhlo.sharding"})
         _drop_own_attributes(module)
     return module, signature
