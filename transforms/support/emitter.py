@@ -41,13 +41,22 @@ class Emitter:
         self.point: Any = None
         self.location: Any = ir.Location.unknown(context)
         self._list_groups_up_to = list_groups_up_to
-        self._entry = entry
-        self._entry_anchor: Any = entry.operations[0] if len(entry.operations) else None
+        # Everything else in the function may be erased; index computations gather before this operation.
+        self._anchor = ir.Operation.create(
+            "stablehlo.partition_id",
+            results=[ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32, context), loc=self.location)],
+            loc=self.location,
+            ip=ir.InsertionPoint.at_block_begin(entry),
+        )
         self._types: dict[TensorType, Any] = {}
         self._indices: dict[Axes, Any] = {}
         self._groups: dict[Axes, Any] = {}
         self._position: Any = None
         self._channels = 0
+
+    def finish(self) -> None:
+        """Call once, when all is emitted."""
+        self._anchor.erase()
 
     # ---- types and plain operations ----
 
@@ -148,7 +157,7 @@ class Emitter:
         found = self._indices.get(axes)
         if found is None:
             point, location = self.point, self.location
-            self.point = ir.InsertionPoint(self._entry_anchor)
+            self.point = ir.InsertionPoint(self._anchor)
             self.location = ir.Location.unknown(self.context)
             found = self._indices[axes] = self._make_index(axes)
             self.point, self.location = point, location
