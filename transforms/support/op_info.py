@@ -98,16 +98,13 @@ class InfoReader:
         self._types = types
         self._known: dict[Any, OpInfo] = {}
 
-    def __call__(self, op: Any, name: str, operands: tuple[TensorType, ...], regions: int) -> OpInfo:
+    def __call__(self, op: Any, name: str, operands: tuple[TensorType, ...], with_body: bool) -> OpInfo:
         """Describe `op` (an MLIR operation), whose name and operand types the caller has read already."""
-        results = tuple([self._types(r.type) for r in op.results])
+        types = self._types
+        results = tuple([types(r.type) for r in op.results])
         attributes = op.attributes
-        pairs = (
-            tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
-            if len(attributes)
-            else ()
-        )
-        body = _body(op) if regions else ()
+        pairs = tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
+        body = _body(op) if with_body and len(op.regions) else ()
         key = (name, operands, results, pairs, body)
         found = self._known.get(key)
         if found is None:
