@@ -7,7 +7,6 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import AnnotationError
 from gspmd.transforms.ingest.edits import create, replace, terminator
 from gspmd.transforms.ingest.survey import all_operations
 from gspmd.transforms.support.mlir import located
