@@ -42,7 +42,6 @@ class Emitter:
         self.location: Any = ir.Location.unknown(context)
         self._list_groups_up_to = list_groups_up_to
         self._entry = entry
-        self._entry_anchor: Any = entry.operations[0] if len(entry.operations) else None
         self._types: dict[TensorType, Any] = {}
         self._indices: dict[Axes, Any] = {}
         self._groups: dict[Axes, Any] = {}
@@ -148,15 +147,17 @@ class Emitter:
         found = self._indices.get(axes)
         if found is None:
             point, location = self.point, self.location
-            self.point = ir.InsertionPoint(self._entry_anchor)
             self.location = ir.Location.unknown(self.context)
+            if self._position is None:
+                self.point = ir.InsertionPoint.at_block_begin(self._entry)
+                self._position = self._mesh_position()
+            # Not before what the block began with: that may have been replaced and be gone.
+            self.point = ir.InsertionPoint.after(self._position.owner)
             found = self._indices[axes] = self._make_index(axes)
             self.point, self.location = point, location
         return found
 
     def _make_index(self, axes: Axes) -> Any:
-        if self._position is None:
-            self._position = self._mesh_position()
         terms, below = [], size_of(axes)
         for axis in axes:
             below //= axis.size
