@@ -81,10 +81,10 @@ def _sizes(config: Config) -> dict[str, int]:
 
 
 def partition_spec(config: Config, dims: str, mesh: Any) -> PartitionSpec:
-    """The sharding of a tensor with these dimension names; vectors of weights stay whole."""
+    """The sharding of a tensor with these dimension names; weight vectors follow the activations they meet."""
     table = RECIPES[config.recipe]
-    if len(dims) == 1 and dims.islower():
-        return PartitionSpec()
+    if len(dims) == 1:
+        dims = dims.upper()
     axes = [table.get(d) for d in dims]
     return PartitionSpec(*(a if a in mesh.axis_names else None for a in axes))
 

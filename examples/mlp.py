@@ -41,9 +41,9 @@ _DIMS = {"w1": "ih", "b1": "h", "w2": "ho", "b2": "o"}
 
 
 def partition_spec(config: Config, dims: str, mesh: Any) -> PartitionSpec:
-    """The sharding of a tensor with these dimension names; a weight uses every axis once, biases none."""
+    """The sharding of a tensor with these dimension names, each axis once; biases follow the activations."""
     if len(dims) == 1:
-        return PartitionSpec()
+        dims = dims.upper()
     names = tuple(mesh.axis_names)
     meaning = {"x": names[:1], "y": names[-1:], "*": names}
     table = RECIPES[config.recipe]

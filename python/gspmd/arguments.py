@@ -33,8 +33,7 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
 
     Errors: ExecutionError naming the argument, with expected and actual shape or dtype.
     """
-    name = f"argument {index}" + (f" '{value.name}'" if value.name else "")
-    dtype = numpy_dtype(value.element_type)
+    name, dtype = _name(index, value), numpy_dtype(value.element_type)
     if isinstance(arg, ShardedArray):
         _check_alive(name, arg.is_deleted)
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
@@ -45,17 +44,25 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
         _check_alive(name, arg.is_deleted())
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
         return _place_jax(name, arg, value, devices, padding)
+    return from_host(to_host(index, value, arg), value.sharding, devices, padding)
+
+
+def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]:
+    """The argument as a global numpy array; Python numbers become arrays of rank 0. Errors: as `place`."""
+    name, dtype = _name(index, value), numpy_dtype(value.element_type)
     if isinstance(arg, bool | int | float | complex) and not isinstance(arg, np.generic):
         array = _scalar(name, arg, dtype)
     else:
         array = np.asarray(arg)
     _check_type(name, array.shape, array.dtype, value.shape, dtype)
-    return from_host(array, value.sharding, devices, padding)
+    return array
 
 
-def _place_jax(
-    name: str, array: jax.Array, value: ValueSignature, devices: Devices, padding: Padding
-) -> ShardedArray:
+def _name(index: int, value: ValueSignature) -> str:
+    return f"argument {index}" + (f" '{value.name}'" if value.name else "")
+
+
+def _place_jax(name: str, array: jax.Array, value: ValueSignature, devices: Devices, padding: Padding) -> ShardedArray:
     placed = from_jax(array, value.sharding, devices)
     if placed is not None:
         return placed

@@ -31,6 +31,8 @@ _NUMPY = {
     **{f"i{bits}": f"int{bits}" for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
+_FLOAT_LIMITS: Any = ml_dtypes.finfo
+_INTEGER_LIMITS: Any = ml_dtypes.iinfo
 
 
 def numpy_dtype(element_type: str) -> np.dtype[Any]:
@@ -53,12 +55,12 @@ def is_integer(dtype: np.dtype[Any]) -> bool:
 
 def float_limits(dtype: np.dtype[Any]) -> Any:
     """`finfo` of a floating-point or complex dtype (of its real part)."""
-    return ml_dtypes.finfo(dtype)
+    return _FLOAT_LIMITS(dtype)
 
 
 def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype."""
-    limits = ml_dtypes.iinfo(dtype)
+    limits = _INTEGER_LIMITS(dtype)
     return int(limits.min), int(limits.max)
 
 

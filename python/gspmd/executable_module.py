@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.transforms.support.mlir import new_context, parse_module
 from gspmd.transforms.support.signature import (
+    MESH,
     Signature,
     ValueSignature,
     argument_name,
@@ -47,7 +48,7 @@ def read_partitioned(source: Source) -> tuple[ir.Module, Signature]:
     signature = read_signature(module)
     with module.context:
         sharding = ir.StringAttr.get("{manual}")
-        kept = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
+        kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
         _set_value_attributes(module, kept, {"mhlo.sharding"})
         _drop_own_attributes(module)
     return module, signature
@@ -106,7 +107,7 @@ def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
     )
 
 
-def _set_value_attributes(module: ir.Module, kept: Mapping[str, ir.Attribute], dropped: set[str]) -> None:
+def _set_value_attributes(module: ir.Module, kept: dict[str, ir.Attribute], dropped: set[str]) -> None:
     func = main_function(module)
     for key, count in (("arg_attrs", len(func.type.inputs)), ("res_attrs", len(func.type.results))):
         entries = [
@@ -132,12 +133,23 @@ def _is_own(name: str) -> bool:
     return name.startswith("gspmd.")
 
 
+def open_module(path: str) -> ir.Module:
+    """The module in a file of MLIR text or bytecode, `-` for stdin. Raises InputError, ParseError."""
+    source = sys.stdin.buffer.read() if path == "-" else read_file(path)
+    return parse_module(source, new_context(), "<stdin>" if path == "-" else path)
+
+
+def is_partitioned(module: ir.Module) -> bool:
+    """Whether the module is, or claims to be, the result of partitioning."""
+    return MESH in module.operation.attributes
+
+
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """The content of a module file. Raises InputError."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read '{os.fspath(path)}': {error.strerror}") from None
+        raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
 
 
 def write_file(source: Source, path: Path) -> None:
@@ -166,6 +178,4 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
-        raise InputError(f"cannot write '{path}': {error.strerror}") from None
-
-
+        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None

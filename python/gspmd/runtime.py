@@ -21,6 +21,7 @@ from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.sharded_array import Devices, ShardedArray
 from gspmd.transforms.support.signature import Signature
 
+_FATAL = 3
 Partitioned = Any  # module text, bytecode, an ir.Module, or an object with `module_text`
 
 
@@ -92,7 +93,7 @@ class Executable:
                     arg.delete()
 
 
-def compile(
+def compile(  # noqa: A001 - users write gspmd.runtime.compile
     partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
 ) -> Executable:
     """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
@@ -186,16 +187,25 @@ def _load(module: ir.Module, devices: Devices, use_shardy: bool = False) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep XLA's warnings about its own partitioner, which finds nothing to do here, off stderr."""
-    utils.absl_set_min_log_level(3)
+    utils.absl_set_min_log_level(_FATAL)
     try:
         yield
     finally:
-        utils.absl_set_min_log_level(int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1")))
+        utils.absl_set_min_log_level(_usual_log_level())
+
+
+def _usual_log_level() -> int:
+    """What the user chose, else jax's choice: warnings."""
+    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "")
+    return int(level) if level.isdigit() else 1
 
 
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
+
+# jaxlib's bindings may have been loaded before jax, which asks for fewer messages only when it comes first.
+utils.absl_set_min_log_level(_usual_log_level())
 
 __all__ = ["Executable", "ShardedArray", "compile", "compile_single", "compile_with_xla", "load", "save"]

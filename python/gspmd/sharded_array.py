@@ -16,6 +16,7 @@ from gspmd.dialect.axes import Axes, Axis, atoms, split_at
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.dtypes import Padding
 
 Devices = tuple[Any, ...]
 
@@ -129,9 +130,7 @@ class ShardedArray:
     def to_jax(self) -> jax.Array:
         """The same buffers as one jax.Array. Raises ExecutionError where JAX cannot express the layout."""
         if not jax_can_hold(self.sharding, self.shape):
-            raise ExecutionError(
-                f"{self!r} has uneven shards, which jax.Array cannot hold", hint="use to_numpy()"
-            )
+            raise ExecutionError(f"{self!r} has uneven shards, which jax.Array cannot hold", hint="use to_numpy()")
         target = jax_sharding(self.sharding, self.devices)
         with jax.enable_x64(True):
             return jax.make_array_from_single_device_arrays(
@@ -179,7 +178,7 @@ def _spec_entry(axes: Axes, sharding: TensorSharding) -> tuple[str, ...] | None:
 
 
 def from_host(
-    array: np.ndarray[Any, Any], sharding: TensorSharding, devices: Devices, padding: layout.Padding = "zero"
+    array: np.ndarray[Any, Any], sharding: TensorSharding, devices: Devices, padding: Padding = "zero"
 ) -> ShardedArray:
     """Copy a global host array to the devices, padding what is uneven."""
     local = local_partitions(devices)

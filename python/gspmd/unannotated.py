@@ -10,15 +10,24 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.signature import DONATION, dictionaries, set_dictionaries
+from gspmd.transforms.support.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 
 # Operations that say where a value lives and hand on its first operand.
 _IDENTITY_OPS = frozenset(
-    f"sdy.{name}"
-    for name in (
-        "sharding_constraint reshard propagation_barrier data_flow_edge all_gather all_slice all_to_all "
-        "collective_permute all_reduce reduce_scatter sharded_to_unreduced replicated_to_unreduced"
-    ).split()
+    (
+        "sdy.sharding_constraint",
+        "sdy.reshard",
+        "sdy.propagation_barrier",
+        "sdy.data_flow_edge",
+        "sdy.all_gather",
+        "sdy.all_slice",
+        "sdy.all_to_all",
+        "sdy.collective_permute",
+        "sdy.all_reduce",
+        "sdy.reduce_scatter",
+        "sdy.sharded_to_unreduced",
+        "sdy.replicated_to_unreduced",
+    )
 )
 _IDENTITY_CALLS = frozenset(
     ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom", "ShardBarrierTo")
@@ -44,9 +53,7 @@ def strip(module: ir.Module) -> None:
     """
     for op in _operations(module):
         if _is_manual(op):
-            raise Unsupported(
-                "has no meaning on one device", op=op.name, location=source_location(op.location)
-            )
+            raise Unsupported("has no meaning on one device", op=op.name, location=source_location(op.location))
     _strip(module, keep_manual=False)
 
 
@@ -158,8 +165,8 @@ def _is_annotation(name: str) -> bool:
 
 def _frontend(attributes: Any) -> ir.DictAttr:
     """Frontend attributes without those that carry Shardy's attributes."""
-    entries = ir.DictAttr(attributes["mhlo.frontend_attributes"])
-    return ir.DictAttr.get({e.name: e.attr for e in entries if not e.name.startswith("xla.sdy.")})
+    entries = as_dictionary(attributes["mhlo.frontend_attributes"])
+    return ir.DictAttr.get({name: attr for name, attr in entries.items() if not _is_annotation(name)})
 
 
 def _set_or_delete(attributes: Any, name: str, value: ir.DictAttr) -> None:

@@ -6,7 +6,10 @@ Nothing here or above it in `transforms` imports jax, only the bindings inside j
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import stat
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +17,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-from gspmd.dialect.errors import Error, ParseError, SourceLocation
+from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation
 
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_BYTECODE_MAGIC = b"ML\xefR"
 _registered = False
 
 
@@ -36,6 +40,8 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
         stablehlo.register_stablehlo_passes()
         _registered = True
     context.allow_unregistered_dialects = allow_unregistered
+    # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
+    context.enable_multithreading(False)
     return context
 
 
@@ -59,29 +65,63 @@ def error_from_mlir(error: ir.MLIRError, kind: type[Error] = ParseError, filenam
     location = source_location(first.location)
     if location is not None and location.file == "-" and filename:
         location = SourceLocation(filename, location.line, location.column)
-    message = " ".join(first.message.split())
-    op = re.match(r"'([\w.]+)' op ", message)
-    if op:
-        message = message[op.end() :]
-    return kind(message, location=location, op=op[1] if op else None)
+    op, message = split_subject(" ".join(first.message.split()))
+    return kind(message, location=location, op=op)
+
+
+def split_subject(message: str) -> tuple[str | None, str]:
+    """MLIR's `'stablehlo.add' op is wrong` as the operation's name, if there is one, and the rest."""
+    match = re.match(r"'([\w.]+)' op ", message)
+    return (match[1], message[match.end() :]) if match else (None, message)
 
 
 def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
-    """Read a module from MLIR text or bytecode and verify it. Raises ParseError with the location.
+    """Read a module from MLIR text or bytecode and verify it. Raises ParseError, located in `filename`.
 
-    Operations without locations of their own get their place in the text, under `filename`.
+    Operations without locations of their own get their place in the text, under the name `-`.
     """
     try:
-        if isinstance(source, bytes) and not source.startswith(b"ML\xefR"):
+        if isinstance(source, bytes) and not source.startswith(_BYTECODE_MAGIC):
             source = source.decode()
         with context, ir.Location.unknown(context):
             return ir.Module.parse(source)
     except UnicodeDecodeError as error:
-        raise ParseError(
-            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file"
-        ) from error
+        raise ParseError(f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file") from error
     except ir.MLIRError as error:
         raise error_from_mlir(error, ParseError, filename) from None
+
+
+def read_module(path: str, context: ir.Context) -> ir.Module:
+    """Read and verify the module in a file of MLIR text or bytecode; `-` is stdin.
+
+    Operations without locations of their own get their place in the file, under `path`.
+    Raises InputError if there is nothing to read, ParseError with the location if it is not a module.
+    """
+    source, regular = read_source(path)
+    if not regular or source.startswith(_BYTECODE_MAGIC):
+        return parse_module(source, context, "<stdin>" if path == "-" else path)
+    try:
+        source.decode()
+        with context, ir.Location.unknown(context):
+            return ir.Module.parseFile(path)
+    except UnicodeDecodeError as error:
+        raise ParseError(f"'{path}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file") from error
+    except ir.MLIRError as error:
+        raise error_from_mlir(error, ParseError, path) from None
+
+
+def read_source(path: str) -> tuple[bytes, bool]:
+    """The bytes of a file, or of stdin for `-`, and whether it can be read a second time. Raises InputError."""
+    if path == "-":
+        return sys.stdin.buffer.read(), False
+    try:
+        with open(path, "rb") as file:
+            return file.read(), stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except IsADirectoryError:
+        raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin") from None
 
 
 @contextlib.contextmanager

@@ -6,13 +6,24 @@ Command-line flags, help, documentation and pipeline text are all derived from t
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.errors import UsageError
+
+_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_PLAIN_VALUE = re.compile(r"[^\s{}()'\"]+")
+
 
 def option(default: Any, help: str) -> Any:
-    """A field of a pass: an option of type bool, int, str or tuple[str, ...], with its help text."""
+    """A field of a pass: an option of type bool, int, float, str or tuple[str, ...], with its help text."""
     return dataclasses.field(default=default, metadata={"help": help})
 
 
@@ -30,3 +41,116 @@ class Pass:
     def run(self, module: ir.Module) -> None:
         """Transform `module` in place. Raises `gspmd.dialect.errors.Error` on what it refuses."""
         raise NotImplementedError
+
+    def __str__(self) -> str:
+        """The pass as pipeline text, e.g. `gspmd-propagate{max-rounds=8}`; options at their default are left out."""
+        texts = []
+        for opt in options_of(type(self)):
+            value = getattr(self, opt.field)
+            if value != opt.default:
+                texts.append(f"{opt.name}={opt.print(value)}")
+        return f"{self.argument}{{{' '.join(texts)}}}" if texts else self.argument
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a pass, read off its dataclass field. `optional`: the value may be None, written as ''."""
+
+    name: str  # as written in pipelines: max-rounds
+    field: str  # as written in Python: max_rounds
+    type: type  # bool, int, float, str, or tuple for a comma-separated list of strings
+    optional: bool
+    default: Any
+    help: str
+
+    @property
+    def type_name(self) -> str:
+        return _SCALARS.get(self.type, "string,string,...")
+
+    def parse(self, text: str, owner: str) -> Any:
+        """The value that `text` stands for. Raises UsageError naming the pass `owner`."""
+        if self.optional and text == "":
+            return None
+        try:
+            if self.type is bool:
+                return _BOOLEANS[text.lower()]
+            if self.type is tuple:
+                return tuple(part.strip() for part in text.split(",")) if text else ()
+            return self.type(text)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"option '{self.name}' of pass '{owner}' has value '{text}'",
+                hint=f"give a value of type {self.type_name}",
+            ) from None
+
+    def print(self, value: Any) -> str:
+        """Text that `parse` reads back, quoted where pipeline text needs it."""
+        if value is None:
+            text = ""
+        elif self.type is bool:
+            text = str(value).lower()
+        else:
+            text = ",".join(value) if self.type is tuple else str(value)
+        if _PLAIN_VALUE.fullmatch(text):
+            return text
+        return f'"{text}"' if '"' not in text else f"'{text}'"
+
+
+def options_of(declaration: type[Pass]) -> tuple[Option, ...]:
+    """The options that a pass class declares, in order. Raises TypeError for a field of another type."""
+    hints = typing.get_type_hints(declaration)
+    options = []
+    for field in dataclasses.fields(declaration):
+        hint, optional = hints[field.name], False
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+            inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+            hint, optional = inner[0], len(inner) == 1
+        base = typing.get_origin(hint) or hint
+        if base is not tuple and base not in _SCALARS:
+            raise TypeError(f"option '{field.name}' of {declaration.__name__} has type {hint}, which has no text form")
+        name = field.name.replace("_", "-")
+        options.append(Option(name, field.name, base, optional, field.default, field.metadata.get("help", "")))
+    return tuple(options)
+
+
+def make_pass(declaration: type[Pass], texts: Iterable[tuple[str, str]]) -> Pass:
+    """A pass with options given as (name, text) pairs, the name in kebab-case. Raises UsageError."""
+    return declaration(**parse_options(declaration.argument, options_of(declaration), texts))
+
+
+def parse_options(owner: str, options: Iterable[Option], texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Values by field name from (name, text) pairs given to the pass or pipeline `owner`. Raises UsageError."""
+    known = {option.name: option for option in options}
+    values: dict[str, Any] = {}
+    for name, text in texts:
+        if name not in known:
+            raise unknown_option(owner, name, known)
+        if known[name].field in values:
+            raise UsageError(f"option '{name}' of pass '{owner}' is given twice", hint="give it once")
+        values[known[name].field] = known[name].parse(text, owner)
+    return values
+
+
+def select_options(declaration: type[Pass], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `options` (by field name) that this pass declares."""
+    return {opt.field: options[opt.field] for opt in options_of(declaration) if opt.field in options}
+
+
+def unknown_option(owner: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for an option that a pass does not have."""
+    names = sorted(known)
+    if not names:
+        return UsageError(f"pass '{owner}' has no option '{name}'", hint="it has no options")
+    near = difflib.get_close_matches(name, names, n=3)
+    hint = f"did you mean {_either(near)}?" if near else f"it has {', '.join(repr(n) for n in names)}"
+    return UsageError(f"pass '{owner}' has no option '{name}'", hint=hint)
+
+
+def unknown_pass(name: str, known: Iterable[str], advice: str = "see gspmd-opt --list-passes") -> UsageError:
+    """The error for a pass that neither we nor MLIR know, naming near misses."""
+    near = difflib.get_close_matches(name, sorted(known), n=3)
+    return UsageError(f"unknown pass '{name}'", hint=f"did you mean {_either(near)}?" if near else advice)
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(f"'{name}'" for name in names)

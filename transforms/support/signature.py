@@ -104,7 +104,12 @@ def dictionaries(func: Any, key: str, count: int) -> list[dict[str, ir.Attribute
     """The attributes (`arg_attrs` or `res_attrs`) of every argument or result, as dictionaries."""
     if key not in func.attributes:
         return [{} for _ in range(count)]
-    return [{named.name: named.attr for named in ir.DictAttr(entry)} for entry in func.attributes[key]]
+    return [as_dictionary(entry) for entry in func.attributes[key]]
+
+
+def as_dictionary(attribute: Any) -> dict[str, ir.Attribute]:
+    """A dictionary attribute as a dictionary."""
+    return {named.name: named.attr for named in attribute}
 
 
 def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:

@@ -1,0 +1,117 @@
+"""Arguments for a run: random ones from a seed, and ones read from `.npz` files."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gspmd.arguments import describe
+from gspmd.dialect.errors import InputError, UsageError
+from gspmd.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
+from gspmd.executable_module import write_whole
+from gspmd.transforms.support.signature import ValueSignature
+
+Array = np.ndarray[Any, Any]
+_LARGEST_INDEX = 7  # random integers are 0..7, so that most are valid where they serve as indices
+
+
+def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool = True) -> tuple[Array, ...]:
+    """Global arguments that depend on the seed and on their index only.
+
+    Floats and the parts of complex numbers are uniform in (-1, 1), or in [0, 1) if not `signed`;
+    integers are 0..7, as far as the type goes; bools are fair coins.
+    """
+    return tuple(_random(value, np.random.default_rng([seed, i]), signed) for i, value in enumerate(values))
+
+
+def _random(value: ValueSignature, generator: np.random.Generator, signed: bool) -> Array:
+    dtype, shape = numpy_dtype(value.element_type), value.shape
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(bool)
+    if is_integer(dtype):
+        largest = min(_LARGEST_INDEX, integer_limits(dtype)[1])
+        return generator.integers(0, largest, shape, endpoint=True).astype(dtype)
+    if is_float(dtype):
+        lowest = -1.0 if signed and float_limits(dtype).min < 0 else 0.0  # float8_e8m0fnu has no sign
+        return generator.uniform(lowest, 1.0, shape).astype(dtype)
+    lowest = -1.0 if signed else 0.0
+    real, imaginary = (generator.uniform(lowest, 1.0, shape) for _ in range(2))
+    return np.asarray(real + 1j * imaginary).astype(dtype)
+
+
+def perturbed(arrays: Sequence[Array], seed: int = 0) -> tuple[Array, ...]:
+    """The same arguments with every float a rounding error larger or smaller; other types unchanged."""
+    return tuple(_perturbed(array, np.random.default_rng([seed, i])) for i, array in enumerate(arrays))
+
+
+def _perturbed(array: Array, generator: np.random.Generator) -> Array:
+    if not (is_float(array.dtype) or array.dtype.kind == "c"):
+        return array
+    eps = float(float_limits(array.dtype).eps)
+    factor = 1.0 + eps * generator.choice((-1.0, 1.0), array.shape)
+    wide = np.complex128 if array.dtype.kind == "c" else np.float64
+    return np.asarray(array.astype(wide) * factor).astype(array.dtype)
+
+
+def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) -> tuple[Array, ...]:
+    """Arguments from an `.npz` file whose arrays are called `0`, `arg0`, `arr_0`, or as the argument is.
+
+    Shapes and dtypes are checked when a program is called. Errors: InputError for a file that cannot be
+    read, UsageError for missing and unknown names.
+    """
+    stored = _read_npz(path)
+    found: list[Array] = []
+    used: set[str] = set()
+    for index, value in enumerate(values):
+        names = (str(index), f"arg{index}", f"arr_{index}", *((value.name,) if value.name else ()))
+        name = next((name for name in names if name in stored), None)
+        if name is None:
+            raise UsageError(
+                f"'{os.fspath(path)}' has no array for argument {describe(index, value)}; "
+                f"it has {', '.join(sorted(stored)) or 'none'}",
+                hint=f"call it '{names[-1] if value.name else names[0]}'",
+            )
+        used.add(name)
+        found.append(_typed(stored[name], numpy_dtype(value.element_type)))
+    unused = sorted(set(stored) - used)
+    if unused:
+        raise UsageError(
+            f"'{os.fspath(path)}' has arrays that are no arguments: {', '.join(unused)}",
+            hint=f"the program has {len(values)} arguments, called 0, 1, ...",
+        )
+    return tuple(found)
+
+
+def _read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"'{os.fspath(path)}' is a single array, not an .npz archive", hint="use numpy.savez")
+            return {name: archive[name] for name in archive.files}
+    except OSError as error:
+        raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"'{os.fspath(path)}' is not an .npz archive: {error}", hint="use numpy.savez") from None
+
+
+def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Types that numpy's files do not know (bfloat16, float8) are stored as bytes: see them as what they are."""
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)
+    return array
+
+
+def write_results(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write an `.npz` file, whole or not at all. Raises InputError.
+
+    Types that numpy's files do not know keep their bytes; `read_inputs` sees them as what an argument asks.
+    """
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_whole(Path(path), buffer.getvalue())

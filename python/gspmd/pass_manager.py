@@ -1,0 +1,179 @@
+"""Pipelines of passes, ours and MLIR's, on MLIR's own pass manager."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager as MlirPassManager
+
+from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
+from gspmd.ir_printing import IrPrinting
+from gspmd.native_passes import check_native
+from gspmd.pipeline_text import Element, parse_option_texts, parse_pipeline
+from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
+from gspmd.transforms.support import diagnostics
+from gspmd.transforms.support.diagnostics import Diagnostic, Severity, Sink
+from gspmd.transforms.support.passes import Pass, make_pass, parse_options
+
+_OURS = {declaration.argument: declaration for declaration in PASSES}
+
+
+class PassManager:
+    """Passes in the order in which they run on a module.
+
+    A pass is an instance of a class of ours, or the name of one of ours or MLIR's; `str()` of a manager is text that
+    `parse` reads back.
+    """
+
+    def __init__(
+        self,
+        passes: Iterable[Pass | str] = (),
+        *,
+        verify_each: bool = True,
+        timing: bool = False,
+        printing: IrPrinting | None = None,
+    ) -> None:
+        self.verify_each = verify_each
+        self.timing = timing
+        self.printing = printing or IrPrinting()
+        self._elements: list[Pass | Element] = []
+        for element in passes:
+            self.add(element)
+
+    @classmethod
+    def parse(cls, text: str) -> PassManager:
+        """The manager for a pipeline such as `builtin.module(gspmd-propagate{max-rounds=8},cse)`. Raises UsageError."""
+        return cls([text])
+
+    def add(self, element: Pass | str) -> PassManager:
+        """Append a pass, or whatever a pipeline text names. Raises UsageError for what nobody knows."""
+        if isinstance(element, Pass):
+            self._elements.append(element)
+        else:
+            for parsed in parse_pipeline(element):
+                self._elements += _resolve(parsed)
+        return self
+
+    def __str__(self) -> str:
+        return f"builtin.module({','.join(map(str, self._elements))})"
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all passes, in order."""
+        found: list[str] = []
+        for element in self._elements:
+            found += [element.argument] if isinstance(element, Pass) else [p.name for p in element.passes()]
+        return tuple(found)
+
+    def run(self, module: ir.Module, on_diagnostic: Sink | None = None) -> None:
+        """Run all passes on `module`, in place. Raises the first error, located.
+
+        `on_diagnostic` gets every diagnostic in order, errors included; without it remarks and warnings go to stderr.
+        A module whose run failed is in an undefined state.
+        """
+        run = _Run(module, on_diagnostic)
+        manager = self._build(module, run)
+        try:
+            with diagnostics.listening(run.hear, module.context):
+                manager.run(module.operation)
+        except Error as error:
+            if on_diagnostic:
+                on_diagnostic(diagnostics.of_error(error))
+            raise
+        except ir.MLIRError as error:
+            raise run.failure(error) from None
+
+    def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
+        manager = MlirPassManager("builtin.module", module.context)
+        manager.enable_verifier(self.verify_each)
+        self.printing.check(self.names())
+        for element in self._elements:
+            if isinstance(element, Pass):
+                with self.printing.around(element.argument, manager, module):
+                    name = type(element).__name__
+                    manager.add(run.pass_callable(element), name, str(element), element.summary)
+            else:
+                for part in self.printing.split(element):
+                    with self.printing.around(next(part.passes()).name, manager, module):
+                        manager.add(str(part))
+        self.printing.enable(manager)
+        if self.timing:
+            manager.enable_timing()
+        return manager
+
+
+class _Run:
+    """One run of a pipeline: what was said, and which pass of ours was at work last."""
+
+    def __init__(self, module: ir.Module, on_diagnostic: Sink | None) -> None:
+        self._module = module
+        self._on_diagnostic = on_diagnostic
+        self._errors: list[Diagnostic] = []
+        self._finished: str | None = None  # the last pass of ours that came to its end
+
+    def hear(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity is Severity.ERROR:
+            self._errors.append(diagnostic)
+        if self._on_diagnostic:
+            self._on_diagnostic(diagnostic)
+        elif diagnostic.severity is not Severity.ERROR:
+            print(diagnostic, file=sys.stderr)
+
+    def pass_callable(self, transformation: Pass) -> Callable[..., None]:
+        """The pass as MLIR calls it."""
+
+        def run(operation: Any, handle: Any) -> None:
+            self._finished = None
+            said = len(self._errors)
+            try:
+                transformation.run(self._module)
+            except ir.MLIRError as error:
+                raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
+            except Exception as error:
+                error.add_note(f"in pass '{transformation}'")
+                raise
+            if len(self._errors) > said:
+                handle.signal_pass_failure()
+            else:
+                self._finished = str(transformation)
+
+        return run
+
+    def failure(self, error: ir.MLIRError) -> Error:
+        """A failed run as one error: a pass refused the program, or left a module that does not verify."""
+        if self._finished and not self._verifies():
+            return self._defect(f"the module is invalid after pass '{self._finished}'", error, 0)
+        if self._errors:
+            return self._errors[0].as_error(Unsupported)
+        return Unsupported(" ".join(str(error).split()))
+
+    def _defect(self, problem: str, error: ir.MLIRError, said: int) -> InternalError:
+        """A mistake of a pass of ours, shown by the diagnostics after the first `said`, or by the exception."""
+        first = next(iter(self._errors[said:]), None)
+        reason = first.message if first else " ".join(str(error).split())
+        location = first.location if first else None
+        return InternalError(f"{problem}: {reason}", location=location, hint="please report this")
+
+    def _verifies(self) -> bool:
+        try:
+            return bool(self._module.operation.verify())
+        except ir.MLIRError:
+            return False
+
+
+def _resolve(element: Element) -> list[Pass | Element]:
+    """An element of a pipeline text as passes of ours or as checked text for MLIR. Raises UsageError."""
+    if element.children is None and element.name in _OURS:
+        return [make_pass(_OURS[element.name], parse_option_texts(element.options))]
+    if element.children is None and element.name == PIPELINE:
+        options = parse_options(PIPELINE, pipeline_options(), parse_option_texts(element.options))
+        return [*default_pipeline(options)]
+    for inner in element.passes():
+        if inner.name in _OURS or inner.name == PIPELINE:
+            raise UsageError(
+                f"pass '{inner.name}' runs on a module, not in '{element.name}'",
+                hint=f"move it out of '{element.name}(...)'",
+            )
+    return [check_native(element, (*_OURS, PIPELINE))]

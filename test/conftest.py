@@ -1,0 +1,75 @@
+"""Makes every lit test an item of pytest, and gives jax eight CPU devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Before anything imports jax, which reads them once.
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+_TEST_ROOT = Path(__file__).parent
+_results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".mlir" and "Inputs" not in file_path.parts:
+        return LitFile.from_parent(parent, path=file_path)
+    return None
+
+
+class LitFile(pytest.File):
+    """A file with RUN lines."""
+
+    def collect(self) -> Iterator[LitTest]:
+        yield LitTest.from_parent(self, name="lit")
+
+
+class LitTest(pytest.Item):
+    """One lit test; the first one to run starts lit once for all that were selected."""
+
+    def runtest(self) -> None:
+        results = self.session.stash.get(_results, None)
+        if results is None or self.path not in results:
+            shared = not hasattr(self.config, "workerinput")  # a worker of xdist does not know its own items
+            items = self.session.items if shared else [self]
+            paths = [item.path for item in items if isinstance(item, LitTest)]
+            results = self.session.stash[_results] = _run_lit(paths, self.config)
+        code, output = results.get(self.path, ("not found by lit", ""))
+        if code in ("UNSUPPORTED", "SKIPPED"):
+            pytest.skip(code.lower())
+        if code not in ("PASS", "XFAIL", "FLAKYPASS"):
+            raise LitFailure(f"{code}\n{output}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        if isinstance(excinfo.value, LitFailure):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, f"lit {self.path.relative_to(_TEST_ROOT)}"
+
+
+class LitFailure(Exception):
+    """A lit test that failed, with what it printed."""
+
+
+def _run_lit(paths: list[Path], config: pytest.Config) -> dict[Path, tuple[str, str]]:
+    """The result code and the output of each lit test."""
+    directory = config.cache.mkdir("lit")  # type: ignore[union-attr] - the cache plugin is built in
+    report = directory / f"{os.getpid()}.json"
+    start = "from lit.main import main; main()"  # the package has no __main__
+    command = [sys.executable, "-c", start, "--quiet", "--output", str(report), *map(str, paths)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not report.exists():
+        raise LitFailure(f"lit did not run:\n{finished.stdout}{finished.stderr}")
+    tests = json.loads(report.read_text())["tests"]
+    report.unlink()
+    return {_TEST_ROOT / test["name"].partition(" :: ")[2]: (test["code"], test["output"]) for test in tests}

@@ -1,0 +1,69 @@
+"""The file that a command runs: already partitioned, or annotated and partitioned on the fly."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from gspmd.dialect.errors import UsageError
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+
+def add_platform_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--platform",
+        default=os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu",
+        help="where to run: cpu (as many virtual devices as needed), or another platform of jax (default: "
+        "$JAX_PLATFORMS, else cpu)",
+    )
+
+
+def add_partition_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that reach `gspmd.partition`, for modules that are not partitioned yet."""
+    parser.add_argument("--num-partitions", type=positive, metavar="N", help="devices (default: the mesh's)")
+    parser.add_argument(
+        "--replicate-unsupported", action="store_true", help="gather what an unknown operation reads, do not refuse it"
+    )
+
+
+def positive(text: str) -> int:
+    """An argparse type: a whole number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+    return number
+
+
+def tolerance(text: str) -> float:
+    """An argparse type: a finite number of at least 0."""
+    number = float(text)
+    if not (math.isfinite(number) and number >= 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    return number
+
+
+def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
+    """The module partitioned, if it is not yet, and its number of partitions.
+
+    Errors: those of partitioning; UsageError if it is partitioned for another number.
+    """
+    from gspmd.executable_module import is_partitioned
+    from gspmd.transforms.support.signature import read_signature
+
+    if is_partitioned(module):
+        count = read_signature(module).num_partitions
+        if args.num_partitions not in (None, count):
+            raise UsageError(
+                f"the module is partitioned for {count} devices, not {args.num_partitions}",
+                hint="leave --num-partitions out",
+            )
+        return module, count
+    from gspmd import api
+
+    options = {"replicate_unsupported": True} if args.replicate_unsupported else {}
+    product = api.partition(str(module), num_partitions=args.num_partitions, **options)
+    return product, product.num_partitions

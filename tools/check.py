@@ -1,0 +1,126 @@
+"""gspmd check: is the partitioned program the same program?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from gspmd.dialect.errors import Error, ErrorKind, Unsupported, UsageError
+from gspmd.tools._partitioned import (
+    add_partition_arguments,
+    add_platform_argument,
+    partitioned,
+    tolerance,
+)
+from gspmd.tools._stages import stage
+
+if TYPE_CHECKING:
+    from gspmd.check import CheckReport, ResultCheck
+
+NAME = "check"
+SUMMARY = "run a program on one device and partitioned on many, and compare the results"
+EXIT_PASSED, EXIT_WRONG, EXIT_REFUSED, EXIT_ERROR = 0, 1, 3, 4
+_EPILOG = """\
+Integers and bools must be equal; NaN and infinities must be in the same places; other numbers may be off by
+RTOL times the largest magnitude of the result (default: 2e-5 for f32, 3.7e-14 for f64, 4 eps for bf16 and
+f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers.
+
+exit codes: 0 the results agree, 1 they differ, 2 wrong usage, 3 the program is refused (not supported),
+4 any other error"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "file", metavar="FILE", help="an annotated module, - for stdin; with --against, a partitioned one"
+    )
+    parser.add_argument("--against", metavar="ORIGINAL", help="the module that FILE was partitioned from")
+    add_partition_arguments(parser)
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
+    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_platform_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: see `--help`."""
+    try:
+        report = _check(args)
+    except Error as error:
+        if error.kind in (ErrorKind.USAGE, ErrorKind.INTERNAL):
+            raise
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return EXIT_REFUSED if isinstance(error, Unsupported) else EXIT_ERROR
+    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report)))
+    return EXIT_PASSED if report.passed else EXIT_WRONG
+
+
+def _check(args: argparse.Namespace) -> CheckReport:
+    from gspmd.executable_module import is_partitioned, open_module
+    from gspmd.virtual_devices import request_devices
+
+    if args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}, expected at least 0")
+    module = open_module(args.file)
+    if is_partitioned(module) and args.against is None:
+        raise UsageError(f"'{args.file}' is already partitioned", hint="name its original with --against")
+    if args.against is not None and not is_partitioned(module):
+        raise UsageError(f"'{args.file}' is not partitioned", hint="leave --against out, and gspmd check partitions it")
+    original = module if args.against is None else open_module(args.against)
+    with stage("partitioning"):
+        product, count = partitioned(module, args)
+    request_devices(args.platform, count)
+    import jax
+
+    from gspmd.check import check
+
+    return check(
+        original,
+        product,
+        inputs=args.inputs,
+        seed=args.seed,
+        rtol=args.rtol,
+        atol=args.atol,
+        devices=jax.devices(args.platform),
+        stage=stage,
+    )
+
+
+def _lines(report: CheckReport) -> list[str]:
+    lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
+    lines += [f"note: {note}" for note in report.notes]
+    for run_ in report.runs:
+        lines += ["", f"{run_.inputs}:", *_table([_HEADER, *(_row(result) for result in run_.results)])]
+    failed = sum(not result.passed for result in report.results)
+    total = len(report.results)
+    lines += ["", f"FAIL: {failed} of {total} results differ" if failed else f"PASS: {total} results agree"]
+    return lines
+
+
+_HEADER = ("result", "type", "sharding", "max abs error", "max rel error", "tolerance", "non-finite", "")
+
+
+def _row(result: ResultCheck) -> tuple[str, ...]:
+    verdict = ("pass" if result.passed else "FAIL") + (f": {result.reason}" if result.reason else "")
+    return (
+        f"{result.index} {result.name}" if result.name else str(result.index),
+        f"{result.dtype}[{','.join(map(str, result.shape))}]",
+        result.sharding,
+        f"{result.max_abs_error:.3g}",
+        f"{result.max_rel_error:.3g}",
+        f"{result.tolerance:.3g}" if result.tolerance else "exact",
+        str(result.nonfinite),
+        verdict,
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -1,0 +1,77 @@
+"""gspmd: one command with subcommands, each in a file of this folder.
+
+A subcommand is a module with `NAME`, `SUMMARY`, `add_arguments(parser)` and `run(args) -> int`; its file is named as
+the command, with `_` for `-`. It is imported when it is run, so that no command waits for what another one needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gspmd import tools
+from gspmd.dialect.errors import UsageError
+from gspmd.tools.command import EXIT_USAGE, ArgumentParser, run_command, version_text
+
+PROGRAM = "gspmd"
+_NOT_COMMANDS = {"cli", "command", "opt", "opt_arguments"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: that of the subcommand, 1 for an error of the user's program, 2 for wrong usage, 70 for a defect."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_command(PROGRAM, lambda: _run(arguments), "--debug" in arguments)
+
+
+def _run(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_help(), file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else EXIT_USAGE
+    if argv[0] == "--version":
+        print(version_text(PROGRAM), end="")
+        return 0
+    command = _load(argv[0])
+    parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
+    command.add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    status: int = command.run(parser.parse_args(argv[1:]))
+    return status
+
+
+def _command_modules() -> list[str]:
+    names = (module.name for module in pkgutil.iter_modules(tools.__path__))
+    return sorted(name for name in names if name not in _NOT_COMMANDS and not name.startswith("_"))
+
+
+def _load(name: str) -> Any:
+    """The module of a subcommand. Raises UsageError, naming near misses, if there is none."""
+    modules = _command_modules()
+    if name.replace("-", "_") in modules:
+        return importlib.import_module(f"{tools.__name__}.{name.replace('-', '_')}")
+    commands = [module.replace("_", "-") for module in modules]
+    near = difflib.get_close_matches(name, commands, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"see {PROGRAM} --help"
+    raise UsageError(f"unknown command '{name}'", hint=hint)
+
+
+def _help() -> str:
+    lines = [
+        f"usage: {PROGRAM} <command> [options]",
+        "",
+        "Partitions single-device StableHLO programs into SPMD programs.",
+        "",
+        "commands:",
+    ]
+    for name in _command_modules():
+        command = _load(name)
+        lines.append(f"  {command.NAME:<12} {command.SUMMARY}")
+    lines += ["", f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What all command lines share: exit codes, one line for an error, and output that is whole or not there."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from gspmd.dialect.errors import Error, ErrorKind, InputError, UsageError
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """A parser whose complaints are `UsageError`s, so that they look like all other errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see {self.prog} --help")
+
+
+def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
+    """Run `main` and turn whatever it raises into one line on stderr and an exit code."""
+    try:
+        status = main()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        _close_stdout()
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Error as error:
+        if debug:
+            traceback.print_exc()
+        print_error(program, error)
+        return exit_code(error)
+    except OSError as error:
+        _close_stdout()
+        print_error(program, InputError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}"))
+        return EXIT_FAILURE
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line
+        if debug:
+            traceback.print_exc()
+        notes = " ".join(getattr(error, "__notes__", ()))
+        what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
+        advice = "please report this" if debug else "run again with --debug for the traceback"
+        print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
+        return EXIT_INTERNAL
+
+
+def version_text(program: str) -> str:
+    """The versions of gspmd and of what it stands on."""
+    from importlib import metadata  # not cheap, and needed only here
+
+    return f"{program} {metadata.version('gspmd')} (jaxlib {metadata.version('jaxlib')})\n"
+
+
+def exit_code(error: Error) -> int:
+    return {ErrorKind.USAGE: EXIT_USAGE, ErrorKind.INTERNAL: EXIT_INTERNAL}.get(error.kind, EXIT_FAILURE)
+
+
+def print_error(program: str, error: Error) -> None:
+    """One line, with the program's name where the place is unknown."""
+    text = " ".join(str(error).split())
+    print(text if error.location else program + text.removeprefix("gspmd"), file=sys.stderr)
+
+
+def write_output(path: str, data: bytes) -> None:
+    """Write to stdout for `-`, else to a file, which is replaced as a whole or left alone. Raises InputError."""
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        target = os.path.realpath(path)
+        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
+            with open(target, "wb") as device:  # /dev/null, a pipe: nothing to replace; a directory: the error we want
+                device.write(data)
+        else:
+            _replace(target, data)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot write '{path}': {reason.lower()}", hint="choose another -o") from None
+
+
+def _replace(target: str, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target) or ".", prefix=".gspmd-")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _mode(target: str) -> int:
+    """The permissions of a file that is there, else those a new file gets."""
+    if os.path.exists(target):
+        if not os.access(target, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        return stat.S_IMODE(os.stat(target).st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _close_stdout() -> None:
+    """Keep the interpreter from complaining, at exit, about output that nobody reads."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

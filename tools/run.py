@@ -1,0 +1,138 @@
+"""gspmd run: run a partitioned program and say what came out."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+from gspmd.dialect.errors import UsageError
+from gspmd.tools._partitioned import (
+    add_partition_arguments,
+    add_platform_argument,
+    partitioned,
+    positive,
+)
+from gspmd.tools._stages import stage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gspmd.runtime import Executable, ShardedArray
+    from gspmd.transforms.support.signature import ValueSignature
+
+NAME = "run"
+SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices of a PJRT client"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a partitioned or an annotated module, - for stdin")
+    add_partition_arguments(parser)
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")
+    parser.add_argument(
+        "--repeat", type=positive, default=1, metavar="N", help="run N times and time each (default: 1)"
+    )
+    add_platform_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from gspmd.executable_module import open_module
+    from gspmd.virtual_devices import request_devices
+
+    if args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}, expected at least 0")
+    module = open_module(args.file)
+    with stage("partitioning"):
+        product, count = partitioned(module, args)
+    request_devices(args.platform, count)
+    import jax
+
+    from gspmd import inputs, runtime
+
+    with stage("compiling"):
+        executable = runtime.compile(product, jax.devices(args.platform))
+    values = executable.signature.inputs
+    given = inputs.read_inputs(args.inputs, values) if args.inputs else inputs.random_inputs(values, args.seed)
+    _print_interface(executable)
+    times_s, results = _timed_runs(executable, given, args.repeat)
+    arrays = [result.to_numpy() for result in results]
+    _print_times(times_s)
+    for i, (value, array) in enumerate(zip(executable.signature.outputs, arrays, strict=True)):
+        print(f"result {_label(i, value)} = {_summary(array)}")
+    if args.output:
+        inputs.write_results(args.output, {str(i): array for i, array in enumerate(arrays)})
+    return 0
+
+
+def _timed_runs(
+    executable: Executable, given: tuple[Any, ...], repeat: int
+) -> tuple[list[float], tuple[ShardedArray, ...]]:
+    """Wall-clock seconds of every run, from placed arguments to finished results; the last results."""
+    times_s: list[float] = []
+    donates = any(value.donated for value in executable.signature.inputs)
+    placed: tuple[ShardedArray, ...] = ()
+    results: tuple[ShardedArray, ...] = ()
+    with stage(f"running {repeat} times"):
+        for _ in range(repeat):
+            if donates or not times_s:
+                placed = executable.place(*given)
+                for array in placed:
+                    array.block_until_ready()
+            start = time.perf_counter()
+            results = executable(*placed)
+            for result in results:
+                result.block_until_ready()
+            times_s.append(time.perf_counter() - start)
+    return times_s, results
+
+
+def _print_interface(executable: Executable) -> None:
+    from gspmd.dialect.notation import print_mesh
+
+    mesh, platform = executable.signature.mesh, executable.devices[0].platform
+    print(f"mesh {print_mesh(mesh)}: {executable.num_partitions} partitions on {platform}")
+    for i, value in enumerate(executable.signature.inputs):
+        print(f"argument {_label(i, value)}{', donated' if value.donated else ''}")
+
+
+def _label(index: int, value: ValueSignature) -> str:
+    from gspmd.dialect.notation import print_dims
+
+    name = f" '{value.name}'" if value.name else ""
+    shape = ",".join(map(str, value.shape))
+    return f"{index}{name}: {value.element_type}[{shape}] {print_dims(value.sharding)}"
+
+
+def _print_times(times_s: list[float]) -> None:
+    first = f"first run {times_s[0] * 1e3:.3f} ms"
+    if len(times_s) > 1:
+        later = times_s[1:]
+        first += (
+            f"; {len(later)} more: median {statistics.median(later) * 1e3:.3f} ms, "
+            f"fastest {min(later) * 1e3:.3f} ms, slowest {max(later) * 1e3:.3f} ms"
+        )
+    print(first)
+
+
+def _summary(array: np.ndarray[Any, Any]) -> str:
+    """Smallest, largest and mean element, and how many are not finite; small arrays as they are."""
+    import numpy as np
+
+    from gspmd.comparison import count_nonfinite
+
+    if array.size <= 4:
+        return str(array.tolist())
+    if array.dtype.kind == "b":
+        return f"{int(array.sum())} of {array.size} true"
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    finite = wide[np.isfinite(wide)]
+    bad = count_nonfinite(array)
+    suffix = f", {bad} of {array.size} not finite" if bad else ""
+    if not finite.size:
+        return f"nothing finite{suffix}"
+    if array.dtype.kind == "c":
+        return f"magnitude up to {abs(finite).max():.6g}, mean {finite.mean():.6g}{suffix}"
+    return f"min {finite.min():.6g}, max {finite.max():.6g}, mean {finite.mean():.6g}{suffix}"
