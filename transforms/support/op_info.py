@@ -103,7 +103,7 @@ class InfoReader:
         results = tuple([self._types(r.type) for r in op.results])
         attributes = op.attributes
         pairs = (
-            tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
+            tuple([(n, _attribute(op, attributes, n)) for n in attributes if n not in SKIPPED_ATTRIBUTES])
             if len(attributes)
             else ()
         )
@@ -113,6 +113,14 @@ class InfoReader:
         if found is None:
             found = self._known[key] = OpInfo(name, operands, results, dict(pairs), body)
         return found
+
+
+def _attribute(op: Any, attributes: Any, name: str) -> Any:
+    """An attribute; of complex constants, which the bindings cannot represent, the operation's text instead."""
+    try:
+        return attributes[name]
+    except TypeError:
+        return str(op).partition(" = ")[2]
 
 
 def _body(op: Any) -> tuple[str, ...]:
