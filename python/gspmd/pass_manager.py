@@ -128,7 +128,8 @@ class _Run:
             self._finished = None
             said = len(self._errors)
             try:
-                transformation.run(self._module)
+                with self._module.context, ir.Location.unknown():
+                    transformation.run(self._module)
             except ir.MLIRError as error:
                 raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
             except Exception as error:

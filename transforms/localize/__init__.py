@@ -34,6 +34,7 @@ class Localize(Pass):
         signature = _global_signature(annotated)
         emit = Emitter(module.context, annotated.mesh, annotated.program.body.ir, self.list_groups_up_to)
         Localizer(annotated, RuleBook(OPS, self.replicate_unsupported), emit).run()
+        emit.finish()
         _drop_annotations(annotated, self.list_groups_up_to)
         write_signature(module, signature)
 

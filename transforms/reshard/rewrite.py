@@ -65,7 +65,7 @@ class Rewriter:
 
     def _ops(self, block: Block) -> None:
         following = [op.ir for op in block.ops[1:]] + [block.terminator]
-        for op, after in zip(block.ops, following, strict=True):
+        for op, after in zip(block.ops, following, strict=False):
             self._op(op, after)
 
     def _wanted(self, op: Op) -> tuple[TensorSharding, ...]:

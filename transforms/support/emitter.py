@@ -42,12 +42,22 @@ class Emitter:
         self.point: Any = None
         self.location: Any = ir.Location.unknown(context)
         self._list_groups_up_to = list_groups_up_to
-        self._entry = entry
+        # Everything else in the function may be erased; index computations gather before this operation.
+        self._anchor = ir.Operation.create(
+            "stablehlo.partition_id",
+            results=[ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32, context), loc=self.location)],
+            loc=self.location,
+            ip=ir.InsertionPoint.at_block_begin(entry),
+        )
         self._types: dict[TensorType, Any] = {}
         self._indices: dict[Axes, Any] = {}
         self._groups: dict[Axes, Any] = {}
         self._position: Any = None
         self._channels = 0
+
+    def finish(self) -> None:
+        """Call once, when all is emitted."""
+        self._anchor.erase()
 
     # ---- types and plain operations ----
 
@@ -153,17 +163,15 @@ class Emitter:
         found = self._indices.get(axes)
         if found is None:
             point, location = self.point, self.location
+            self.point = ir.InsertionPoint(self._anchor)
             self.location = ir.Location.unknown(self.context)
-            if self._position is None:
-                self.point = ir.InsertionPoint.at_block_begin(self._entry)
-                self._position = self._mesh_position()
-            # Not before what the block began with: that may have been replaced and be gone.
-            self.point = ir.InsertionPoint.after(self._position.owner)
             found = self._indices[axes] = self._make_index(axes)
             self.point, self.location = point, location
         return found
 
     def _make_index(self, axes: Axes) -> Any:
+        if self._position is None:
+            self._position = self._mesh_position()
         terms, below = [], size_of(axes)
         for axis in axes:
             below //= axis.size

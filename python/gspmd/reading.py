@@ -1,0 +1,207 @@
+"""Reading programs: whatever a framework writes or hands over becomes a verified MLIR module.
+
+Read are MLIR text and bytecode, StableHLO portable artifacts, HLO text (`HloModule ...`), serialized
+`HloModuleProto` and `HloProto` messages, MLIR modules of any context, and what JAX's `lower` and `export`
+return. jaxlib does the conversion from HLO; jax itself is not needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from jaxlib import _hlo, xla_client
+from jaxlib._jax import mlir as hlo_conversion
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation, UsageError
+from gspmd.transforms.support.mlir import error_from_mlir, parse_module
+
+_BYTECODE = b"ML\xefR"
+_PORTABLE_PRODUCER = b"StableHLO_v"
+_HLO_TEXT = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+_HLO_POSITION = re.compile(r"(?:was parsing )?(\d+):(\d+): error: ([^\n]*)")
+_HLO_INSTRUCTION = re.compile(r"^[ \t]*(?:ROOT )?%?([\w.\-]+) = ", re.MULTILINE)
+_NAME_LOCATION = re.compile(r'loc\("([^"\\]+)"\)')
+_FORMATS = "MLIR text or bytecode, a StableHLO portable artifact, HLO text or a serialized HloModuleProto"
+
+
+def read_program(source: Any, context: ir.Context, filename: str | None = None) -> ir.Module:
+    """Read a program into `context`; the result shares nothing with `source`.
+
+    `source` is the path of a file, the program itself as str or bytes, an `ir.Module`, or an object of JAX
+    that holds one (`jax.jit(f).lower(...)`, `jax.export.export(...)(...)`). A str is a program when it has a
+    line break or a brace, else a path. `filename` is what locations and errors call the source.
+
+    Raises InputError when a file cannot be read, ParseError for what is not a program (located where
+    possible), UsageError for other objects.
+    """
+    if isinstance(source, ir.Module):
+        return _from_module(source, context, filename)
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and not re.search(r"[\n{]", source)):
+        return _from_file(os.fspath(source), context, filename)
+    if isinstance(source, str):
+        return _from_text(source, context, filename or "-")
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _from_bytes(bytes(source), context, filename or "-")
+    serialized = getattr(source, "mlir_module_serialized", None)
+    if isinstance(serialized, bytes):
+        return _from_bytes(serialized, context, filename or "-")
+    if callable(getattr(source, "compiler_ir", None)):
+        return _from_module(source.compiler_ir("stablehlo"), context, filename)
+    hint = "lower it first, as 'jax.jit(f).lower(*arguments)'" if callable(source) else f"give a path, {_FORMATS}"
+    raise UsageError(f"cannot read a program from an object of type '{type(source).__name__}'", hint=hint)
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read '{path}': {reason}", hint="check the path") from None
+    except ValueError as error:  # a null byte in the path
+        raise InputError(f"cannot read {path!r}: {error}", hint="check the path") from None
+
+
+def _from_file(path: str, context: ir.Context, filename: str | None) -> ir.Module:
+    data = _read_file(path)
+    if filename is not None or not _is_mlir_text(data):
+        return _from_bytes(data, context, filename or path)
+    # MLIR gives operations their place in the file only when it opens the file itself.
+    try:
+        with context, ir.Location.unknown(context):
+            return ir.Module.parseFile(path)
+    except ir.MLIRError as error:
+        raise error_from_mlir(error, ParseError, path) from None
+
+
+def _is_mlir_text(data: bytes) -> bool:
+    """Whether no other format claims the bytes."""
+    if not data.strip() or data.startswith(_BYTECODE) or _CONTROL.search(data):
+        return False
+    try:
+        return _HLO_TEXT.match(data.decode()) is None
+    except UnicodeDecodeError:
+        return False
+
+
+def _from_module(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
+    """Copy through text, which unlike bytecode every context reads, with its locations."""
+    text = module.operation.get_asm(enable_debug_info=True)
+    return parse_module(text, context, filename or "-")
+
+
+def _from_bytes(data: bytes, context: ir.Context, filename: str) -> ir.Module:
+    if data.startswith(_BYTECODE):
+        if _PORTABLE_PRODUCER in data[:64]:
+            return _from_portable_artifact(data, context, filename)
+        return parse_module(data, context, filename)
+    if not _CONTROL.search(data):
+        try:
+            return _from_text(data.decode(), context, filename)
+        except UnicodeDecodeError:
+            pass
+    return _from_proto(data, context, filename)
+
+
+def _from_text(text: str, context: ir.Context, filename: str) -> ir.Module:
+    if not text.strip():
+        raise ParseError(f"'{filename}' is empty", hint=f"give {_FORMATS}")
+    if _HLO_TEXT.match(text):
+        return _from_hlo_text(text, context, filename)
+    return parse_module(text, context, filename)
+
+
+def _from_portable_artifact(data: bytes, context: ir.Context, filename: str) -> ir.Module:
+    """VHLO bytecode, as `jax.export` and `stablehlo.serialize_portable_artifact` write it."""
+    module = parse_module(data, context, filename)
+    upgrade = f"vhlo-to-version{{target={stablehlo.get_current_version()}}},vhlo-legalize-to-stablehlo"
+    try:
+        with context:
+            PassManager.parse(f"builtin.module({upgrade})").run(module.operation)
+    except ir.MLIRError as error:
+        raise error_from_mlir(error, ParseError, filename) from None
+    return module
+
+
+# ---- HLO ------------------------------------------------------------------------------------------
+
+
+def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
+    try:
+        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    except RuntimeError as error:
+        raise _hlo_error(error, filename) from None
+    converted = _convert(proto, filename)
+    module = parse_module(_with_lines(converted, text, filename), context, filename)
+    # The converter drops the number of partitions, which is no part of the proto.
+    count = re.search(r"\bnum_partitions=(\d+)", text[text.index("HloModule") :].split("\n", 1)[0])
+    if count:
+        with context:
+            int32 = ir.IntegerType.get_signless(32)
+            module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(int32, int(count[1]))
+    return module
+
+
+def _from_proto(data: bytes, context: ir.Context, filename: str) -> ir.Module:
+    payload = _first_field(data)
+    # An HloProto holds a module, which begins with field 1, where the HloModuleProto has its name.
+    for proto in [payload, data] if payload[:1] == b"\x0a" else [data]:
+        try:
+            if not _hlo.HloModule.from_serialized_hlo_module_proto(proto).computations():
+                continue
+        except RuntimeError:
+            continue
+        return parse_module(_convert(proto, filename), context, filename)
+    raise ParseError(f"'{filename}' is in no format that gspmd reads", hint=f"give {_FORMATS}")
+
+
+def _convert(proto: bytes, filename: str) -> str:
+    try:
+        text: str | bytes = hlo_conversion.xla_computation_to_mlir_module(xla_client.XlaComputation(proto))
+    except RuntimeError as error:
+        raise _hlo_error(error, filename) from None
+    return text.decode() if isinstance(text, bytes) else text
+
+
+def _with_lines(converted: str, hlo: str, filename: str) -> str:
+    """Give operations that are known by their HLO instruction's name the place of that instruction."""
+    places: dict[str, str] = {}
+    quoted = filename.replace("\\", "\\\\").replace('"', '\\"')
+    line, position = 1, 0
+    for match in _HLO_INSTRUCTION.finditer(hlo):
+        start = match.start(1)
+        line += hlo.count("\n", position, start)
+        position = start
+        column = start - hlo.rfind("\n", 0, start)
+        places[match[1]] = f'loc("{match[1]}"("{quoted}":{line}:{column}))'
+    return _NAME_LOCATION.sub(lambda match: places.get(match[1], match[0]), converted)
+
+
+def _hlo_error(error: RuntimeError, filename: str) -> Error:
+    match = _HLO_POSITION.search(str(error))
+    if match is None:
+        return ParseError(f"'{filename}' is not valid HLO: {_first_line(error)}")
+    message = match[3].split(", error: ")[-1]
+    return ParseError(
+        message[:1].lower() + message[1:], location=SourceLocation(filename, int(match[1]), int(match[2]))
+    )
+
+
+def _first_field(data: bytes) -> bytes:
+    """The payload of a protocol buffer that begins with field 1 of a type with a length; else empty."""
+    length = 0
+    for index, byte in enumerate(data[1:11]):
+        length |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return data[index + 2 : index + 2 + length] if data[0] == 0x0A else b""
+    return b""
+
+
+def _first_line(error: BaseException) -> str:
+    return re.sub(r"^[A-Z_]+: ", "", str(error)).strip().partition("\n")[0]

@@ -1,0 +1,109 @@
+"""What a person wants to see of a partitioned program, as lines of text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from gspmd.collectives import Collective
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_dims
+from gspmd.transforms.support.op_info import element_bytes
+from gspmd.transforms.support.signature import Signature, ValueSignature
+
+
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Columns of equal width, indented; those in `right` are aligned to the right."""
+    if not rows:
+        return []
+    to_right = set(right)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in to_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
+
+
+def bytes_text(count: float) -> str:
+    """`1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """`x=4, y=2 (8 devices)`."""
+    axes = ", ".join(f"{name}={size}" for name, size in mesh.axes) or "no axes"
+    order = ", in a device order of its own" if mesh.device_ids else ""
+    return f"{axes} ({mesh.size} device{'s' if mesh.size != 1 else ''}{order})"
+
+
+def value_lines(values: Sequence[ValueSignature], what: str) -> list[str]:
+    """Types and shardings of arguments or results; those alike but for a number in the name share a line."""
+    groups: dict[tuple[str, str, str, str], int] = {}
+    for index, value in enumerate(values):
+        name = re.sub(r"\[\d+\]", "[*]", value.name or "") or f"{what} {index}"
+        key = (name, _type(value.shape, value.element_type), print_dims(value.sharding), _shape(value.local_shape))
+        groups[key] = groups.get(key, 0) + 1
+    rows = [
+        (name + (f" (x{count})" if count > 1 else ""), type_, sharding, local)
+        for (name, type_, sharding, local), count in groups.items()
+    ]
+    return table([(what, "global", "sharding", "per device"), *rows])
+
+
+def collective_lines(collectives: Sequence[Collective]) -> list[str]:
+    """How often each kind runs over which axes, and the bytes a device sends."""
+    groups: dict[tuple[str, str], list[Collective]] = {}
+    for collective in collectives:
+        groups.setdefault((collective.kind, collective.axes), []).append(collective)
+    if not groups:
+        return ["  none"]
+    rows = []
+    for (kind, axes), members in sorted(groups.items()):
+        runs = [m.count for m in members]
+        count = "?" if None in runs else str(sum(n or 0 for n in runs))
+        sent = sum(m.bytes * (m.count or 1) for m in members)
+        rows.append((kind, axes.replace('"', ""), str(len(members)), count, bytes_text(sent)))
+    total = sum(m.bytes * (m.count or 1) for m in collectives)
+    rows.append(("total", "", str(len(collectives)), "", bytes_text(total)))
+    return table([("kind", "axes", "in program", "runs", "sent per device"), *rows], right=(2, 3, 4))
+
+
+def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]:
+    """The collectives that move most, with their causes and where the program asks for them."""
+    ranked = sorted(collectives, key=lambda c: -c.bytes * (c.count or 1))[:most]
+    lines = []
+    for c in ranked:
+        times = f" x {c.count}" if c.count != 1 else ""
+        where = f" at {c.location}" if c.location else ""
+        lines.append(f"  {bytes_text(c.bytes)}{times}  {c.kind} over {c.axes.replace(chr(34), '')}{where}")
+        lines.append(f"      {c.cause}")
+    return lines
+
+
+def memory_line(signature: Signature) -> str:
+    """What the arguments take on one device against all of it in one place."""
+    whole = sum(_bytes(v.shape, v.element_type) for v in signature.inputs)
+    local = sum(_bytes(v.local_shape, v.element_type) for v in signature.inputs)
+    factor = f" ({whole / local:.1f} times less)" if local else ""
+    return f"{bytes_text(whole)} in all, {bytes_text(local)} on each device{factor}"
+
+
+def _bytes(shape: tuple[int, ...], element: str) -> float:
+    return math.prod(shape) * element_bytes(element)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _type(shape: tuple[int, ...], element: str) -> str:
+    return f"{element}[{','.join(map(str, shape))}]"

@@ -1,0 +1,67 @@
+"""The few edits of the IR that the steps of ingest share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+
+def create(
+    name: str, operands: Sequence[Any], results: Sequence[ir.Type], attributes: dict[str, ir.Attribute], before: Any
+) -> Any:
+    """An operation in front of `before`, with its location."""
+    return ir.Operation.create(
+        name,
+        operands=list(operands),
+        results=list(results),
+        attributes=attributes,
+        loc=before.location,
+        ip=ir.InsertionPoint(before),
+    )
+
+
+def replace(op: Any, values: Sequence[Any]) -> None:
+    """Let the users of the operation's results use `values`, and erase it."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def constrain_users(value: Any, sharding: ir.Attribute, after: Any) -> None:
+    """Put a sharding constraint on `value` right after the operation `after`, and let all users see it."""
+    constraint = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, after)
+    constraint.move_after(after)
+    value.replace_all_uses_except(constraint.results[0], constraint)
+
+
+def constrain_operand(user: Any, index: int, sharding: ir.Attribute) -> None:
+    """Let the operand of one user pass through a sharding constraint."""
+    value = user.operands[index]
+    constraint = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, user)
+    user.operands[index] = constraint.results[0]
+
+
+def terminator(block: Any) -> Any:
+    """The last operation of a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
+def drop(op: Any, names: Iterable[str]) -> None:
+    """Remove those of the attributes that the operation has."""
+    attributes = op.attributes
+    for name in names:
+        if name in attributes:
+            del attributes[name]
+
+
+def splice(op: Any) -> None:
+    """Replace an operation by the content of its single block, whose arguments are its operands."""
+    block = op.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    last = terminator(block)
+    for view in list(block.operations)[:-1]:
+        view.operation.move_before(op)
+    replace(op, list(last.operands))

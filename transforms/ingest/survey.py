@@ -1,0 +1,171 @@
+"""One walk over what @main reaches: everything later steps of ingest have to look at, and nothing else.
+
+Modules have tens of thousands of operations of which few concern ingest, so the walk is the only one, costs
+about 2 us an operation, and sorts what it finds by operation name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.support.mlir import located
+
+# What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
+ANNOTATIONS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
+
+_SOUGHT = {
+    "func.call",
+    "stablehlo.composite",
+    "stablehlo.custom_call",
+    "stablehlo.tuple",
+    "stablehlo.get_tuple_element",
+}
+_DEPRECATED = {f"stablehlo.{name}" for name in ("broadcast", "create_token", "cross-replica-sum", "dot")}
+_DEPRECATED |= {f"stablehlo.{name}" for name in ("einsum", "unary_einsum", "torch_index_select", "real_dynamic_slice")}
+
+
+@dataclasses.dataclass(slots=True)
+class Survey:
+    """What was found, in program order, callees before their callers.
+
+    `functions` ends with @main; `annotated` operations carry one of `ANNOTATIONS`; `found` lists the
+    operations that ingest knows by name; `types` are all types of results and of functions' arguments.
+    """
+
+    functions: list[Any] = dataclasses.field(default_factory=list)
+    annotated: list[Any] = dataclasses.field(default_factory=list)
+    found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    types: set[ir.Type] = dataclasses.field(default_factory=set)
+
+    @property
+    def main(self) -> Any:
+        return self.functions[-1]
+
+    def take(self, name: str) -> list[Any]:
+        """The operations of that name; they are no longer `found`."""
+        return self.found.pop(name, [])
+
+    def of_dialect(self, dialect: str) -> list[str]:
+        """Names of the operations of one dialect that were found."""
+        return [name for name in self.found if name.startswith(f"{dialect}.")]
+
+    @property
+    def deprecated(self) -> list[str]:
+        return [name for name in self.found if name in _DEPRECATED]
+
+
+def functions_of(module: ir.Module) -> dict[str, Any]:
+    """The module's functions by symbol name, in order."""
+    found = {}
+    for view in module.body:
+        op = view.operation
+        if op.name == "func.func":
+            found[ir.StringAttr(op.attributes["sym_name"]).value] = op
+        elif op.name == "builtin.module":
+            with located(op):
+                raise Unsupported("a module inside the module", hint="give its content as the only module")
+    return found
+
+
+def find_main(functions: dict[str, Any]) -> str:
+    """The entry: the function @main, else the only public function."""
+    public = [name for name, op in functions.items() if not is_private(op)]
+    if "main" in functions:
+        name = "main"
+    elif len(public) == 1:
+        name = public[0]
+    else:
+        names = ", ".join(f"'@{name}'" for name in public) or "none"
+        raise AnnotationError(f"no function '@main'; the public functions are {names}", hint="call one of them '@main'")
+    op = functions[name]
+    if not op.regions[0].blocks:
+        with located(op):
+            raise Unsupported(f"function '@{name}' has no body", hint="give its definition")
+    return name
+
+
+def is_private(function: Any) -> bool:
+    attributes = function.attributes
+    return "sym_visibility" in attributes and attributes["sym_visibility"].value == "private"
+
+
+def callee_of(call: Any) -> str:
+    """The function that a `func.call` or `stablehlo.composite` names."""
+    attributes = call.attributes
+    return str(attributes["callee" if call.name == "func.call" else "decomposition"].value)
+
+
+def survey(module: ir.Module) -> Survey:
+    """Walk over @main and everything it calls. Raises Unsupported (located) for recursion and missing bodies."""
+    result = Survey()
+    functions = functions_of(module)
+    done: set[str] = set()
+    active: list[str] = []
+
+    def visit(name: str) -> None:
+        active.append(name)
+        op = functions[name]
+        result.types.update(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
+        calls: list[Any] = []
+        _walk(op, result, calls)
+        for call in calls:
+            _check_call(call, functions, active)
+            callee = callee_of(call)
+            if callee not in done:
+                visit(callee)
+        active.pop()
+        done.add(name)
+        result.functions.append(op)
+
+    visit(find_main(functions))
+    return result
+
+
+def _check_call(call: Any, functions: dict[str, Any], active: list[str]) -> None:
+    callee = callee_of(call)
+    with located(call):
+        if callee in active:
+            chain = " -> ".join(f"@{name}" for name in [*active[active.index(callee) :], callee])
+            raise Unsupported(f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'")
+        if callee not in functions or not functions[callee].regions[0].blocks:
+            raise Unsupported(f"function '@{callee}' has no body", hint="give its definition, or use a custom call")
+
+
+def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
+    """Sort the operations inside `op`; this is the hot loop of ingest."""
+    found, annotated, types = result.found, result.annotated, result.types
+    for region in op.regions:
+        for block in region:
+            for view in block:
+                inner = view.operation
+                name = inner.name
+                if name in _SOUGHT or name in _DEPRECATED or name.startswith(("sdy.", "mhlo.")):
+                    found.setdefault(name, []).append(inner)
+                    if name in ("func.call", "stablehlo.composite"):
+                        calls.append(inner)
+                attributes = inner.attributes
+                if (
+                    "mhlo.sharding" in attributes
+                    or "sdy.sharding" in attributes
+                    or "mhlo.frontend_attributes" in attributes
+                    or (name == "stablehlo.custom_call" and "mhlo.attributes" in attributes)
+                ):
+                    annotated.append(inner)
+                for value in inner.results:
+                    types.add(value.type)
+                if len(inner.regions):
+                    _walk(inner, result, calls)
+
+
+def all_operations(op: Any) -> Iterator[Any]:
+    """Every operation inside `op`, in program order, with the operations that hold regions first."""
+    for region in op.regions:
+        for block in region:
+            for view in list(block):
+                yield view.operation
+                yield from all_operations(view.operation)
