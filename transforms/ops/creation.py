@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
 def creation_rule(info: OpInfo) -> OpShardingRule:
@@ -20,15 +23,35 @@ def creation_rule(info: OpInfo) -> OpShardingRule:
 
 def localize_constant(op: LocalOp) -> None:
     """A uniform constant shrinks; any other is made whole on every device, which cuts out its part."""
+    if op.info.results[0].element.startswith("complex<"):
+        op.replace([_complex_constant(op)])
+        return
     value = op.ir.attributes["value"]
     if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
         local = op.emit.mlir_type(op.local_result(0))
-        element = value.get_splat_value()
-        splat = ir.DenseElementsAttr.get_splat(local, element)
+        splat = ir.DenseElementsAttr.get_splat(local, value.get_splat_value())
         op.replace([op.emit.op("stablehlo.constant", [], [op.local_result(0)], value=splat)])
         return
     whole = op.emit.op("stablehlo.constant", [], [op.info.results[0]], value=value)
     op.replace([op.emit.shard(whole, op.info.results[0], op.result_shardings[0])])
+
+
+_UNIFORM_COMPLEX = re.compile(r"dense<\(([^,()]+),([^,()]+)\)>")
+
+
+def _complex_constant(op: LocalOp) -> Any:
+    """As above, without the attribute, which the bindings cannot represent."""
+    local = op.local_result(0)
+    uniform = _UNIFORM_COMPLEX.search(str(op.ir))
+    if uniform is None:
+        whole = op.ir.clone(ip=op.emit.point).operation.results[0]
+        return op.emit.shard(whole, op.info.results[0], op.result_shardings[0])
+    part = TensorType(local.shape, local.element[len("complex<") : -1])
+    values = [
+        ir.Attribute.parse(f"dense<{text}> : {op.emit.mlir_type(part)}", op.emit.context) for text in uniform.groups()
+    ]
+    parts = [op.emit.op("stablehlo.constant", [], [part], value=value) for value in values]
+    return op.emit.op("stablehlo.complex", parts, [local])
 
 
 def localize_iota(op: LocalOp) -> None:

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axes, Axis, common_prefix, overlap, size_of
+from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
@@ -135,7 +135,7 @@ class Chooser:
             if rule.kinds[factor] is REDUCTION:
                 partial += mine
         mesh = self.planner.mesh
-        partial = mesh.sorted(partial)
+        partial = canonical(mesh.sorted(partial))
         made = []
         for tensor, sharding in enumerate(shardings):
             dims = tensor_axes(rule, tensor, axes)

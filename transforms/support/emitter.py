@@ -11,11 +11,12 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.identity import reducer_operation, scalar_attribute
+from gspmd.transforms.support.identity import reducer_operation, splat
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 INDEX = TensorType((), "i32")
@@ -87,10 +88,15 @@ class Emitter:
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, self.context), value)
 
     def constant(self, type_: TensorType, value: Any) -> Any:
-        """A uniform constant; `value` is a number or a word that `scalar_attribute` knows."""
-        element = ir.RankedTensorType(self.mlir_type(type_)).element_type
-        splat = ir.DenseElementsAttr.get_splat(self.mlir_type(type_), scalar_attribute(element, value))
-        return self.op("stablehlo.constant", [], [type_], value=splat)
+        """A uniform constant; `value` is a number or a word that `splat` knows."""
+        if type_.element.startswith("complex<"):
+            if value in ("lowest", "highest", "ones"):
+                raise Unsupported(f"complex numbers have no '{value}' value")
+            part = TensorType(type_.shape, type_.element[len("complex<") : -1])
+            real = 0 if value == "zero" else value
+            parts = [self.constant(part, real), self.constant(part, real * 0.0)]
+            return self.op("stablehlo.complex", parts, [type_])
+        return self.op("stablehlo.constant", [], [type_], value=splat(self.mlir_type(type_), value))
 
     def unary(self, name: str, value: Any, type_: TensorType) -> Any:
         return self.op(f"stablehlo.{name}", [value], [type_])
@@ -235,7 +241,7 @@ class Emitter:
     def mask(self, value: Any, dim: int, axes: Axes, size: int, fill: Any) -> Any:
         """Replace what lies beyond the global `size` of a dimension split over `axes`.
 
-        `fill` is a scalar value of the operand's element type or a word for `scalar_attribute`.
+        `fill` is a scalar value of the operand's element type or a word for `splat`.
         """
         type_ = read_type(value)
         local = type_.shape[dim]

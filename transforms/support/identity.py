@@ -7,8 +7,6 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Unsupported
-
 _OPERATIONS = {
     "add": "stablehlo.add",
     "mul": "stablehlo.multiply",
@@ -29,27 +27,26 @@ def reducer_operation(combiner: str) -> str:
 
 
 def identity_of(combiner: str) -> Any:
-    """What combining with changes nothing, as `scalar_attribute` reads it.
+    """What combining with changes nothing, as `splat` reads it.
 
     That of add is -0.0: adding +0.0 would turn -0.0 into +0.0.
     """
     return _IDENTITIES[combiner]
 
 
-def scalar_attribute(element: Any, value: Any) -> Any:
-    """An attribute of MLIR element type `element` for a number or one of the words
+def splat(type_: Any, value: Any) -> Any:
+    """The attribute of a constant of tensor type `type_` with one value everywhere: a number or one of
 
-    `lowest` (the identity of max: -inf for floats), `highest` (of min), `ones` (all bits set, of and).
+    the words `lowest` (the identity of max: -inf for floats), `highest` (of min), `ones` (all bits set, of
+    and), `zero`. Not for complex types: the bindings have no attributes for them.
     """
+    element = ir.RankedTensorType(type_).element_type
     if value == "zero":
         value = 0
-    if isinstance(element, ir.ComplexType):
-        if isinstance(value, str):
-            raise Unsupported(f"complex numbers have no '{value}' value")
-        part = str(ir.ComplexType(element).element_type)
-        imaginary = value * 0.0
-        number = ir.Attribute.parse(f"dense<({float(value)}, {imaginary})> : tensor<complex<{part}>>")
-        return ir.DenseElementsAttr(number).get_splat_value()
+    return ir.DenseElementsAttr.get_splat(type_, _scalar(element, value))
+
+
+def _scalar(element: Any, value: Any) -> Any:
     if isinstance(element, ir.IntegerType):
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):

@@ -103,13 +103,21 @@ class InfoReader:
         types = self._types
         results = tuple([types(r.type) for r in op.results])
         attributes = op.attributes
-        pairs = tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
+        try:
+            pairs = tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
+        except TypeError:
+            pairs = _complex_attributes(op)
         body = _body(op) if with_body and len(op.regions) else ()
         key = (name, operands, results, pairs, body)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = OpInfo(name, operands, results, dict(pairs), body)
         return found
+
+
+def _complex_attributes(op: Any) -> tuple[tuple[str, str]]:
+    """The bindings cannot represent complex constants: the operation's text stands for its attributes."""
+    return (("value", str(op).partition(" = ")[2]),)
 
 
 def _body(op: Any) -> tuple[str, ...]:

@@ -1,0 +1,185 @@
+"""Partitions a function of one operation by hand-picked axes per factor, and runs both forms.
+
+Every shard's padding is filled with the worst there is (NaN, the largest and smallest integers), and every
+device's copy of every shard is compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd import runtime
+from gspmd.dialect.axes import Axes, canonical, size_of
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.placement import FactorAxes, tensor_axes
+from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.support.emitter import Cause, Emitter, read_type
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.program import Op, Program
+from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
+
+MESHES = {
+    "8": Mesh((("x", 8),)),
+    "4x2": Mesh((("x", 4), ("y", 2))),
+    "2x2x2": Mesh((("x", 2), ("y", 2), ("z", 2))),
+    "3": Mesh((("x", 3),)),
+    "3x2": Mesh((("x", 3), ("y", 2)), (4, 1, 3, 0, 5, 2)),
+}
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How the tensors of the operation are split; results are partial over `reduced`."""
+
+    operands: tuple[TensorSharding, ...]
+    results: tuple[TensorSharding, ...]
+    reduced: Axes
+
+
+def read(text: str) -> Program:
+    """The program of a function with one operation."""
+    program = Program(parse_module(text, new_context()))
+    assert len(program.body.ops) == 1, "expected one operation"
+    return program
+
+
+def rule_of(text: str) -> OpShardingRule:
+    (op,) = read(text).body.ops
+    return OPS[op.info.name].rule(op.info)
+
+
+def split_of(rule: OpShardingRule, mesh: Mesh, axes: FactorAxes) -> Split:
+    reduced = canonical(mesh.sorted(tuple(a for f, mine in axes.items() if rule.kinds[f] is REDUCTION for a in mine)))
+    made = []
+    for tensor, mapping in enumerate(rule.tensors):
+        dims = tensor_axes(rule, tensor, axes)
+        assert dims is not None
+        unreduced = reduced if tensor >= len(rule.operands) else ()
+        made.append(replicated(mesh, len(mapping)).with_axes(dims, unreduced))
+    count = len(rule.operands)
+    return Split(tuple(made[:count]), tuple(made[count:]), reduced)
+
+
+def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iterator[FactorAxes]:
+    """Choices of axes for the factors that can be split: each factor alone, then `count` at random."""
+    able = [f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION and rule.sizes[f] > 1]
+
+    def fits(factor: int, axes: Axes) -> bool:
+        return factor not in rule.even or rule.sizes[factor] % size_of(axes) == 0
+
+    for factor in able:
+        if fits(factor, mesh.all_axes()):
+            yield {factor: mesh.all_axes()}
+    rng = random.Random(seed)
+    for _ in range(count):
+        chosen: FactorAxes = {}
+        order = list(mesh.all_axes())
+        rng.shuffle(order)
+        for axis in order:
+            halve = axis.size % 2 == 0 and axis.size > 2 and rng.random() < 0.5
+            parts = axis.split(2) if halve else (axis,)
+            for part in parts:
+                factor = rng.choice(able) if rng.random() < 0.9 else None
+                if factor is not None:
+                    joined = canonical((*chosen.get(factor, ()), part))
+                    if fits(factor, joined):
+                        chosen[factor] = joined
+        yield chosen
+
+
+def partition(text: str, mesh: Mesh, axes: FactorAxes) -> str:
+    """The per-device module of a function whose only operation is split so."""
+    program = read(text)
+    module = program.module
+    with module.context, ir.Location.unknown():
+        (op,) = program.body.ops
+        rule = OPS[op.info.name].rule(op.info)
+        split = split_of(rule, mesh, axes)
+        values = [_signature_of(t, s) for t, s in zip(op.info.operands, split.operands, strict=True)]
+        results = [
+            _signature_of(t, s.with_axes(s.dim_axes()))
+            for t, s in zip(op.info.results, split.results, strict=True)
+        ]
+        _rewrite(program, op, rule, split, mesh)
+        write_signature(module, Signature(mesh, tuple(values), tuple(results)))
+        module.operation.verify()
+        return str(module)
+
+
+def _signature_of(type_: TensorType, sharding: TensorSharding) -> ValueSignature:
+    return ValueSignature(type_.shape, type_.element, sharding)
+
+
+def _rewrite(program: Program, op: Op, rule: OpShardingRule, split: Split, mesh: Mesh) -> None:
+    emit = Emitter(program.module.context, mesh, program.body.ir)
+    emit.location = op.ir.location
+    emit.point = ir.InsertionPoint(op.ir)
+    for value, sharding in zip(op.operands, split.operands, strict=True):
+        type_ = program.value_type[value]
+        program.value_ir[value].set_type(emit.mlir_type(type_._replace(shape=sharding.local_shape(type_.shape))))
+    local = LocalOp(op.ir, op.info, rule, split.operands, split.results, emit)
+    localize = OPS[op.info.name].localize
+    if localize:
+        localize(local)
+    else:
+        local.keep()
+    terminator = program.body.terminator
+    emit.point = ir.InsertionPoint(terminator)
+    for index, value in enumerate(list(terminator.operands)):
+        assert read_type(value).shape == split.results[index].local_shape(op.info.results[index].shape)
+        if split.reduced:
+            cause = Cause("partial results", emit.location)
+            terminator.operands[index] = emit.all_reduce(value, split.reduced, rule.combiner, cause)
+    inputs = [argument.type for argument in program.body.ir.arguments]
+    outputs = [value.type for value in terminator.operands]
+    program.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
+
+
+def check(
+    text: str, inputs: Sequence[Array], mesh: Mesh, *, count: int = 4, tolerance: float = 0.0, seed: int = 0
+) -> int:
+    """Partition in many ways, run, and compare with one device; returns in how many ways.
+
+    Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may
+    turn -0.0 into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError.
+    """
+    rule = rule_of(text)
+    expected = [value.to_numpy() for value in runtime.compile_single(text)(*inputs)]
+    seen: list[FactorAxes] = []
+    for axes in assignments(rule, mesh, count, seed):
+        if axes in seen:
+            continue
+        seen.append(axes)
+        module = partition(text, mesh, axes)
+        what = f"factors {axes}\n{module}"
+        for want, result in zip(expected, runtime.compile(module, padding="nan")(*inputs), strict=True):
+            for shard in result.shards:
+                have, part = shard.to_numpy(), want[shard.index]
+                _compare(have, part, tolerance, f"device {shard.partition}, {what}")
+                if not tolerance and not (rule.combiner == "add" and split_of(rule, mesh, axes).reduced):
+                    _compare_signs(have, part, f"device {shard.partition}, {what}")
+    return len(seen)
+
+
+def _compare(have: Array, want: Array, tolerance: float, what: str) -> None:
+    if tolerance:
+        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance, err_msg=what)
+        return
+    np.testing.assert_array_equal(have, want, err_msg=what)
+
+
+def _compare_signs(have: Array, want: Array, what: str) -> None:
+    if want.dtype.kind == "f":
+        assert np.all((np.signbit(have) == np.signbit(want)) | np.isnan(want)), f"sign of zero, {what}"

@@ -1,0 +1,40 @@
+"""constant and iota: per-device results."""
+
+from __future__ import annotations
+
+import pytest
+from single_op import MESHES, check
+
+
+def constant(value: str, type_: str) -> str:
+    return f"""
+func.func public @main() -> {type_} {{
+  %0 = stablehlo.constant dense<{value}> : {type_}
+  return %0 : {type_}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "element"),
+    [("1.5", "f32"), ("true", "i1"), ("(1.5, -0.0)", "complex<f32>"), ("7", "ui8"), ("0xFF800000", "f32")],
+)
+def test_uniform_constants(value: str, element: str) -> None:
+    assert check(constant(value, f"tensor<5x8x{element}>"), [], MESHES["4x2"]) > 3
+
+
+def test_other_constants() -> None:
+    assert check(constant("[[1, 2, 3], [4, 5, 6]]", "tensor<2x3xi32>"), [], MESHES["3x2"]) > 3
+    text = constant("[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]", "tensor<3xcomplex<f32>>")
+    assert check(text, [], MESHES["4x2"]) > 1
+
+
+@pytest.mark.parametrize("element", ["i32", "f32", "ui8", "complex<f32>"])
+def test_iota(element: str) -> None:
+    text = f"""
+func.func public @main() -> tensor<5x11x{element}> {{
+  %0 = stablehlo.iota dim = 1 : tensor<5x11x{element}>
+  return %0 : tensor<5x11x{element}>
+}}
+"""
+    assert check(text, [], MESHES["4x2"]) > 3
