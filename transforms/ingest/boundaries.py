@@ -1,0 +1,163 @@
+"""Functions and calls: what is said at their boundaries moves inside, then every call is inlined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.hlo_sharding import REPLICATED
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, strip, stripped, text_of
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, drop, replace, terminator
+from gspmd.transforms.ingest.survey import all_operations, callee_of, functions_of
+from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.mlir import located
+
+RESULT_MARKER = f"{PREFIX}FuncResultSharding"
+_ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
+
+
+def signature(function: Any) -> Iterator[Any]:
+    """The attributes of all arguments and results that have any."""
+    for name in (_ARGUMENTS, _RESULTS):
+        if name in function.attributes:
+            yield from function.attributes[name]
+
+
+class ResultMarkers:
+    """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
+
+    def __init__(self, custom_calls: list[Any], target: Target) -> None:
+        """Takes the markers away; those on values that are not returned become constraints."""
+        self._said: dict[tuple[str, int], Said] = {}
+        for op in custom_calls:
+            with located(op):
+                self._take(op, target)
+
+    def of(self, function: Any, index: int) -> Said | None:
+        return self._said.get((text_of(function.attributes["sym_name"]), index))
+
+    def _take(self, op: Any, target: Target) -> None:
+        said = target.annotations.of(op.attributes)
+        if said is None:
+            raise AnnotationError(f"custom call '{RESULT_MARKER}' has no sharding", hint=f"add '{PREFIX}sharding' to it")
+        users = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
+        returned = [(user, index) for user, index in users if user.name == "func.return"]
+        for user, index in returned:
+            self._said[text_of(user.parent.attributes["sym_name"]), index] = said
+        value = op.operands[0]
+        sharding = target.attributes_of(said, [value.type])[0]
+        if sharding is not None and not returned:
+            value = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, op).results[0]
+        replace(op, [value])
+
+
+def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
+    """Leave every argument and result of @main with at most one `sdy.sharding`."""
+    block = function.regions[0].blocks[0]
+    for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, terminator(block).operands)):
+        old = _dictionaries(function, name, len(values))
+        new = []
+        for index, (attributes, value) in enumerate(zip(old, values, strict=True)):
+            marked = markers.of(function, index) if name == _RESULTS else None
+            with located(function):
+                sharding = _resolve(target, _of_main(target.annotations, attributes), marked, value.type)
+            new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding)))
+        if new != old:
+            function.attributes[name] = ir.ArrayAttr.get(new)
+
+
+def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> None:
+    """Turn what is said of a private function's arguments and results into constraints in its body."""
+    block = function.regions[0].blocks[0]
+    first, last = block.operations[0].operation, terminator(block)
+    for index, attributes in enumerate(_dictionaries(function, _ARGUMENTS, len(block.arguments))):
+        argument = block.arguments[index]
+        with located(function):
+            sharding = _resolve(target, target.annotations.of(attributes), None, argument.type)
+        if sharding is not None:
+            content = {"sharding": target.write(sharding)}
+            constraint = create("sdy.sharding_constraint", [argument], [argument.type], content, first)
+            argument.replace_all_uses_except(constraint.results[0], constraint)
+    for index, attributes in enumerate(_dictionaries(function, _RESULTS, len(last.operands))):
+        said, marked = target.annotations.of(attributes), markers.of(function, index)
+        with located(function):
+            sharding = _resolve(target, said, marked, last.operands[index].type)
+        if sharding is not None:
+            constrain_operand(last, index, target.write(sharding))
+    drop(function, (_ARGUMENTS, _RESULTS, "no_inline"))
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+
+def rewrite_call(call: Any, target: Target) -> None:
+    """Turn what is said of a call's results into constraints behind it."""
+    with located(call):
+        said = target.annotations.of(call.attributes)
+        if said is not None:
+            shardings = target.attributes_of(said, [value.type for value in call.results])
+            for value, sharding in zip(call.results, shardings, strict=True):
+                if sharding is not None:
+                    constrain_users(value, sharding, call)
+    strip(call)
+    drop(call, ["no_inline"])
+
+
+def inline_calls(module: ir.Module, main: str) -> None:
+    """Replace every call by what it calls. Raises Unsupported (located) for calls MLIR cannot inline."""
+    passes = PassManager.parse("builtin.module(inline)")
+    passes.enable_verifier(False)
+    passes.run(module.operation)
+    functions = functions_of(module)
+    entry = functions.pop(main)
+    if functions:
+        for op in all_operations(entry):
+            if op.name == "func.call":
+                with located(op):
+                    raise Unsupported(f"call of '@{callee_of(op)}' that cannot be inlined", hint="inline it")
+    for function in functions.values():
+        function.erase()
+
+
+def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
+    """What is said of an argument or result of @main.
+
+    A module that went through HLO has `{replicated}` there wherever its author said nothing.
+    """
+    said = annotations.of(attributes)
+    filler = said is not None and said.sdy is None and said.hlo is not None and said.hlo.sharding == REPLICATED
+    return None if filler and annotations.is_round_trip else said
+
+
+def _resolve(target: Target, said: Said | None, marked: Said | None, type_: ir.Type) -> TensorSharding | None:
+    """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
+    own = None if said is None else target.resolve(said, 0, [type_])
+    if marked is None:
+        return own
+    by_marker = target.resolve(marked, 0, [type_])
+    if own is not None and by_marker is not None and own.dim_axes() != by_marker.dim_axes():
+        raise AnnotationError(
+            f"two annotations of a result that contradict each other: {print_dims(own)} by attribute but "
+            f"{print_dims(by_marker)} by '{RESULT_MARKER}'",
+            hint="keep one",
+        )
+    return by_marker
+
+
+def _dictionaries(function: Any, name: str, count: int) -> list[Any]:
+    if name in function.attributes:
+        return list(function.attributes[name])
+    return [ir.DictAttr.get({})] * count
+
+
+def _with_sharding(attributes: Any, sharding: ir.Attribute | None) -> Any:
+    if sharding is not None and attributes.get("sdy.sharding") == sharding and "mhlo.sharding" not in attributes:
+        return attributes
+    kept = stripped(attributes)
+    if sharding is not None:
+        kept["sdy.sharding"] = sharding
+    return ir.DictAttr.get(kept)
