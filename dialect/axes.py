@@ -11,6 +11,7 @@ Source: Shardy's sub-axis notation; the partial tiling of arXiv 2105.04663, sect
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -35,6 +36,16 @@ class Axis:
     def overlaps(self, other: Axis) -> bool:
         """Whether the two parts share devices' coordinates."""
         return self.name == other.name and self.pre < other.end and other.pre < self.end
+
+    def nests(self, other: Axis) -> bool:
+        """Whether one factoring of the axis has both parts as (products of) its factors.
+
+        `:(1)4` and `:(6)2` of an axis of 12 share no coordinate, but no factoring has cuts at 4 and 6.
+        """
+        if self.name != other.name:
+            return True
+        cuts = sorted((self.pre, self.end, other.pre, other.end))
+        return all(b % a == 0 for a, b in itertools.pairwise(cuts))
 
     def split(self, size: int) -> tuple[Axis, Axis]:
         """The most major part of `size`, and the rest; `size` must properly divide this part."""
@@ -118,19 +129,28 @@ def take(axes: Sequence[Axis], size: int) -> tuple[Axes, Axes]:
 
 
 def without(axes: Iterable[Axis], used: Sequence[Axis]) -> Axes:
-    """The parts of `axes` that `used` does not cover, in order, canonical."""
+    """The parts of `axes` that `used` does not cover, in order, canonical. Errors: as `subtract`."""
     return canonical(piece for axis in axes for piece in subtract(axis, used))
 
 
 def subtract(axis: Axis, used: Iterable[Axis]) -> Axes:
-    """The parts of one axis that none of `used` covers, major to minor."""
+    """The parts of one axis that none of `used` covers, major to minor.
+
+    Raises ValueError when what is left is no part of the axis, as of `:(1)6` without `:(1)4`.
+    """
     start, pieces = axis.pre, []
+
+    def keep_until(end: int) -> None:
+        if end % start:
+            raise ValueError(f'"{axis.name}":({axis.pre}){axis.size} cannot be cut at {start} and {end}')
+        pieces.append(Axis(axis.name, start, end // start))
+
     for other in sorted((u for u in used if u.overlaps(axis)), key=lambda u: u.pre):
         if other.pre > start:
-            pieces.append(Axis(axis.name, start, other.pre // start))
+            keep_until(other.pre)
         start = max(start, other.end)
     if start < axis.end:
-        pieces.append(Axis(axis.name, start, axis.end // start))
+        keep_until(axis.end)
     return tuple(pieces)
 
 
@@ -147,7 +167,7 @@ def atoms(lists: Iterable[Iterable[Axis]]) -> dict[str, tuple[int, ...]]:
     result = {}
     for name, points in cuts.items():
         ordered = tuple(sorted(points))
-        if any(b % a for a, b in zip(ordered, ordered[1:], strict=False)):
+        if any(b % a for a, b in itertools.pairwise(ordered)):
             raise ValueError(f'sub-axes of "{name}" cut at {ordered}, which do not nest')
         result[name] = ordered
     return result

@@ -8,29 +8,31 @@ computation, which `sdy` keeps outside the sharding.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TypeVar
 
 from gspmd.dialect.axes import Axes, Axis
-from gspmd.dialect.errors import ParseError
+from gspmd.dialect.errors import AnnotationError, ParseError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
-_TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(@(?:"(?:[^"\\]|\\.)*"|[\w.$-]+))|([\w]+)|(.))', re.DOTALL)
-_PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_TOKEN = re.compile(rf"\s*({_QUOTED}|@(?:{_QUOTED}|[\w.$-]+)|\w+|.)", re.DOTALL | re.ASCII)
+_ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+_LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
+_PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+
+_T = TypeVar("_T")
 
 
 class Cursor:
-    """The tokens of a notation, read one after the other."""
+    """The tokens of a notation, read one after the other. `pattern` captures a token in its group 1."""
+
+    pattern: ClassVar[re.Pattern[str]] = _TOKEN
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens: list[tuple[str, int]] = []
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            assert match is not None
-            self.tokens.append((match.group().strip(), match.end() - len(match.group().strip())))
-            position = match.end()
+        self.tokens = [(match.group(1), match.start(1)) for match in self.pattern.finditer(text.rstrip())]
         self.index = 0
 
     def peek(self) -> str:
@@ -54,23 +56,32 @@ class Cursor:
     def error(self, message: str) -> ParseError:
         found = self.peek() or "end of text"
         column = self.tokens[self.index][1] if self.index < len(self.tokens) else len(self.text)
-        return ParseError(f"{message} but found '{found}' at offset {column} of '{self.text}'")
+        text = self.text if len(self.text) <= 200 else f"..{self.text[max(column - 100, 0) : column + 100]}.."
+        return ParseError(f"{message} but found '{found}' at offset {column} of '{text}'")
 
     def integer(self) -> int:
-        token = self.peek()
         negative = self.accept("-")
         token = self.peek()
-        if not token.isdigit():
+        if not (token.isascii() and token.isdigit() and len(token) < 20):
             raise self.error("expected a whole number")
         self.index += 1
         return -int(token) if negative else int(token)
 
     def string(self) -> str:
-        token = self.peek()
-        if not token.startswith('"'):
+        if not re.fullmatch(_QUOTED, self.peek(), re.DOTALL):
             raise self.error("expected a quoted name")
-        self.index += 1
-        return re.sub(r"\\(.)", r"\1", token[1:-1])
+        return unquote(self.next())
+
+    def listed(self, first: str, last: str, item: Callable[[], _T]) -> tuple[_T, ...]:
+        """Items between the brackets `first` and `last`, separated by commas."""
+        self.expect(first)
+        if self.accept(last):
+            return ()
+        items = [item()]
+        while not self.accept(last):
+            self.expect(",")
+            items.append(item())
+        return tuple(items)
 
     def end(self) -> None:
         if self.peek():
@@ -78,8 +89,25 @@ class Cursor:
 
 
 def quote(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    """The name as an MLIR string: what is not printable ASCII as the hex of its UTF-8 bytes."""
+
+    def byte(code: int) -> str:
+        char = chr(code)
+        return "\\\\" if char == "\\" else char if 32 <= code < 127 and char != '"' else f"\\{code:02X}"
+
+    return '"' + "".join(map(byte, name.encode(errors="surrogateescape"))) + '"'
+
+
+def unquote(token: str) -> str:
+    """What an MLIR string, with its quotes, says."""
+
+    def char(match: re.Match[bytes]) -> bytes:
+        if match[1]:
+            return bytes([int(match[1], 16)])
+        return _LETTER_ESCAPES.get(match[2], match[2])
+
+    content = token[1:-1].encode(errors="surrogateescape")
+    return _ESCAPE.sub(char, content).decode(errors="surrogateescape")
 
 
 def symbol(name: str) -> str:
@@ -98,26 +126,20 @@ def print_mesh(mesh: Mesh) -> str:
 
 
 def _mesh(cursor: Cursor, name: str) -> Mesh:
-    cursor.expect("<")
-    cursor.expect("[")
-    axes: list[tuple[str, int]] = []
-    while not cursor.accept("]"):
-        axis = cursor.string()
+    def axis() -> tuple[str, int]:
+        axis_name = cursor.string()
         cursor.expect("=")
-        axes.append((axis, cursor.integer()))
-        if cursor.peek() != "]":
-            cursor.expect(",")
-    ids: list[int] = []
+        return axis_name, cursor.integer()
+
+    cursor.expect("<")
+    axes = cursor.listed("[", "]", axis)
+    ids: tuple[int, ...] = ()
     if cursor.accept(","):
         cursor.expect("device_ids")
         cursor.expect("=")
-        cursor.expect("[")
-        while not cursor.accept("]"):
-            ids.append(cursor.integer())
-            if cursor.peek() != "]":
-                cursor.expect(",")
+        ids = cursor.listed("[", "]", cursor.integer)
     cursor.expect(">")
-    return Mesh(tuple(axes), tuple(ids), name)
+    return Mesh(axes, ids, name)
 
 
 def parse_mesh(text: str, name: str = "mesh") -> Mesh:
@@ -141,24 +163,25 @@ def print_axes(axes: Axes, mesh: Mesh) -> str:
     return ", ".join(print_axis(axis, mesh) for axis in axes)
 
 
-def _axis(cursor: Cursor, mesh: Mesh) -> Axis:
+def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
+    """Read an axis or a sub-axis of the mesh. Errors: as `Mesh.axis`, and for what is not a proper part."""
     name = cursor.string()
     if not cursor.accept(":"):
         return mesh.axis(name)
     cursor.expect("(")
     pre = cursor.integer()
     cursor.expect(")")
-    return mesh.axis(name, pre, cursor.integer())
+    axis = mesh.axis(name, pre, cursor.integer())
+    if axis.size == 1 or mesh.is_full(axis):
+        raise AnnotationError(
+            f'sub-axis "{name}":({axis.pre}){axis.size} is not a proper part of axis "{name}" of size '
+            f"{mesh.axis_size(name)}; leave it out or write the axis"
+        )
+    return axis
 
 
 def _axis_list(cursor: Cursor, mesh: Mesh) -> Axes:
-    cursor.expect("{")
-    axes: list[Axis] = []
-    while not cursor.accept("}"):
-        axes.append(_axis(cursor, mesh))
-        if cursor.peek() != "}":
-            cursor.expect(",")
-    return tuple(axes)
+    return cursor.listed("{", "}", lambda: axis_at(cursor, mesh))
 
 
 def parse_axes(text: str, mesh: Mesh) -> Axes:
@@ -194,31 +217,26 @@ def print_sharding(sharding: TensorSharding) -> str:
     return f"<{', '.join(parts)}>"
 
 
-def _dim(cursor: Cursor, mesh: Mesh) -> DimSharding:
-    cursor.expect("{")
-    axes: list[Axis] = []
-    is_open = False
-    while not cursor.accept("}"):
-        if cursor.accept("?"):
-            is_open = True
-            cursor.expect("}")
-            break
-        axes.append(_axis(cursor, mesh))
-        if cursor.peek() != "}":
-            cursor.expect(",")
+def dim_at(cursor: Cursor, mesh: Mesh) -> DimSharding:
+    """Read `{"x", ?}p1`."""
+    items = cursor.listed("{", "}", lambda: None if cursor.accept("?") else axis_at(cursor, mesh))
+    if None in items[:-1]:
+        cursor.index -= 1
+        raise cursor.error("'?' must be the last entry of a dimension,")
     priority = None
-    if re.fullmatch(r"p(0|[1-9]\d*)", cursor.peek()):
+    if re.fullmatch(r"p(0|[1-9][0-9]*)", cursor.peek()):
         priority = int(cursor.next()[1:])
-    return DimSharding(tuple(axes), is_open, priority)
+    return DimSharding(tuple(axis for axis in items if axis), None in items, priority)
 
 
 def _mesh_or_reference(cursor: Cursor, meshes: Mapping[str, Mesh]) -> Mesh:
     if cursor.accept("mesh"):
         return _mesh(cursor, "")
-    token = cursor.next()
-    if not token.startswith("@"):
+    token = cursor.peek()
+    if len(token) < 2 or not token.startswith("@"):
         raise cursor.error("expected a mesh, as '@name' or 'mesh<..>',")
-    name = token[1:].strip('"')
+    cursor.next()
+    name = unquote(token[1:]) if token.startswith('@"') else token[1:]
     if name not in meshes:
         known = ", ".join(f"'@{known}'" for known in meshes) or "none"
         raise ParseError(f"unknown mesh '@{name}'; the module's meshes are {known}")
@@ -231,12 +249,7 @@ def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
     cursor.expect("<")
     mesh = _mesh_or_reference(cursor, meshes)
     cursor.expect(",")
-    cursor.expect("[")
-    dims: list[DimSharding] = []
-    while not cursor.accept("]"):
-        dims.append(_dim(cursor, mesh))
-        if cursor.peek() != "]":
-            cursor.expect(",")
+    dims = cursor.listed("[", "]", lambda: dim_at(cursor, mesh))
     lists: dict[str, Axes] = {}
     while cursor.accept(","):
         word = cursor.next()
@@ -249,7 +262,7 @@ def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
     cursor.end()
     return TensorSharding(
         mesh,
-        tuple(dims),
+        dims,
         lists.get("replicated", ()),
         lists.get("unreduced", ()),
         lists.get("manual", ()),

@@ -185,9 +185,9 @@ class RuleBuilder:
                     self._kinds.append(NEED_REPLICATION)
         mappings = tuple(tuple(tuple(dim) for dim in dims) for dims in self._dims)
         for mapping, shape in zip(mappings, self._shapes, strict=True):
-            for dim_index, (dim, size) in enumerate(zip(mapping, shape, strict=True)):
-                covered = math.prod(self._sizes[f] for f in dim)
-                if len(dim) > 1 and covered != size:
+            for dim_index, (factors, size) in enumerate(zip(mapping, shape, strict=True)):
+                covered = math.prod(self._sizes[f] for f in factors)
+                if len(factors) > 1 and covered != size:
                     raise AnnotationError(
                         f"factors of dimension {dim_index} multiply to {covered}, expected {size}"
                     )

@@ -22,8 +22,8 @@ class DimSharding:
 
     def __post_init__(self) -> None:
         if self.priority is not None:
-            if self.priority < 0:
-                raise AnnotationError(f"priority {self.priority} is negative")
+            if not 0 <= self.priority < 2**63:
+                raise AnnotationError(f"priority {self.priority} must be at least 0 and below 2**63")
             if not self.axes and not self.is_open:
                 raise AnnotationError("an empty closed dimension must not have a priority")
 
@@ -41,8 +41,9 @@ class TensorSharding:
     unless the operation that made it says otherwise). Over `manual` axes the value is already
     per-device, as inside a manual computation.
 
-    Errors: AnnotationError for an axis used twice, parts that do not fit the mesh, or lists of
-    replicated, unreduced or manual axes that are not in mesh order.
+    Errors: AnnotationError for an axis used twice, parts that do not fit the mesh or each other,
+    neighbours that should be written as one, or lists of replicated, unreduced or manual axes that are
+    not in mesh order.
     """
 
     mesh: Mesh
@@ -58,11 +59,17 @@ class TensorSharding:
             for other in seen:
                 if axis.overlaps(other):
                     raise AnnotationError(f'axis "{axis.name}" is used twice in one sharding')
+                if not axis.nests(other):
+                    raise AnnotationError(
+                        f'parts "{axis.name}":({other.pre}){other.size} and "{axis.name}":({axis.pre}){axis.size} '
+                        "cannot both be factors of the axis; use parts whose cuts divide each other"
+                    )
             seen.append(axis)
-        for dim in self.dims:
-            if len(dim.axes) > 1 and canonical(dim.axes) != tuple(a for a in dim.axes if a.size > 1):
+        lists = {"replicated": self.replicated, "unreduced": self.unreduced, "manual": self.manual}
+        for axes in (*self.dim_axes(), *lists.values()):
+            if len(axes) > 1 and canonical(axes) != tuple(a for a in axes if a.size > 1):
                 raise AnnotationError("neighbouring sub-axes that form one larger part must be written as it")
-        for name, axes in (("replicated", self.replicated), ("unreduced", self.unreduced)):
+        for name, axes in lists.items():
             if axes != self.mesh.sorted(axes):
                 raise AnnotationError(f"{name} axes must be in mesh order")
 
@@ -125,3 +132,21 @@ def replicated(mesh: Mesh, rank: int) -> TensorSharding:
 def unknown(mesh: Mesh, rank: int) -> TensorSharding:
     """Nothing said: propagation decides every dimension."""
     return TensorSharding(mesh, (OPEN,) * rank)
+
+
+def device_tile(sharding: TensorSharding, device_position: int) -> tuple[int, ...]:
+    """The index, in every dimension, of the shard on the device at that position of the mesh.
+
+    Positions are row-major over the mesh axes; the device there is `device_ids[position]`, if the mesh has
+    ids. Errors: AnnotationError for a position that the mesh does not have.
+    """
+    mesh = sharding.mesh
+    if not 0 <= device_position < mesh.size:
+        raise AnnotationError(f'mesh "@{mesh.name}" of {mesh.size} devices has no position {device_position}')
+    tile = []
+    for dim in sharding.dims:
+        index = 0
+        for axis in dim.axes:
+            index = index * axis.size + device_position // mesh.stride(axis) % axis.size
+        tile.append(index)
+    return tuple(tile)

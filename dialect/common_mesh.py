@@ -1,0 +1,205 @@
+"""One mesh for placements that were written over several meshes or over none.
+
+Every placement is a tiling of the devices (`Tiled`). Tilings fit on a mesh when, counted in the mesh's
+positions, each of their dims is a list of parts of its axes. A mesh that fits them all is found by
+cutting the order of all devices wherever some tiling cuts it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from gspmd.dialect import device_order
+from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.device_order import ALL, DeviceOrder, Iota
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.hlo_sharding import Role, Tiled, normal_form
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import DimSharding, TensorSharding
+
+
+def order_of(mesh: Mesh) -> DeviceOrder:
+    """The device at each position of the mesh."""
+    return mesh.device_ids or device_order.identity(mesh.size)
+
+
+def written_ids(order: DeviceOrder) -> tuple[int, ...]:
+    """The device ids of a mesh in this order: none when ascending."""
+    return () if isinstance(order, Iota) and order.is_identity else device_order.expand(order)
+
+
+def tiling_of(mesh: Mesh) -> Tiled:
+    """The tiling that divides a dimension over each axis of the mesh."""
+    return Tiled(tuple(size for _, size in mesh.axes), order_of(mesh))
+
+
+def without_unit_axes(mesh: Mesh) -> Mesh:
+    """The mesh without its axes of size 1."""
+    return Mesh(tuple((name, size) for name, size in mesh.axes if size > 1), mesh.device_ids, mesh.name)
+
+
+def from_positions(tiled: Tiled, base: DeviceOrder) -> Tiled:
+    """The tiling with devices counted as positions in `base`, in normal form.
+
+    One that divides nothing and has one role, whose order says nothing, becomes one dim of all devices.
+    """
+    order = device_order.compose(device_order.inverse(base), tiled.order)
+    normal = normal_form(Tiled(tiled.dims, order, tiled.subgroups))
+    if isinstance(normal, Tiled):
+        return normal
+    count = device_order.size(base)
+    return Tiled((count,), device_order.identity(count))
+
+
+def cut_mesh(tilings: Iterable[Tiled], base: DeviceOrder) -> Mesh | Tiled:
+    """A mesh over `base` with axes `axis_0`, .. on which all tilings fit, or a tiling that fits on none.
+
+    The axes are cut where tilings are, but for cuts that exclude each other, as 2 and 3 of 6: these are
+    left to sub-axes.
+    """
+    count = device_order.size(base)
+    cuts = {1, count}
+    for tiled in tilings:
+        moved = from_positions(tiled, base)
+        lists = device_order.split(moved.order, moved.dims)
+        if lists is None:
+            return tiled
+        cuts.update(cut for parts in lists for part in parts for cut in (part.pre, part.end))
+    nesting = sorted(a for a in cuts if all(a % b == 0 or b % a == 0 for b in cuts))
+    sizes = [b // a for a, b in itertools.pairwise(nesting)] or [1]
+    return Mesh(tuple((f"axis_{i}", size) for i, size in enumerate(sizes)), written_ids(base))
+
+
+def axes_on(mesh: Mesh, tiled: Tiled) -> tuple[Axes, ...] | None:
+    """The axes of the mesh over which each dim of the tiling, taken as it is written, is divided.
+
+    The tiling is over mesh positions. None if a dim is no list of parts of axes.
+    """
+    lists = device_order.split(tiled.order, tiled.dims)
+    if lists is None:
+        return None
+    result = []
+    for parts in lists:
+        axes = device_order.regroup(parts, mesh.all_axes())
+        if axes is None:
+            return None
+        result.append(axes)
+    return tuple(result)
+
+
+def fits(mesh: Mesh, tiled: Tiled) -> bool:
+    """Whether the tiling, over devices, can be written in axes of the mesh."""
+    return axes_on(mesh, from_positions(tiled, order_of(mesh))) is not None
+
+
+def find_mesh(meshes: Sequence[Mesh], tilings: Sequence[Tiled], num_devices: int) -> Mesh | tuple[Tiled, Tiled]:
+    """A mesh on which the tilings and the meshes fit, or two tilings that fit on no mesh together.
+
+    The first of `meshes` that will do is kept, without axes of size 1; else one with axes `axis_0`, .. is made, of
+    the devices in ascending order if that will do, or in the order of one of the tilings.
+    """
+    meshes = [without_unit_axes(mesh) for mesh in meshes]
+    tilings = list(dict.fromkeys((*map(tiling_of, meshes), *tilings)))
+    for mesh in meshes:
+        if all(fits(mesh, tiled) for tiled in tilings):
+            return mesh
+    misfits = [tiled for tiled in tilings if isinstance(cut_mesh([tiled], device_order.identity(num_devices)), Tiled)]
+    rest = [tiled for tiled in tilings if tiled not in misfits]
+    made = cut_mesh(
+        tilings, joint_order([*misfits, *rest], num_devices) if misfits else device_order.identity(num_devices)
+    )
+    if isinstance(made, Mesh):
+        return made
+    first = misfits[0]
+    return first, made if made != first else next(tiled for tiled in [*misfits[1:], *rest] if tiled != first)
+
+
+def joint_order(tilings: Iterable[Tiled], num_devices: int) -> DeviceOrder:
+    """The devices sorted by their shard in the first tiling, then in the second, and so on, then by id.
+
+    If there is a mesh on which all tilings fit, they fit on one in this order as well: it transposes the
+    axes, and changes the order only where all of them hold copies.
+    """
+    keys: list[list[int]] = [[] for _ in range(num_devices)]
+    for tiled in tilings:
+        normal = from_positions(tiled, device_order.identity(num_devices))
+        copies = normal.dims[-1] if normal.subgroups[-1:] == (Role.REPLICATED,) else 1
+        for position, device in enumerate(device_order.expand(normal.order)):
+            keys[device].append(position // copies)
+    return device_order.compact(tuple(sorted(range(num_devices), key=keys.__getitem__)))
+
+
+def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
+    """The same sharding in axes of another mesh of the same devices.
+
+    Errors: Unsupported when an axis of the sharding is no list of parts of the mesh's axes.
+    """
+    source = sharding.mesh
+    before = {name: math.prod(s for _, s in source.axes[:i]) for i, (name, _) in enumerate(source.axes)}
+    moved = device_order.compose(device_order.inverse(order_of(mesh)), order_of(source))
+
+    def translate(axes: Axes) -> Axes:
+        if without_unit_axes(source) == without_unit_axes(mesh):
+            return tuple(axis for axis in axes if axis.size > 1)
+        found: Axes | None = tuple(Axis(ALL, before[a.name] * a.pre, a.size) for a in axes if a.size > 1)
+        if found:
+            found = device_order.regroup(found, moved.parts()) if isinstance(moved, Iota) else None
+        if found:
+            found = device_order.regroup(found, mesh.all_axes())
+        if found is None:
+            names = ", ".join(f'"{axis.name}"' for axis in axes)
+            raise Unsupported(f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"')
+        return found
+
+    dims = []
+    for dim in sharding.dims:
+        axes = translate(dim.axes)
+        dims.append(DimSharding(axes, dim.is_open, dim.priority if axes or dim.is_open else None))
+    lists = (sharding.replicated, sharding.unreduced, sharding.manual)
+    return TensorSharding(mesh, tuple(dims), *(canonical(mesh.sorted(translate(axes))) for axes in lists))
+
+
+def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding], TensorSharding]]:
+    """One mesh in whose axes all of the meshes can be written, and the rewriting of shardings to it.
+
+    The first mesh that has parts for all axes of the others keeps its name and its axes' names, except axes of
+    size 1, which are dropped; meshes of one position are placeholders for it.
+
+    Errors: Unsupported for meshes of different numbers of devices, for maximal ones beside others, and for device
+    orders that do not factor together; AnnotationError for no mesh at all.
+    """
+    if not meshes:
+        raise AnnotationError("there is no mesh; define one with 'sdy.mesh'")
+    real = [mesh for mesh in dict.fromkeys(meshes) if mesh.size > 1 or mesh.is_maximal]
+    if not real:
+        real = [without_unit_axes(meshes[0])]
+    for mesh in real:
+        if mesh.is_maximal and len(real) > 1:
+            raise Unsupported(
+                f'mesh "@{mesh.name}" of device {mesh.device_ids[0]} only', hint="use one mesh of all devices"
+            )
+        if mesh.size != real[0].size:
+            raise Unsupported(
+                f'mesh "@{mesh.name}" has {mesh.size} devices but mesh "@{real[0].name}" has {real[0].size}',
+                hint="use all devices in every mesh",
+            )
+    found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
+    if not isinstance(found, Mesh):
+        raise Unsupported(
+            f"meshes {', '.join(_describe(mesh) for mesh in real)} order the devices in ways that do not factor together",
+            hint="give them the same device_ids",
+        )
+    return found, lambda sharding: _translated(sharding, found)
+
+
+def _translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
+    if sharding.mesh.size == 1 and not sharding.mesh.is_maximal:
+        dims = (DimSharding(is_open=d.is_open, priority=d.priority if d.is_open else None) for d in sharding.dims)
+        return TensorSharding(mesh, tuple(dims))
+    return express(sharding, mesh)
+
+
+def _describe(mesh: Mesh) -> str:
+    return f'"@{mesh.name}" of {list(mesh.device_ids) if len(mesh.device_ids) <= 16 else "its own order"}'

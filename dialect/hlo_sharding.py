@@ -1,0 +1,370 @@
+"""XLA's shardings, as `mhlo.sharding` writes them: values of all forms, and the normal form behind them.
+
+A value is what was written: a list of devices (version 1), an iota (version 2), or named axes (version 3).
+Equality is of placement: two shardings are equal when every device holds the same part in the same
+role, whatever the form; metadata and what is open to propagation do not count, the shard group does.
+
+Source: XLA's HloSharding and its notation. Where XLA compares two named shardings by their text, we
+compare placements; where it keeps one device apart from "replicated", we do not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+from collections.abc import Sequence
+
+from gspmd.dialect import device_order
+from gspmd.dialect.axes import Axes, Axis, without
+from gspmd.dialect.device_order import ALL, DeviceOrder, Iota
+from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.sharding import TensorSharding
+
+
+class Role(enum.Enum):
+    """What devices do with a value, all of them or the members of a subgroup."""
+
+    REPLICATED = "replicated"  # each holds a copy
+    MAXIMAL = "maximal"  # one of them holds it (only as the role of a subgroup)
+    MANUAL = "manual"  # the program already says what each holds
+    UNREDUCED = "unreduced"  # each holds a partial result
+    UNKNOWN = "unknown"  # not decided yet (never the role of a subgroup)
+
+
+_SUBGROUP_ORDER = (Role.MAXIMAL, Role.MANUAL, Role.UNREDUCED, Role.REPLICATED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Whole:
+    """All devices have one role and the value is not divided."""
+
+    role: Role
+
+    def __post_init__(self) -> None:
+        if self.role is Role.MAXIMAL:
+            raise AnnotationError("a maximal sharding must name its device")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Maximal:
+    """One device holds the value. `is_named` if written `maximal_mesh[device_id=..]`."""
+
+    device: int
+    is_named: bool = dataclasses.field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.device < 0:
+            raise AnnotationError(f"device {self.device} of a maximal sharding is negative")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tiled:
+    """The devices in `order`, shaped to `dims`; the trailing dims are subgroups with these roles.
+
+    Errors: AnnotationError for tile dims below 1, for a number of devices other than their product, for
+    a device that is missing, listed twice or out of range, and for more subgroups than dims.
+    """
+
+    dims: tuple[int, ...]
+    order: DeviceOrder
+    subgroups: tuple[Role, ...] = ()
+
+    def __post_init__(self) -> None:
+        for dim in self.dims:
+            if dim < 1:
+                raise AnnotationError(f"tile dims {list(self.dims)} must be at least 1")
+        count = device_order.size(self.order)
+        if math.prod(self.dims) != count:
+            raise AnnotationError(
+                f"tile dims {list(self.dims)} need {math.prod(self.dims)} devices but {count} are given"
+            )
+        if not isinstance(self.order, Iota):
+            device_order.check_ids(self.order)
+            if count == 1:  # a list of one device has no notation
+                object.__setattr__(self, "order", device_order.identity(1))
+        if len(self.subgroups) > len(self.dims):
+            raise AnnotationError(f"{len(self.subgroups)} subgroups do not fit {len(self.dims)} tile dims")
+        if Role.UNKNOWN in self.subgroups:
+            raise AnnotationError("the role of a subgroup must be replicated, manual, unreduced or maximal")
+
+    @property
+    def rank(self) -> int:
+        """Number of dims that divide the value."""
+        return len(self.dims) - len(self.subgroups)
+
+    @property
+    def shard_counts(self) -> tuple[int, ...]:
+        return self.dims[: self.rank]
+
+    def shard_of(self, device: int) -> tuple[int, ...]:
+        """The index, in every dimension of the value, of the shard on that device."""
+        position, index = device_order.position(self.order, device), []
+        for dim in reversed(self.dims):
+            position, digit = divmod(position, dim)
+            index.append(digit)
+        return tuple(reversed(index))[: self.rank]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Named:
+    """A sharding in terms of mesh axes, over the devices in `order`.
+
+    The mesh of `sharding` is without device ids: `order` lists the device at each of its positions.
+    No dims at all means "of any rank", which is also what the short forms `{mesh[..], replicated}` say.
+    """
+
+    sharding: TensorSharding
+    order: DeviceOrder
+
+    def __post_init__(self) -> None:
+        mesh, count = self.sharding.mesh, device_order.size(self.order)
+        if mesh.device_ids:
+            raise AnnotationError("the mesh of a named sharding must leave its device ids to the order")
+        if mesh.size != count:
+            raise AnnotationError(f"a mesh of {mesh.size} devices does not fit {count} device ids")
+        if not isinstance(self.order, Iota):
+            device_order.check_ids(self.order)
+        if any(dim.priority is not None for dim in self.sharding.dims):
+            raise AnnotationError("HLO shardings have no priorities; leave them out")
+
+    def tiled(self) -> Tiled:
+        """The same placement as tile dims: those of the value, then manual, unreduced, replicated."""
+        return tile(self.sharding, self.order)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TupleOf:
+    """One sharding for each leaf of a tuple, in pre-order."""
+
+    leaves: tuple[HloSharding, ...]
+
+    def __post_init__(self) -> None:
+        if any(isinstance(leaf.body, TupleOf) for leaf in self.leaves):
+            raise AnnotationError("a tuple of shardings must be flat, one sharding for each leaf")
+
+
+Body = Whole | Maximal | Tiled | Named | TupleOf
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardGroup:
+    """Values of one group must end up sharded alike (`is_like` False) or only suggest it (True)."""
+
+    id: int
+    is_like: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where a sharding comes from: fields as (name, text as written)."""
+
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HloSharding:
+    """A sharding as XLA knows it; compares by placement and shard group (see the module's text)."""
+
+    body: Body
+    shard_group: ShardGroup | None = None
+    metadata: tuple[Metadata, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.shard_group and isinstance(self.body, Named | TupleOf):
+            raise AnnotationError("only shardings without named axes and of one value can be in a shard group")
+        if self.metadata and isinstance(self.body, TupleOf):
+            raise AnnotationError("metadata belongs to the leaves of a tuple sharding")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HloSharding):
+            return NotImplemented
+        return self.shard_group == other.shard_group and normal_form(self.body) == normal_form(other.body)
+
+    def __hash__(self) -> int:
+        return hash((self.shard_group, normal_form(self.body)))
+
+    def normal(self) -> HloSharding:
+        """The same placement in the one form that all equal shardings share, without metadata."""
+        return HloSharding(normal_form(self.body), self.shard_group)
+
+    @property
+    def is_tuple(self) -> bool:
+        return isinstance(self.body, TupleOf)
+
+    def leaves(self, count: int) -> tuple[HloSharding, ...]:
+        """A sharding for each of `count` leaves; one that is not a tuple holds for all of them.
+
+        Errors: AnnotationError when a tuple sharding has another number of leaves. (An empty tuple value
+        may carry one leaf.)
+        """
+        if not isinstance(self.body, TupleOf):
+            return (self,) * count
+        given = len(self.body.leaves)
+        if given != count and not (count == 0 and given == 1):
+            raise AnnotationError(f"sharding of {given} values does not fit {count}; give one for each leaf")
+        return self.body.leaves[:count]
+
+    def num_devices(self) -> int | None:
+        """How many devices take part, or None where the sharding does not say."""
+        match self.body:
+            case Tiled(order=order):
+                return device_order.size(order)
+            case Named(sharding=sharding):
+                return sharding.mesh.size if sharding.mesh.axes else None
+        return None
+
+    def shard_counts(self, rank: int) -> tuple[int, ...]:
+        """Into how many shards each dimension of a value of this rank is divided.
+
+        Errors: AnnotationError when the sharding is for another rank, or for a tuple.
+        """
+        match self.body:
+            case TupleOf():
+                raise AnnotationError("a tuple sharding does not fit a single value; use one for each leaf")
+            case Tiled() as tiled:
+                counts = tiled.shard_counts
+            case Named(sharding=sharding) if sharding.dims:
+                counts = sharding.shard_counts()
+            case _:
+                return (1,) * rank
+        if len(counts) != rank:
+            raise AnnotationError(
+                f"sharding of {len(counts)} tile dims does not fit a tensor of rank {rank}; give one for each dimension"
+            )
+        return counts
+
+    def check(self, rank: int, num_devices: int) -> None:
+        """Raise AnnotationError unless the sharding fits a value of this rank on so many devices."""
+        self.shard_counts(rank)
+        count = self.num_devices()
+        if count is not None and count != num_devices:
+            raise AnnotationError(f"sharding over {count} devices in a program of {num_devices}; use all of them")
+        if isinstance(self.body, Maximal) and self.body.device >= num_devices:
+            raise AnnotationError(f"device {self.body.device} does not exist in a program of {num_devices}")
+
+    def shard_of(self, device: int, rank: int) -> tuple[int, ...]:
+        """The index, in every dimension, of the shard on that device.
+
+        Errors: AnnotationError for a device that holds nothing of the value, and as `shard_counts`.
+        """
+        self.shard_counts(rank)
+        match self.body:
+            case Maximal(device=holder) if device != holder:
+                raise AnnotationError(f"device {device} holds nothing of a value that is on device {holder}")
+            case Tiled() | Named():
+                count = self.num_devices()
+                if count is not None and not 0 <= device < count:
+                    raise AnnotationError(f"device {device} is not one of the sharding's {count} devices")
+                tiled = self.body.tiled() if isinstance(self.body, Named) else self.body
+                return tiled.shard_of(device) or (0,) * rank
+        return (0,) * rank
+
+    def tile_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape every device holds: ceil(size / shards) in each dimension, padding included."""
+        return tuple(-(-n // k) for n, k in zip(shape, self.shard_counts(len(shape)), strict=True))
+
+    def tile_offset(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
+        """Where the part on that device begins, clamped to the shape."""
+        index = self.shard_of(device, len(shape))
+        return tuple(min(i * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
+
+    def tile_limit(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
+        """Where the part on that device ends, clamped to the shape; equal to the offset if it is empty."""
+        index = self.shard_of(device, len(shape))
+        return tuple(min((i + 1) * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
+
+
+REPLICATED = HloSharding(Whole(Role.REPLICATED))
+MANUAL = HloSharding(Whole(Role.MANUAL))
+UNREDUCED = HloSharding(Whole(Role.UNREDUCED))
+UNKNOWN = HloSharding(Whole(Role.UNKNOWN))
+
+
+def tile(sharding: TensorSharding, order: DeviceOrder) -> Tiled:
+    """The placement of a sharding whose mesh position p is device `order[p]`, as tile dims.
+
+    The value's dims come first, then as far as they occur manual, unreduced and replicated devices.
+    """
+    mesh = sharding.mesh
+    before = {name: math.prod(s for _, s in mesh.axes[:i]) for i, (name, _) in enumerate(mesh.axes)}
+    groups: list[tuple[Role, Axes]] = [
+        (Role.MANUAL, sharding.manual),
+        (Role.UNREDUCED, sharding.unreduced),
+        (Role.REPLICATED, without(mesh.all_axes(), sharding.used_axes())),
+    ]
+    groups = [(role, axes) for role, axes in groups if axes]
+    lists = [*sharding.dim_axes(), *(axes for _, axes in groups)]
+    parts = [Axis(ALL, before[a.name] * a.pre, a.size) for axes in lists for a in axes if a.size > 1]
+    dims = tuple(math.prod(axis.size for axis in axes) for axes in lists)
+    return Tiled(dims, device_order.compose(order, device_order.from_parts(parts)), tuple(role for role, _ in groups))
+
+
+# ---- normal form ----------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1024)
+def normal_form(body: Body) -> Body:
+    """The same placement in the one form that all equal placements share.
+
+    Subgroups of one role become one, in the order maximal, manual, unreduced, replicated, and vanish
+    when of size 1; replicas are listed ascending, and the members of other subgroups are numbered so
+    that those of the first shard ascend; a value that is not divided and has one role is `Whole`; orders
+    that are an iota become one.
+    """
+    match body:
+        case TupleOf(leaves=leaves):
+            return TupleOf(tuple(leaf.normal() for leaf in leaves))
+        case Named(sharding=sharding) if sharding.mesh.axes:
+            return _normal_tiled(body.tiled())
+        case Named():
+            return Whole(Role.REPLICATED)
+        case Tiled():
+            return _normal_tiled(body)
+    return body
+
+
+def _normal_tiled(tiled: Tiled) -> Body:
+    roles = [role for role in _SUBGROUP_ORDER if role in tiled.subgroups]
+    if math.prod(tiled.dims) == 1:
+        role = roles[0] if len(roles) == 1 else Role.REPLICATED
+        return Whole(Role.REPLICATED if role is Role.MAXIMAL else role)
+    members = {r: [tiled.rank + i for i, role in enumerate(tiled.subgroups) if role is r] for r in roles}
+    sizes = {role: math.prod(tiled.dims[i] for i in members[role]) for role in roles}
+    roles = [role for role in roles if sizes[role] > 1]
+    if len(roles) == 1 and roles[0] is not Role.MAXIMAL and math.prod(tiled.shard_counts) == 1:
+        return Whole(roles[0])
+    axes = [*range(tiled.rank), *(i for role in roles for i in members[role])]
+    axes += [i for i in range(len(tiled.dims)) if i not in axes]
+    dims = tiled.shard_counts + tuple(sizes[role] for role in roles)
+    regrouped = device_order.compose(tiled.order, Iota(tiled.dims, tuple(axes)))
+    kept = len(dims) - sum(role is not Role.MAXIMAL for role in roles)  # dims in which the order says who
+    return Tiled(dims, _normal_members(regrouped, dims, kept, Role.REPLICATED in roles), tuple(roles))
+
+
+def _normal_members(order: DeviceOrder, dims: tuple[int, ...], kept: int, has_replicas: bool) -> DeviceOrder:
+    """The order with the members of the subgroups, the dims after `kept`, numbered as `normal_form` says."""
+    lists = device_order.split(order, dims)
+    if lists is None and kept < len(dims):
+        order = device_order.compact(_renumber(device_order.expand(order), dims, kept, has_replicas))
+        lists = device_order.split(order, dims)
+    if lists is None:
+        return order
+    ordered = [*lists[:kept], *(tuple(sorted(parts)) for parts in lists[kept:])]
+    return device_order.from_parts(part for parts in ordered for part in parts)
+
+
+def _renumber(ids: tuple[int, ...], dims: tuple[int, ...], kept: int, has_replicas: bool) -> tuple[int, ...]:
+    for index in range(kept, len(dims)):
+        count, inner = dims[index], math.prod(dims[index + 1 :])
+        block = count * inner  # devices that differ in this subgroup and what is more minor
+        if has_replicas and index == len(dims) - 1:  # replicas of different shards are numbered independently
+            ids = tuple(d for i in range(0, len(ids), block) for d in sorted(ids[i : i + block]))
+            continue
+        first = math.prod(dims[kept:])  # the devices of the first shard
+        lowest = [min(ids[i] for i in range(first) if i // inner % count == m) for m in range(count)]
+        members = sorted(range(count), key=lowest.__getitem__)
+        starts = (i + m * inner for i in range(0, len(ids), block) for m in members)
+        ids = tuple(d for start in starts for d in ids[start : start + inner])
+    return ids
