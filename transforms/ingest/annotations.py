@@ -21,7 +21,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ingest.survey import ANNOTATIONS
+from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.support.mlir import located
 
 FRONTEND = "mhlo.frontend_attributes"
@@ -41,6 +41,7 @@ _KNOWN_FRONTEND = {
         "has_unreduced_axes",
     )
 }
+_SAYING = (*CARRIERS, "backend_config")
 _UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 
 
@@ -104,8 +105,7 @@ class Annotations:
 
     def of(self, attributes: Any) -> Said | None:
         """What the attributes of an operation, argument or result say, if anything."""
-        get = attributes.get
-        key = (get("sdy.sharding"), get("mhlo.sharding"), get(FRONTEND), get(NESTED), get("backend_config"))
+        key = tuple(attributes[name] if name in attributes else None for name in _SAYING)
         if key not in self._said:
             self._said[key] = self._of(attributes)
         return self._said[key]
@@ -133,7 +133,7 @@ class Annotations:
         return self._texts[text]
 
     def _read(self, attribute: ir.Attribute, codec: SdyCodec) -> tuple[TensorSharding, ...]:
-        is_list = isinstance(attribute, sdy.TensorShardingPerValueAttr)
+        is_list = sdy.TensorShardingPerValueAttr.isinstance(attribute)
         shardings = codec.read_list(attribute) if is_list else (codec.read(attribute),)
         self.shardings.update(shardings)
         return shardings
@@ -144,7 +144,7 @@ class Annotations:
             if NESTED not in attributes or "mhlo.sharding" not in attributes[NESTED]:
                 return None
             holder = attributes[NESTED]
-        key = (text_of(holder["mhlo.sharding"]), text_of(attributes.get("backend_config")))
+        key = (text_of(holder["mhlo.sharding"]), text_of(attributes["backend_config"] if "backend_config" in attributes else None))
         if key not in self._hlo:
             match = _UNSPECIFIED.search(key[1])
             dims = tuple(int(dim) for dim in match[1].split(",") if dim.strip()) if match else ()
@@ -162,6 +162,25 @@ class Annotations:
                     hint="make it agree with 'mhlo.num_partitions' and the other annotations",
                 )
             self.num_devices = self.num_devices or count
+
+
+def collect(annotations: Annotations, found: Survey) -> None:
+    """Read everything that is said anywhere, so that a mesh for all of it can be chosen. Errors are located."""
+    for function in found.functions:
+        with located(function):
+            for name in ("arg_attrs", "res_attrs"):
+                for attributes in function.attributes[name] if name in function.attributes else ():
+                    annotations.of(attributes)
+    for op in found.every():
+        with located(op):
+            attributes = op.attributes
+            annotations.of(attributes)
+            for key in ("in_shardings", "out_shardings"):
+                annotations.carried(attributes, key)
+            if op.name.startswith("sdy."):
+                for key in ("sharding", "in_shardings", "out_shardings"):
+                    if key in attributes:
+                        annotations.attribute(attributes[key])
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
@@ -215,7 +234,7 @@ def stripped(attributes: Any) -> dict[str, ir.Attribute]:
 def strip(op: Any) -> None:
     """Remove annotations in any form from an operation."""
     attributes = op.attributes
-    written = {name: attributes[name] for name in ANNOTATIONS if name in attributes}
+    written = {name: attributes[name] for name in CARRIERS if name in attributes}
     kept = stripped(ir.DictAttr.get(written))
     for name, value in written.items():
         if name not in kept:

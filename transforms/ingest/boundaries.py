@@ -1,4 +1,7 @@
-"""Functions and calls: what is said at their boundaries moves inside, then every call is inlined."""
+"""Functions and calls: what is said at their boundaries becomes constraints, then every call is inlined.
+
+MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicalizer moves constants out of loops.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_sharding import REPLICATED
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, strip, stripped, text_of
-from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, drop, replace, terminator
-from gspmd.transforms.ingest.survey import all_operations, callee_of, functions_of
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, stripped, text_of
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
+from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located
 
@@ -90,8 +93,6 @@ def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> Non
             sharding = _resolve(target, said, marked, last.operands[index].type)
         if sharding is not None:
             constrain_operand(last, index, target.write(sharding))
-    drop(function, (_ARGUMENTS, _RESULTS, "no_inline"))
-    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
 
 def rewrite_call(call: Any, target: Target) -> None:
@@ -103,24 +104,16 @@ def rewrite_call(call: Any, target: Target) -> None:
             for value, sharding in zip(call.results, shardings, strict=True):
                 if sharding is not None:
                     constrain_users(value, sharding, call)
-    strip(call)
-    drop(call, ["no_inline"])
 
 
-def inline_calls(module: ir.Module, main: str) -> None:
-    """Replace every call by what it calls. Raises Unsupported (located) for calls MLIR cannot inline."""
-    passes = PassManager.parse("builtin.module(inline)")
-    passes.enable_verifier(False)
-    passes.run(module.operation)
-    functions = functions_of(module)
-    entry = functions.pop(main)
-    if functions:
-        for op in all_operations(entry):
-            if op.name == "func.call":
-                with located(op):
-                    raise Unsupported(f"call of '@{callee_of(op)}' that cannot be inlined", hint="inline it")
-    for function in functions.values():
-        function.erase()
+def inline_calls(found: Survey) -> None:
+    """Replace every call by what it calls, callees first, so that what is copied has no calls left."""
+    functions = {text_of(op.attributes["sym_name"]): op for op in found.functions}
+    for calls in found.calls:
+        for call in calls:
+            with ir.InsertionPoint(call):
+                values = inlined_func_call(functions[callee_of(call)], list(call.operands), call.location)
+            replace(call, values)
 
 
 def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
@@ -155,8 +148,6 @@ def _dictionaries(function: Any, name: str, count: int) -> list[Any]:
 
 
 def _with_sharding(attributes: Any, sharding: ir.Attribute | None) -> Any:
-    if sharding is not None and attributes.get("sdy.sharding") == sharding and "mhlo.sharding" not in attributes:
-        return attributes
     kept = stripped(attributes)
     if sharding is not None:
         kept["sdy.sharding"] = sharding

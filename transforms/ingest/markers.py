@@ -69,7 +69,7 @@ def _sharding(op: Any, target: Target) -> None:
     if group is not None and not group.is_like:
         int64 = ir.IntegerType.get_signless(64)
         create("sdy.sharding_group", [operand], [], {"group_id": ir.IntegerAttr.get(int64, group.id)}, op)
-    sharding = target.attribute_of(said, [result.type])[0]
+    sharding = target.attributes_of(said, [result.type])[0]
     if sharding is None:
         replace(op, [operand])
     else:

@@ -66,6 +66,7 @@ class Target:
         self.mesh, self._translate = _choose(annotations, devices)
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
+        self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
         self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
 
     def mesh_attribute(self) -> ir.Attribute:
@@ -147,6 +148,14 @@ class Target:
             return None
         leaf.check(rank, self.mesh.size)
         return to_tensor_sharding(leaf, rank, self.mesh, annotation.open_dims)
+
+    def attribute(self, attribute: ir.Attribute, type_: ir.Type) -> ir.Attribute | None:
+        """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
+        key = (attribute, type_)
+        if key not in self._attributes:
+            said = Said(self.annotations.attribute(attribute), None)
+            self._attributes[key] = self.attributes_of(said, [type_])[0]
+        return self._attributes[key]
 
     def attributes_of(self, said: Said, types: Sequence[ir.Type]) -> list[ir.Attribute | None]:
         """`#sdy.sharding` of every value of which something is said."""
