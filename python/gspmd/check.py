@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import numpy as np
+from jaxlib.mlir import ir
 
 from gspmd import runtime
 from gspmd.arguments import check_count, to_host
@@ -109,7 +110,7 @@ class _Pair:
 
 
 def check(
-    module: str | bytes | Any,
+    module: Any,
     partitioned: Any = None,
     num_devices: int | None = None,
     inputs: Inputs | None = None,
@@ -123,7 +124,8 @@ def check(
 ) -> CheckReport:
     """Compare the annotated program `module` on one device with itself partitioned.
 
-    `partitioned` is the partitioned module, or a function that makes it from the module's text; without
+    `module` is anything that `gspmd.partition` reads. `partitioned` is the partitioned module, or a
+    function that makes it from an `ir.Module`; without
     it `gspmd.partition` does, for `num_devices` and with `options`. `inputs` are global arrays or an
     `.npz` file, else random from `seed`; if those make the reference produce NaN, non-negative
     ones are tried too. Uneven arguments are padded with NaN and extreme integers.
@@ -138,14 +140,15 @@ def check(
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance is not None and not tolerance >= 0:
             raise UsageError(f"{name} is {tolerance}, expected a number of at least 0")
+    program = read_module(module)
     with stage("partitioning"):
-        product = _partition(module, partitioned, num_devices, options or {})
+        product = _partition(program, partitioned, num_devices, options or {})
     with stage("compiling the partitioned program"):
         parallel = runtime.compile(product, devices, padding="nan")
     if num_devices is not None and parallel.num_partitions != num_devices:
         raise UsageError(f"the partitioned module is for {parallel.num_partitions} devices, expected {num_devices}")
     with stage("compiling the original program"):
-        reference, description = _reference(module, devices)
+        reference, description = _reference(program, devices)
     _check_same_interface(reference.signature, parallel.signature)
     pair = _Pair(reference, parallel, rtol, atol)
     runs, notes = _runs(pair, inputs, seed, stage)
@@ -153,23 +156,23 @@ def check(
     return CheckReport(mesh, parallel.num_partitions, description, runs, notes)
 
 
-def _partition(module: Any, partitioned: Any, num_devices: int | None, options: Mapping[str, Any]) -> Any:
+def _partition(program: ir.Module, partitioned: Any, num_devices: int | None, options: Mapping[str, Any]) -> Any:
     if partitioned is None:
         from gspmd import api  # the runtime can do without the partitioner
 
-        return api.partition(module, num_partitions=num_devices, **options)
-    return partitioned(module) if callable(partitioned) else partitioned
+        return api.partition(program, num_partitions=num_devices, **options)
+    return partitioned(program) if callable(partitioned) else partitioned
 
 
-def _reference(module: Any, devices: Sequence[Any] | None) -> tuple[Executable, str]:
+def _reference(program: ir.Module, devices: Sequence[Any] | None) -> tuple[Executable, str]:
     """The program before partitioning, and what it runs on.
 
     Manual regions are written for one device of many; a program that has some is run by XLA on all.
     """
-    if has_manual_regions(read_module(module)):
-        executable = runtime.compile_with_xla(module, devices)
+    if has_manual_regions(program):
+        executable = runtime.compile_with_xla(program, devices)
         return executable, f"XLA's partitioner on {executable.num_partitions} devices, for the manual regions"
-    return runtime.compile_single(module, devices[0] if devices else None), "one device"
+    return runtime.compile_single(program, devices[0] if devices else None), "one device"
 
 
 def _check_same_interface(reference: Signature, partitioned: Signature) -> None:
