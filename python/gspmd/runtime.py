@@ -149,8 +149,16 @@ def _source(partitioned: Partitioned) -> Any:
     return getattr(partitioned, "module_text", partitioned)
 
 
+def platform_devices(platform: str) -> Devices:
+    """The devices of a platform of jax, as `cpu` or `tpu`. Raises ExecutionError if it has none here."""
+    try:
+        return tuple(jax.devices(platform))
+    except RuntimeError as error:
+        raise ExecutionError(f"no {platform} devices: {_first_line(error)}") from None
+
+
 def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
-    chosen = tuple(jax.devices("cpu") if devices is None else devices)
+    chosen = platform_devices("cpu") if devices is None else tuple(devices)
     if len(chosen) < count:
         platform = chosen[0].platform if chosen else "cpu"
         hint = f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before importing jax"
@@ -212,4 +220,13 @@ def _first_line(error: Exception) -> str:
 # jaxlib's bindings may have been loaded before jax, which asks for fewer messages only when it comes first.
 utils.absl_set_min_log_level(_usual_log_level())
 
-__all__ = ["Executable", "ShardedArray", "compile", "compile_single", "compile_with_xla", "load", "save"]
+__all__ = [
+    "Executable",
+    "ShardedArray",
+    "compile",
+    "compile_single",
+    "compile_with_xla",
+    "load",
+    "platform_devices",
+    "save",
+]

@@ -110,10 +110,10 @@ def test_wrong_names_in_a_file(tmp_path: Path, stored: dict[str, Any], message: 
 def test_files_that_are_no_archives(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read '.*none.npz': no such file"):
         read_inputs(tmp_path / "none.npz", ())
-    with pytest.raises(InputError, match="cannot read .*directory"):
+    with pytest.raises(InputError, match=r"cannot read .*directory"):
         read_inputs(tmp_path, ())
     np.save(tmp_path / "one.npy", np.zeros(3))
-    with pytest.raises(InputError, match="is a single array, not an .npz archive; use numpy.savez"):
+    with pytest.raises(InputError, match=r"is a single array, not an .npz archive; use numpy.savez"):
         read_inputs(tmp_path / "one.npy", ())
     whole = tmp_path / "whole.npz"
     np.savez(whole, **{"0": np.zeros(1000)})
@@ -138,8 +138,8 @@ def test_results_appear_whole_or_not_at_all(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     write_results(path, {"0": np.zeros(3)})
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(InputError, match="cannot write .*: is a directory"):
+    with pytest.raises(InputError, match=r"cannot write .*: is a directory"):
         write_results(tmp_path, {"0": np.zeros(3)})
-    with pytest.raises(InputError, match="cannot write .*no such file"):
+    with pytest.raises(InputError, match=r"cannot write .*no such file"):
         write_results(tmp_path / "none" / "r.npz", {"0": np.zeros(3)})
     assert list(tmp_path.iterdir()) == [path]

@@ -130,9 +130,9 @@ def test_what_is_not_partitioned_is_neither_run_nor_saved(tmp_path: Path) -> Non
 
 
 def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read .*no such file"):
+    with pytest.raises(InputError, match=r"cannot read .*no such file"):
         runtime.load(tmp_path / "none.mlir")
-    with pytest.raises(InputError, match="cannot write .*no such file"):
+    with pytest.raises(InputError, match=r"cannot write .*no such file"):
         runtime.save(doubling(), tmp_path / "none" / "p.mlir")
 
 

@@ -15,9 +15,7 @@ PLAIN = "module { func.func public @main(%0: tensor<2x3xf32>) -> tensor<2x3xf32>
 
 def test_what_is_written_is_read() -> None:
     inputs = ['w: f32[7,3] [{"x"}, {}] donated', 'bf16[5] [{"y", "x":(1)2}]', "complex<f64>[] []"]
-    text = partitioned(
-        MESH, inputs, ['loss: f32[7,3] [{"x"}, {}]'], "return %0 : tensor<2x3xf32>"
-    )
+    text = partitioned(MESH, inputs, ['loss: f32[7,3] [{"x"}, {}]'], "return %0 : tensor<2x3xf32>")
     mesh = parse_mesh(MESH)
     signature = read_signature(parse_module(text, new_context()))
     assert signature == Signature(

@@ -110,7 +110,9 @@ def _shard_map() -> str:
         out_specs=PartitionSpec(),
     )
     outside = NamedSharding(mesh, PartitionSpec("a"))
-    return jax.jit(lambda x: jax.lax.with_sharding_constraint(mapped(x * 2) + 1, outside)).lower(jnp.zeros(16)).as_text()
+    return (
+        jax.jit(lambda x: jax.lax.with_sharding_constraint(mapped(x * 2) + 1, outside)).lower(jnp.zeros(16)).as_text()
+    )
 
 
 def test_manual_regions_are_not_for_one_device() -> None:
@@ -138,7 +140,7 @@ def test_manual_regions_of_older_forms_are_refused() -> None:
       return %0 : tensor<2xf32> } }"""
     module = parse_module(text, new_context())
     assert has_manual_regions(module)
-    with pytest.raises(Unsupported, match="write the manual region as sdy.manual_computation"):
+    with pytest.raises(Unsupported, match=r"write the manual region as sdy.manual_computation"):
         strip_outside_manual_regions(module)
 
 
