@@ -248,3 +248,36 @@ def test_requesting_devices_keeps_other_flags(before: str, after: str, monkeypat
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
     request_devices("cpu", 4)
     assert os.environ["XLA_FLAGS"] == after
+
+
+# ---- with the partitioner -------------------------------------------------------------------------
+
+ANNOTATED = """module {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<6x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<5xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.sine %a : tensor<6x5xf32>
+    %r = stablehlo.reduce(%s init: %z) applies stablehlo.add across dimensions = [0]
+      : (tensor<6x5xf32>, tensor<f32>) -> tensor<5xf32>
+    return %r : tensor<5xf32>
+  }
+}"""
+
+
+@pytest.mark.usefixtures("files")
+def test_annotated_programs_are_partitioned_on_the_fly(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("annotated.mlir").write_text(ANNOTATED)
+    assert cli.main(["check", "annotated.mlir"]) == 0
+    assert "PASS: 1 results agree" in capsys.readouterr().out
+    assert cli.main(["run", "annotated.mlir", "--num-partitions", "4"]) == 0
+    assert '6,5] [{"x"}, {}]' in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("files")
+def test_what_is_refused_has_an_exit_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    text = ANNOTATED.replace("stablehlo.sine %a :", "stablehlo.custom_call @mystery(%a) :")
+    Path("refused.mlir").write_text(text.replace(": tensor<6x5xf32>\n", ": (tensor<6x5xf32>) -> tensor<6x5xf32>\n", 1))
+    assert cli.main(["check", "refused.mlir"]) == 3
+    error = capsys.readouterr().err
+    assert error.startswith("refused.mlir:5:10: error: 'stablehlo.custom_call' op")
+    assert error.count("\n") == 1
