@@ -75,8 +75,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)
-    import jax
-
+    from gspmd import runtime
     from gspmd.check import check
 
     return check(
@@ -86,7 +85,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
         seed=args.seed,
         rtol=args.rtol,
         atol=args.atol,
-        devices=jax.devices(args.platform),
+        devices=runtime.platform_devices(args.platform),
         stage=stage,
     )
 
