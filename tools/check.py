@@ -17,7 +17,7 @@ from gspmd.tools._partitioned import (
 from gspmd.tools._stages import stage
 
 if TYPE_CHECKING:
-    from gspmd.check import CheckReport, ResultCheck
+    from gspmd.checking import CheckReport, ResultCheck
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
@@ -76,7 +76,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
         product, count = partitioned(module, args)
     request_devices(args.platform, count)
     from gspmd import runtime
-    from gspmd.check import check
+    from gspmd.checking import check
 
     return check(
         original,

@@ -59,7 +59,7 @@ def _partition_and_check(
     import jax
 
     from gspmd import api, report
-    from gspmd.check import check
+    from gspmd.checking import check
     from gspmd.tools.command import write_output
 
     with stage("partitioning"):

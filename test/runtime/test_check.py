@@ -14,7 +14,7 @@ from handwritten import GROUP_OF_4, partitioned
 from jax.sharding import AxisType, PartitionSpec
 from jaxlib.mlir import ir
 
-from gspmd.check import check
+from gspmd.checking import check
 from gspmd.comparison import compare, default_rtol
 from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.runtime import ShardedArray
