@@ -95,25 +95,25 @@ def fits(mesh: Mesh, tiled: Tiled) -> bool:
 
 
 def find_mesh(meshes: Sequence[Mesh], tilings: Sequence[Tiled], num_devices: int) -> Mesh | tuple[Tiled, Tiled]:
-    """A mesh on which the tilings and the meshes fit, or two tilings that fit on no mesh together.
+    """A mesh on which the tilings and the meshes fit, or two tilings to name when there is none.
 
     The first of `meshes` that will do is kept, without axes of size 1; else one with axes `axis_0`, .. is made, of
-    the devices in ascending order if that will do, or in the order of one of the tilings.
+    the devices in ascending order if each tiling alone fits on that, or in their joint order.
     """
     meshes = [without_unit_axes(mesh) for mesh in meshes]
     tilings = list(dict.fromkeys((*map(tiling_of, meshes), *tilings)))
     for mesh in meshes:
         if all(fits(mesh, tiled) for tiled in tilings):
             return mesh
-    misfits = [tiled for tiled in tilings if isinstance(cut_mesh([tiled], device_order.identity(num_devices)), Tiled)]
-    rest = [tiled for tiled in tilings if tiled not in misfits]
-    made = cut_mesh(
-        tilings, joint_order([*misfits, *rest], num_devices) if misfits else device_order.identity(num_devices)
-    )
+    base: DeviceOrder = device_order.identity(num_devices)
+    misfits = [tiled for tiled in tilings if isinstance(cut_mesh([tiled], base), Tiled)]
+    if misfits:
+        tilings = misfits + [tiled for tiled in tilings if tiled not in misfits]
+        base = joint_order(tilings, num_devices)
+    made = cut_mesh(tilings, base)
     if isinstance(made, Mesh):
         return made
-    first = misfits[0]
-    return first, made if made != first else next(tiled for tiled in [*misfits[1:], *rest] if tiled != first)
+    return tilings[0], made if made != tilings[0] else tilings[1]
 
 
 def joint_order(tilings: Iterable[Tiled], num_devices: int) -> DeviceOrder:

@@ -51,6 +51,7 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
             )
         if isinstance(leaf.body, Named) and leaf.body.sharding.mesh.axes:
             meshes[_mesh_of(leaf.body)] = None
+            tilings[leaf.body.tiled()] = None  # it may cut an axis of its mesh
         elif isinstance(leaf.body, Tiled):
             tilings[leaf.body] = None
     found = find_mesh(tuple(meshes), tuple(tilings), num_devices)

@@ -126,6 +126,8 @@ class Named:
             raise AnnotationError(f"a mesh of {mesh.size} devices does not fit {count} device ids")
         if not isinstance(self.order, Iota):
             device_order.check_ids(self.order)
+            if self.order == tuple(range(count)):  # never written
+                object.__setattr__(self, "order", device_order.identity(count))
         if any(dim.priority is not None for dim in self.sharding.dims):
             raise AnnotationError("HLO shardings have no priorities; leave them out")
 
