@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
+
 from gspmd.dialect.axes import Axis, canonical
 from gspmd.dialect.device_order import DeviceOrder, Iota
 from gspmd.dialect.hlo_sharding import HloSharding, Named, Role, Tiled, TupleOf, Whole
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from hypothesis import strategies as st
 
 MAX_DEVICES = 24
 ROLES = (Role.REPLICATED, Role.MANUAL, Role.UNREDUCED)
@@ -112,7 +113,7 @@ def tilings(
     draw: st.DrawFn, count: int | None = None, order: DeviceOrder | None = None, roles: Sequence[Role] = ROLES
 ) -> Tiled:
     count = draw(device_counts) if count is None else count
-    dims = draw(factorings(count))
+    dims = draw(factorings(count)) or (1,)
     subgroups = draw(st.lists(st.sampled_from(roles), max_size=len(dims))) if roles else []
     return Tiled(dims, draw(orders(count)) if order is None else order, tuple(subgroups))
 

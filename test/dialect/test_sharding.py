@@ -7,12 +7,13 @@ import math
 
 import pytest
 from dialect_strategies import index_along, meshes, tensor_shardings
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding, device_tile
-from hypothesis import given
-from hypothesis import strategies as st
 
 MESH = Mesh((("x", 12), ("y", 2)))
 
@@ -22,10 +23,11 @@ def test_shards_cover_the_shape_exactly_once(sharding: TensorSharding, data: st.
     shape = tuple(data.draw(st.integers(0, 9)) for _ in range(sharding.rank))
     local = sharding.local_shape(shape)
     for dim, (size, count) in enumerate(zip(shape, sharding.shard_counts(), strict=True)):
-        covered = []
+        covered: list[int] = []
         for shard in range(count):
             start, stop = sharding.shard_range(shape, dim, shard)
-            assert 0 <= start <= stop <= size and stop - start <= local[dim]
+            assert 0 <= start <= stop <= size
+            assert stop - start <= local[dim]
             assert start == min(shard * local[dim], size)
             covered += range(start, stop)
         assert covered == list(range(size))
