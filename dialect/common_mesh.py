@@ -188,7 +188,7 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
     found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
     if not isinstance(found, Mesh):
         raise Unsupported(
-            f"meshes {', '.join(_describe(mesh) for mesh in real)} order the devices in ways that do not factor together",
+            f"meshes {', '.join(map(_describe, real))} order the devices in ways that do not factor together",
             hint="give them the same device_ids",
         )
     return found, lambda sharding: _translated(sharding, found)

@@ -68,9 +68,7 @@ class Mesh:
         if size is None:
             return Axis(name, 1, full)
         if pre < 1 or size < 1 or full % (pre * size):
-            raise AnnotationError(
-                f'sub-axis "{name}":({pre}){size} does not divide axis "{name}" of size {full}'
-            )
+            raise AnnotationError(f'sub-axis "{name}":({pre}){size} does not divide axis "{name}" of size {full}')
         return Axis(name, pre, size)
 
     def all_axes(self) -> Axes:

@@ -188,9 +188,7 @@ class RuleBuilder:
             for dim_index, (factors, size) in enumerate(zip(mapping, shape, strict=True)):
                 covered = math.prod(self._sizes[f] for f in factors)
                 if len(factors) > 1 and covered != size:
-                    raise AnnotationError(
-                        f"factors of dimension {dim_index} multiply to {covered}, expected {size}"
-                    )
+                    raise AnnotationError(f"factors of dimension {dim_index} multiply to {covered}, expected {size}")
         return OpShardingRule(
             tuple(self._sizes),
             mappings[: self._operands],

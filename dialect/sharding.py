@@ -125,9 +125,7 @@ class TensorSharding:
 
     def with_axes(self, dims: tuple[Axes, ...], unreduced: Axes = ()) -> TensorSharding:
         """A closed sharding on the same mesh with these axes."""
-        return TensorSharding(
-            self.mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, self.manual
-        )
+        return TensorSharding(self.mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, self.manual)
 
     def closed(self) -> TensorSharding:
         """The same placement with nothing left open: what it means once propagation is over."""

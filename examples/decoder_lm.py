@@ -101,7 +101,7 @@ def init(config: Config, seed: int = 0) -> Params:
         if name.endswith("bias"):
             return np.zeros(shape, np.float32)
         fan_in = {"output": shape[0] * shape[-2]}.get(name, shape[0])
-        return (rng.standard_normal(shape) / np.sqrt(fan_in)).astype(np.float32)
+        return np.asarray(rng.standard_normal(shape) / np.sqrt(fan_in), np.float32)
 
     outer = ("embedding", "final_scale", "final_bias")
     inner = [name for name in _WEIGHT_DIMS if name not in outer]
@@ -186,9 +186,7 @@ def train_step(config: Config, mesh: Any, state: Params, tokens: Array) -> tuple
     mean = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, state["mean"], gradient)
     square = jax.tree.map(lambda v, g: beta2 * v + (1 - beta2) * g * g, state["square"], gradient)
     scale = rate * jnp.sqrt(1 - beta2**step) / (1 - beta1**step)
-    params = jax.tree.map(
-        lambda p, m, v: p - scale * m / (jnp.sqrt(v) + epsilon), state["params"], mean, square
-    )
+    params = jax.tree.map(lambda p, m, v: p - scale * m / (jnp.sqrt(v) + epsilon), state["params"], mean, square)
     return {"params": params, "mean": mean, "square": square, "step": step}, value
 
 

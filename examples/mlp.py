@@ -47,7 +47,8 @@ def partition_spec(config: Config, dims: str, mesh: Any) -> PartitionSpec:
     names = tuple(mesh.axis_names)
     meaning = {"x": names[:1], "y": names[-1:], "*": names}
     table = RECIPES[config.recipe]
-    entries, used = [], set()
+    entries: list[tuple[str, ...] | None] = []
+    used: set[str] = set()
     for d in dims:
         axes = tuple(a for a in meaning.get(table.get(d, ""), ()) if a not in used)
         used.update(axes)
@@ -64,7 +65,7 @@ def init(config: Config, seed: int = 0) -> Params:
         shape = tuple(sizes[d] for d in dims)
         if len(shape) == 1:
             return np.zeros(shape, np.float32)
-        return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        return np.asarray(rng.standard_normal(shape) / np.sqrt(shape[0]), np.float32)
 
     return {name: weight(dims) for name, dims in _DIMS.items()}
 

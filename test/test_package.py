@@ -54,11 +54,12 @@ def test_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     python = tmp_path / "venv/bin/python"
     site = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    # A path to the source tree would hide the wheel, from pip as well.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run([sys.executable, *command], check=True)
+    subprocess.run([sys.executable, *command], env=environment, check=True)
     # What gspmd depends on comes from here; a path alone does not run the .pth files of an editable install.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def run(*args: str, stdin: str = "") -> str:
         finished = subprocess.run(

@@ -64,6 +64,7 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
         return module, count
     from gspmd import api
 
-    options = {"replicate_unsupported": True} if args.replicate_unsupported else {}
-    product = api.partition(str(module), num_partitions=args.num_partitions, **options)
+    product = api.partition(
+        module, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
+    )
     return product, product.num_partitions

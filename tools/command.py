@@ -44,8 +44,12 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         print_error(program, error)
         return exit_code(error)
     except OSError as error:
-        _close_stdout()
-        print_error(program, InputError(f"cannot write to stdout: {(error.strerror or str(error)).lower()}"))
+        reason = (error.strerror or str(error)).lower()
+        if error.filename is None:  # a file that is open: stdout, on a full disk
+            _close_stdout()
+            print_error(program, InputError(f"cannot write to stdout: {reason}"))
+        else:
+            print_error(program, InputError(f"cannot access '{os.fsdecode(error.filename)}': {reason}"))
         return EXIT_FAILURE
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line
         if debug:

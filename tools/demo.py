@@ -160,9 +160,7 @@ def _config(example: Any, args: argparse.Namespace) -> Any:
             raise UsageError(f"the example has no setting '{name}'", hint=f"it has {', '.join(known)}")
         chosen[name] = _setting(name, value, known[name])
     if chosen.get("recipe", example.Config().recipe) not in example.RECIPES:
-        raise UsageError(
-            f"the example has no recipe '{chosen['recipe']}'", hint=f"it has {', '.join(example.RECIPES)}"
-        )
+        raise UsageError(f"the example has no recipe '{chosen['recipe']}'", hint=f"it has {', '.join(example.RECIPES)}")
     return example.Config(**chosen)
 
 

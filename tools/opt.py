@@ -106,7 +106,8 @@ def _print_diagnostic(diagnostic: Diagnostic, name: str) -> None:
     where = diagnostic.location
     if where and where.file == "-":
         where = SourceLocation(name, where.line, where.column)
-    print(f"{where or PROGRAM}: {diagnostic.severity.value}: {diagnostic.message}", file=sys.stderr)
+    message = " ".join(diagnostic.message.split())  # one line, also with a line break in a file's name
+    print(f"{where or PROGRAM}: {diagnostic.severity.value}: {message}", file=sys.stderr)
     for note in diagnostic.notes:
         if not note.message.startswith("see current operation:"):
             _print_diagnostic(note, name)

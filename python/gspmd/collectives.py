@@ -71,6 +71,4 @@ def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
     cause = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else ""
     text = ir.StringAttr(attributes["gspmd.axes"]).value if "gspmd.axes" in attributes else ""
     devices = size_of(axes) if axes else mesh.size
-    return Collective(
-        kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location)
-    )
+    return Collective(kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location))

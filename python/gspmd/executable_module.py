@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -29,7 +29,7 @@ from gspmd.transforms.support.signature import (
     tensor_of,
 )
 
-Source = str | bytes | ir.Module
+Source: TypeAlias = str | bytes | ir.Module
 _ONE_DEVICE = Mesh(())
 
 

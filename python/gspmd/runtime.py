@@ -93,9 +93,7 @@ class Executable:
                     arg.delete()
 
 
-def compile(  # noqa: A001 - users write gspmd.runtime.compile
-    partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
-) -> Executable:
+def compile(partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero") -> Executable:
     """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
 
     `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it.

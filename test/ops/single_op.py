@@ -109,8 +109,7 @@ def partition(text: str, mesh: Mesh, axes: FactorAxes) -> str:
         split = split_of(rule, mesh, axes)
         values = [_signature_of(t, s) for t, s in zip(op.info.operands, split.operands, strict=True)]
         results = [
-            _signature_of(t, s.with_axes(s.dim_axes()))
-            for t, s in zip(op.info.results, split.results, strict=True)
+            _signature_of(t, s.with_axes(s.dim_axes())) for t, s in zip(op.info.results, split.results, strict=True)
         ]
         _rewrite(program, op, rule, split, mesh)
         write_signature(module, Signature(mesh, tuple(values), tuple(results)))

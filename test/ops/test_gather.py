@@ -104,7 +104,14 @@ def test_sorted_indices_lose_the_promise_when_shifted() -> None:
 
 
 def test_scalar_indices_without_vector_dimension() -> None:
-    text = gather("14x6xf32", "7xi32", "7x6xf32", [1, 6], 1, "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]")
+    text = gather(
+        "14x6xf32",
+        "7xi32",
+        "7x6xf32",
+        [1, 6],
+        1,
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0]",
+    )
     check(text, [table((14, 6)), indices((7,), 14)], MESHES["4x2"])
 
 

@@ -49,6 +49,7 @@ def test_modules_that_are_no_commands_cannot_be_run() -> None:
         (UsageError("is wrong", hint="do better"), 2, "gspmd: error: is wrong; do better\n"),
         (KeyError("x"), 70, "gspmd: internal error: KeyError: 'x'; run again with --debug for the traceback\n"),
         (KeyboardInterrupt(), 130, ""),
+        (FileNotFoundError(2, "No such file", "x.npz"), 1, "gspmd: error: cannot access 'x.npz': no such file\n"),
     ],
 )
 def test_a_command_is_run_with_its_arguments(

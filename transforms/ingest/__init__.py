@@ -1,14 +1,130 @@
-"""Temporary stand-in."""
+"""Ingest: everything frameworks emit becomes the one form that later stages read.
+
+That form is one function @main, one `sdy.mesh` without axes of size 1, `sdy.sharding` on arguments, results and
+operations, and `sdy.sharding_constraint` for what is said of a value between operations.
+"""
+
 from __future__ import annotations
+
 import dataclasses
-from typing import ClassVar
+from typing import Any
+
 from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.ingest.annotate import rewrite_annotations
+from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
+from gspmd.transforms.ingest.boundaries import inline_calls
+from gspmd.transforms.ingest.legacy import modernise
+from gspmd.transforms.ingest.manual import convert_calls, manual_calls
+from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
+from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
+from gspmd.transforms.ingest.target import Devices, Target
+from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
+from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.passes import Pass, option
-from jaxlib.mlir import passmanager
+
+_PARTITIONS, _REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
+
+
 @dataclasses.dataclass(frozen=True)
 class Ingest(Pass):
-    argument: ClassVar[str] = "gspmd-ingest"
-    summary: ClassVar[str] = "ingest"
-    num_partitions: int = option(0, "x")
+    """Read annotations of every family, inline functions, and put everything on one mesh."""
+
+    argument = "gspmd-ingest"
+    summary = "Bring what frameworks emit into the one form that the other passes read"
+
+    num_partitions: int = option(0, "number of devices of a program without a mesh; 0 takes the module's")
+
     def run(self, module: ir.Module) -> None:
-        passmanager.PassManager.parse("builtin.module(inline,symbol-dce)").run(module.operation)
+        with module.context, ir.Location.unknown(module.context), located(module.operation):
+            devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
+            _check_replicas(module)
+            found = _prepare(module)
+            annotations = Annotations(module, devices.module or devices.option)
+            collect(annotations, found)
+            target = Target(annotations, devices)
+            found = _convert_manual(module, found, target)
+            main = text_of(found.main.attributes["sym_name"])
+            rewrite_annotations(found, target)
+            inline_calls(found)
+            _write_module(module, target)
+            _finish(module, main, has_tuples(found.types))
+
+
+def _module_count(module: ir.Module, name: str) -> int | None:
+    attributes = module.operation.attributes
+    return int(ir.IntegerAttr(attributes[name]).value) if name in attributes else None
+
+
+def _check_replicas(module: ir.Module) -> None:
+    count = _module_count(module, _REPLICAS)
+    if count is not None and count > 1:
+        raise Unsupported(f"a program of {count} replicas", hint="make the replicas an axis of the mesh")
+
+
+def _prepare(module: ir.Module) -> Survey:
+    """Bring functions, tuples, shapes and operations to their modern form, annotations untouched."""
+    functions = functions_of(module)
+    flatten_main(functions[find_main(functions)])
+    found = survey(module)
+    if has_dynamic_shapes(found):
+        found = survey(module) if refine(module, found) else found
+        if has_dynamic_shapes(found):
+            refuse_dynamic_shapes(found)
+    changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
+    changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
+    if changed:
+        found = survey(module)
+    return survey(module) if modernise(module, found) else found
+
+
+def _convert_manual(module: ir.Module, found: Survey, target: Target) -> Survey:
+    """Make regions of the manual computations that are calls."""
+    calls = manual_calls(found.all("func.call"))
+    target.has_manual = bool(calls or found.all("sdy.manual_computation"))
+    if not calls:
+        return found
+    convert_calls(calls, target)
+    return survey(module)
+
+
+def _write_module(module: ir.Module, target: Target) -> None:
+    """Leave one mesh, and the number of its devices."""
+    kept = None
+    attribute = target.mesh_attribute()
+    for view in list(module.body):
+        op = view.operation
+        if op.name != "sdy.mesh":
+            continue
+        if (
+            kept is None
+            and text_of(op.attributes["sym_name"]) == target.mesh.name
+            and op.attributes["mesh"] == attribute
+        ):
+            kept = op
+        else:
+            op.erase()
+    if kept is None:
+        attributes = {"sym_name": ir.StringAttr.get(target.mesh.name), "mesh": attribute}
+        ip = ir.InsertionPoint.at_block_begin(module.body)
+        ir.Operation.create("sdy.mesh", attributes=attributes, ip=ip)
+    attributes = module.operation.attributes
+    attributes[_PARTITIONS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), target.mesh.size)
+    if FRONTEND in attributes:
+        rest = stripped(ir.DictAttr.get({FRONTEND: attributes[FRONTEND]}))
+        del attributes[FRONTEND]
+        for name, value in rest.items():
+            attributes[name] = value
+
+
+def _finish(module: ir.Module, main: str, tuples: bool) -> None:
+    """Leave @main as the only function, public, without foldable tuples."""
+    for name, function in functions_of(module).items():
+        if name != main:
+            function.erase()
+            continue
+        if tuples:
+            fold(function)
+        function.attributes["sym_name"] = ir.StringAttr.get("main")
+        function.attributes["sym_visibility"] = ir.StringAttr.get("public")

@@ -16,11 +16,12 @@ from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
-from gspmd.dialect.hlo_sharding import HloSharding
+from gspmd.dialect.hlo_sharding import HloSharding, TupleOf
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_mesh, parse_sharding
+from gspmd.dialect.notation import parse_mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ingest.survey import ANNOTATIONS
+from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.support.mlir import located
 
 FRONTEND = "mhlo.frontend_attributes"
@@ -40,6 +41,7 @@ _KNOWN_FRONTEND = {
         "has_unreduced_axes",
     )
 }
+_SAYING = (*CARRIERS, "backend_config")
 _UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 
 
@@ -51,11 +53,12 @@ class HloAnnotation:
     open_dims: tuple[int, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Said:
     """What is written about the values of one operation, or about one argument or result.
 
-    `sdy` has one sharding a value; `hlo` one for all or a tuple of them. At least one is given.
+    `sdy` has one sharding a value; `hlo` one for all or a tuple of them. At least one is given. `Annotations`
+    makes one object of what is written alike, so that objects are compared and not their content.
     """
 
     sdy: tuple[TensorSharding, ...] | None
@@ -65,77 +68,75 @@ class Said:
 class Annotations:
     """Reads the annotations of one module, each distinct one once.
 
-    `meshes` are the module's by symbol; `is_round_trip` tells that the module went through HLO with its
-    `sdy` annotations as frontend attributes, so that its `mhlo.sharding` are only their shadows.
+    `is_round_trip` tells that the module went through HLO with its `sdy` annotations as frontend attributes,
+    so that its `mhlo.sharding` are only their shadows.
     """
 
-    def __init__(self, module: ir.Module) -> None:
-        self.meshes: dict[str, Mesh] = {}
-        for view in module.body:
-            op = view.operation
-            if op.name == "sdy.mesh":
-                name = ir.StringAttr(op.attributes["sym_name"]).value
-                with located(op):
-                    self.meshes[name] = parse_mesh(str(op.attributes["mesh"]), name)
-        carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
-        self.is_round_trip = carried is not None
-        self._carried = dict(self.meshes)
-        if carried is not None:
-            entries = entries_of(ir.DictAttr(parse_carried(carried, module.context)))
-            self._carried.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
-        self._tensors: dict[ir.Attribute, TensorSharding] = {}
+    def __init__(self, module: ir.Module, num_devices: int | None = None) -> None:
+        """`num_devices` is what every `mhlo.sharding` must be for, None for whatever the first one says."""
+        self.context = module.context
+        self.num_devices = num_devices
+        self._written = SdyCodec.of_module(module)
+        named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
+        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
+        with located(module.operation):
+            carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
+            self.is_round_trip = carried is not None
+            meshes = dict(self._written.meshes)
+            if carried is not None:
+                entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
+                meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
+        self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
+        self._said: dict[tuple[Any, ...], Said | None] = {}
+        self.shardings: set[TensorSharding] = set()
 
-    def declared(self) -> list[Mesh]:
+    @property
+    def meshes(self) -> list[Mesh]:
         """Every mesh the module gives a name."""
-        return list({mesh.name: mesh for mesh in (*self.meshes.values(), *self._carried.values())}.values())
-
-    def shardings(self) -> Iterator[TensorSharding]:
-        """All that was read so far and names a mesh."""
-        yield from self._tensors.values()
-        for shardings in self._texts.values():
-            yield from shardings
+        return [*self._carried.meshes.values()]
 
     def hlo_shardings(self) -> Iterator[HloSharding]:
         """All that was read so far from `mhlo.sharding`, tuples as their leaves."""
         for annotation in self._hlo.values():
-            body = annotation.sharding
-            yield from body.body.leaves if body.is_tuple else [body]  # type: ignore[union-attr]
+            body = annotation.sharding.body
+            yield from body.leaves if isinstance(body, TupleOf) else [annotation.sharding]
 
     def of(self, attributes: Any) -> Said | None:
         """What the attributes of an operation, argument or result say, if anything."""
+        key = tuple(attributes[name] if name in attributes else None for name in _SAYING)
+        if key not in self._said:
+            self._said[key] = self._of(attributes)
+        return self._said[key]
+
+    def _of(self, attributes: Any) -> Said | None:
         written = self.attribute(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
         carried = self.carried(attributes, "sharding")
         if written is not None and carried is not None and written != carried:
-            raise AnnotationError("'sdy.sharding' and 'xla.sdy.sharding' contradict each other; keep one")
+            raise AnnotationError("'sdy.sharding' and 'xla.sdy.sharding' contradict each other", hint="keep one")
         hlo = self._hlo_annotation(attributes)
-        sdy_said = written if written is not None else carried
-        return None if sdy_said is None and hlo is None else Said(sdy_said, hlo)
+        shardings = carried if written is None else written
+        return None if shardings is None and hlo is None else Said(shardings, hlo)
 
     def attribute(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
         """A `#sdy.sharding`, or every one in a `#sdy.sharding_per_value`."""
-        if isinstance(attribute, sdy.TensorShardingPerValueAttr):
-            return tuple(self._tensor(each) for each in attribute.shardings)
-        return (self._tensor(attribute),)
+        return self._read(attribute, self._written)
 
     def carried(self, attributes: Any, key: str) -> tuple[TensorSharding, ...] | None:
         """The shardings in the frontend attribute `xla.sdy.<key>`."""
-        if FRONTEND not in attributes:
-            return None
         text = frontend(attributes).get(f"{PREFIX}{key}")
         if text is None:
             return None
         if text not in self._texts:
-            attribute = parse_carried(text, attributes[FRONTEND].context)
-            each = attribute.shardings if isinstance(attribute, sdy.TensorShardingPerValueAttr) else [attribute]
-            self._texts[text] = tuple(parse_sharding(str(one), self._carried) for one in each)
+            self._texts[text] = self._read(parse_carried(text, self.context), self._carried)
         return self._texts[text]
 
-    def _tensor(self, attribute: ir.Attribute) -> TensorSharding:
-        if attribute not in self._tensors:
-            self._tensors[attribute] = parse_sharding(str(attribute), self.meshes)
-        return self._tensors[attribute]
+    def _read(self, attribute: ir.Attribute, codec: SdyCodec) -> tuple[TensorSharding, ...]:
+        is_list = sdy.TensorShardingPerValueAttr.isinstance(attribute)
+        shardings = codec.read_list(attribute) if is_list else (codec.read(attribute),)
+        self.shardings.update(shardings)
+        return shardings
 
     def _hlo_annotation(self, attributes: Any) -> HloAnnotation | None:
         holder = attributes
@@ -143,12 +144,46 @@ class Annotations:
             if NESTED not in attributes or "mhlo.sharding" not in attributes[NESTED]:
                 return None
             holder = attributes[NESTED]
-        key = (text_of(holder["mhlo.sharding"]), text_of(attributes.get("backend_config")))
+        key = (
+            text_of(holder["mhlo.sharding"]),
+            text_of(attributes["backend_config"] if "backend_config" in attributes else None),
+        )
         if key not in self._hlo:
             match = _UNSPECIFIED.search(key[1])
             dims = tuple(int(dim) for dim in match[1].split(",") if dim.strip()) if match else ()
-            self._hlo[key] = HloAnnotation(parse_hlo_sharding(key[0]), dims)
+            sharding = parse_hlo_sharding(key[0])
+            self._check_devices(sharding)
+            self._hlo[key] = HloAnnotation(sharding, dims)
         return self._hlo[key]
+
+    def _check_devices(self, sharding: HloSharding) -> None:
+        for leaf in sharding.body.leaves if isinstance(sharding.body, TupleOf) else [sharding]:
+            count = leaf.num_devices()
+            if count is not None and self.num_devices is not None and count != self.num_devices:
+                raise AnnotationError(
+                    f"'mhlo.sharding' is of {count} devices but the program is for {self.num_devices}",
+                    hint="make it agree with 'mhlo.num_partitions' and the other annotations",
+                )
+            self.num_devices = self.num_devices or count
+
+
+def collect(annotations: Annotations, found: Survey) -> None:
+    """Read everything that is said anywhere, so that a mesh for all of it can be chosen. Errors are located."""
+    for function in found.functions:
+        with located(function):
+            for name in ("arg_attrs", "res_attrs"):
+                for attributes in function.attributes[name] if name in function.attributes else ():
+                    annotations.of(attributes)
+    for op in found.every():
+        with located(op):
+            attributes = op.attributes
+            annotations.of(attributes)
+            for key in ("in_shardings", "out_shardings"):
+                annotations.carried(attributes, key)
+            if op.name.startswith("sdy."):
+                for key in ("sharding", "in_shardings", "out_shardings"):
+                    if key in attributes:
+                        annotations.attribute(attributes[key])
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
@@ -202,7 +237,7 @@ def stripped(attributes: Any) -> dict[str, ir.Attribute]:
 def strip(op: Any) -> None:
     """Remove annotations in any form from an operation."""
     attributes = op.attributes
-    written = {name: attributes[name] for name in ANNOTATIONS if name in attributes}
+    written = {name: attributes[name] for name in CARRIERS if name in attributes}
     kept = stripped(ir.DictAttr.get(written))
     for name, value in written.items():
         if name not in kept:

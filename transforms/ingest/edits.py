@@ -65,3 +65,23 @@ def splice(op: Any) -> None:
     for view in list(block.operations)[:-1]:
         view.operation.move_before(op)
     replace(op, list(last.operands))
+
+
+def mark(value: Any, said: dict[str, ir.Attribute], after: Any) -> None:
+    """Let the users of `value` see it through a `@Sharding` call that says this, if it says anything."""
+    if not said:
+        return
+    call = _marker(value, said, after)
+    call.move_after(after)
+    value.replace_all_uses_except(call.results[0], call)
+
+
+def mark_operand(user: Any, index: int, said: dict[str, ir.Attribute]) -> None:
+    """The same for one operand of one user."""
+    if said:
+        user.operands[index] = _marker(user.operands[index], said, user).results[0]
+
+
+def _marker(value: Any, said: dict[str, ir.Attribute], before: Any) -> Any:
+    attributes = {"call_target_name": ir.StringAttr.get("Sharding"), **said}
+    return create("stablehlo.custom_call", [value], [value.type], attributes, before)

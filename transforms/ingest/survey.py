@@ -16,28 +16,36 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.support.mlir import located
 
 # What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
-ANNOTATIONS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
+CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
-_SOUGHT = {
-    "func.call",
-    "stablehlo.composite",
-    "stablehlo.custom_call",
-    "stablehlo.tuple",
-    "stablehlo.get_tuple_element",
+_CALLS = ("func.call", "stablehlo.composite")
+_SOUGHT = {*_CALLS, "stablehlo.custom_call", "stablehlo.tuple", "stablehlo.get_tuple_element"}
+DEPRECATED = {
+    f"stablehlo.{name}"
+    for name in (
+        "broadcast",
+        "create_token",
+        "cross-replica-sum",
+        "dot",
+        "einsum",
+        "real_dynamic_slice",
+        "torch_index_select",
+        "unary_einsum",
+    )
 }
-_DEPRECATED = {f"stablehlo.{name}" for name in ("broadcast", "create_token", "cross-replica-sum", "dot")}
-_DEPRECATED |= {f"stablehlo.{name}" for name in ("einsum", "unary_einsum", "torch_index_select", "real_dynamic_slice")}
 
 
 @dataclasses.dataclass(slots=True)
 class Survey:
-    """What was found, in program order, callees before their callers.
+    """What was found.
 
-    `functions` ends with @main; `annotated` operations carry one of `ANNOTATIONS`; `found` lists the
-    operations that ingest knows by name; `types` are all types of results and of functions' arguments.
+    `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
+    each of them; `found` lists the operations that ingest knows, by name; `annotated` are the
+    others that carry one of `CARRIERS`; `types` are all types of results and of functions' arguments.
     """
 
     functions: list[Any] = dataclasses.field(default_factory=list)
+    calls: list[list[Any]] = dataclasses.field(default_factory=list)
     annotated: list[Any] = dataclasses.field(default_factory=list)
     found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     types: set[ir.Type] = dataclasses.field(default_factory=set)
@@ -46,17 +54,19 @@ class Survey:
     def main(self) -> Any:
         return self.functions[-1]
 
-    def take(self, name: str) -> list[Any]:
-        """The operations of that name; they are no longer `found`."""
-        return self.found.pop(name, [])
+    def all(self, *names: str) -> list[Any]:
+        """The operations that were found under these names."""
+        return [op for name in names for op in self.found.get(name, ())]
 
-    def of_dialect(self, dialect: str) -> list[str]:
-        """Names of the operations of one dialect that were found."""
-        return [name for name in self.found if name.startswith(f"{dialect}.")]
+    def dialect(self, name: str) -> list[Any]:
+        """The operations of one dialect that were found."""
+        return self.all(*(found for found in self.found if found.startswith(f"{name}.")))
 
-    @property
-    def deprecated(self) -> list[str]:
-        return [name for name in self.found if name in _DEPRECATED]
+    def every(self) -> Iterator[Any]:
+        """All operations that may say something."""
+        yield from self.annotated
+        for ops in self.found.values():
+            yield from ops
 
 
 def functions_of(module: ir.Module) -> dict[str, Any]:
@@ -83,9 +93,9 @@ def find_main(functions: dict[str, Any]) -> str:
         names = ", ".join(f"'@{name}'" for name in public) or "none"
         raise AnnotationError(f"no function '@main'; the public functions are {names}", hint="call one of them '@main'")
     op = functions[name]
-    if not op.regions[0].blocks:
+    if len(op.regions[0].blocks) != 1:
         with located(op):
-            raise Unsupported(f"function '@{name}' has no body", hint="give its definition")
+            raise Unsupported(f"function '@{name}' has no body of one block", hint="give its definition")
     return name
 
 
@@ -121,6 +131,7 @@ def survey(module: ir.Module) -> Survey:
         active.pop()
         done.add(name)
         result.functions.append(op)
+        result.calls.append(calls)
 
     visit(find_main(functions))
     return result
@@ -132,8 +143,10 @@ def _check_call(call: Any, functions: dict[str, Any], active: list[str]) -> None
         if callee in active:
             chain = " -> ".join(f"@{name}" for name in [*active[active.index(callee) :], callee])
             raise Unsupported(f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'")
-        if callee not in functions or not functions[callee].regions[0].blocks:
-            raise Unsupported(f"function '@{callee}' has no body", hint="give its definition, or use a custom call")
+        if callee not in functions or len(functions[callee].regions[0].blocks) != 1:
+            raise Unsupported(
+                f"function '@{callee}' has no body of one block", hint="give its definition, or use a custom call"
+            )
 
 
 def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
@@ -144,18 +157,18 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
             for view in block:
                 inner = view.operation
                 name = inner.name
-                if name in _SOUGHT or name in _DEPRECATED or name.startswith(("sdy.", "mhlo.")):
+                if name in _SOUGHT or name in DEPRECATED or name.startswith(("sdy.", "mhlo.")):
                     found.setdefault(name, []).append(inner)
-                    if name in ("func.call", "stablehlo.composite"):
+                    if name in _CALLS:
                         calls.append(inner)
-                attributes = inner.attributes
-                if (
-                    "mhlo.sharding" in attributes
-                    or "sdy.sharding" in attributes
-                    or "mhlo.frontend_attributes" in attributes
-                    or (name == "stablehlo.custom_call" and "mhlo.attributes" in attributes)
-                ):
-                    annotated.append(inner)
+                else:
+                    attributes = inner.attributes
+                    if (
+                        "mhlo.sharding" in attributes
+                        or "sdy.sharding" in attributes
+                        or "mhlo.frontend_attributes" in attributes
+                    ):
+                        annotated.append(inner)
                 for value in inner.results:
                     types.add(value.type)
                 if len(inner.regions):

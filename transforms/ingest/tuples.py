@@ -1,4 +1,4 @@
-"""Tuples, which XLA has and partitioned programs do not need: @main's are flattened, all others folded."""
+"""Tuples, which XLA has and partitioned programs do not need: flattened at boundaries, else folded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
-from gspmd.transforms.ingest.edits import create, replace, terminator
-from gspmd.transforms.ingest.survey import all_operations
+from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
+from gspmd.transforms.ingest.annotations import PREFIX, entries_of, frontend, text_of
+from gspmd.transforms.ingest.edits import create, drop, mark, mark_operand, replace, terminator
+from gspmd.transforms.ingest.survey import CARRIERS, all_operations
 from gspmd.transforms.support.mlir import located
 
 
@@ -74,6 +76,45 @@ def fold(function: Any) -> None:
             op.erase()
 
 
+def hand_on(ops: list[Any]) -> bool:
+    """Move what is said of tuples and their elements to `@Sharding` calls; tells whether anything was."""
+    changed = False
+    for op in ops:
+        attributes = op.attributes
+        said = {name: attributes[name] for name in CARRIERS if name in attributes}
+        if not said:
+            continue
+        with located(op):
+            if op.name == "stablehlo.get_tuple_element":
+                mark(op.results[0], said, op)
+            else:
+                for index, each in enumerate(_split(ir.DictAttr.get(said), len(op.operands))):
+                    mark_operand(op, index, each)
+        drop(op, CARRIERS)
+        changed = True
+    return changed
+
+
+def flatten_custom_calls(ops: list[Any]) -> bool:
+    """Give custom calls that return a tuple, taken apart behind them, several results; tells whether any was."""
+    changed = False
+    for op in ops:
+        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):
+            continue
+        type_ = op.results[0].type
+        types = [type_.get_type(index) for index in range(type_.num_types)]
+        users = [use.owner.operation for use in op.results[0].uses]
+        if has_tuples(set(types)) or any(user.name != "stablehlo.get_tuple_element" for user in users):
+            continue
+        attributes = {name: value for name, value in op.attributes.items() if name != "xla_shape"}
+        flat = create("stablehlo.custom_call", op.operands, types, attributes, op)
+        for user in users:
+            replace(user, [flat.results[ir.IntegerAttr(user.attributes["index"]).value]])
+        op.erase()
+        changed = True
+    return changed
+
+
 def _build(type_: ir.Type, values: Iterator[Any], before: Any) -> Any:
     """The (nested) tuple of the next values."""
     if not isinstance(type_, ir.TupleType):
@@ -93,6 +134,19 @@ def _read(value: Any, before: Any) -> list[Any]:
         element = create("stablehlo.get_tuple_element", [value], [value.type.get_type(index)], attributes, before)
         found += _read(element.results[0], before)
     return found
+
+
+def _split(attributes: ir.DictAttr, count: int) -> list[dict[str, ir.Attribute]]:
+    """The attributes of each of the leaves of an annotated tuple."""
+    said = entries_of(attributes)
+    rest = {name: value for name, value in said.items() if name not in (*CARRIERS, "tf.aliasing_output")}
+    if "sdy.sharding" in said or any(name.startswith(PREFIX) for name in frontend(attributes)):
+        raise AnnotationError("'sdy' annotation of a tuple", hint="give one for each element")
+    if "mhlo.sharding" not in said:
+        return [rest] * count
+    shardings = parse_hlo_sharding(text_of(said["mhlo.sharding"])).leaves(count)
+    texts = [ir.StringAttr.get(print_hlo_sharding(sharding)) for sharding in shardings]
+    return [{**rest, "mhlo.sharding": text} for text in texts]
 
 
 def _flat_attributes(function: Any, name: str, types: list[ir.Type]) -> list[ir.Attribute] | None:

@@ -44,9 +44,7 @@ def _global_signature(annotated: AnnotatedProgram) -> Signature:
 
     def value(number: int, sharding: TensorSharding | None) -> ValueSignature:
         type_ = program.value_type[number]
-        return ValueSignature(
-            type_.shape, type_.element, sharding or replicated(annotated.mesh, len(type_.shape))
-        )
+        return ValueSignature(type_.shape, type_.element, sharding or replicated(annotated.mesh, len(type_.shape)))
 
     body = program.body
     return Signature(

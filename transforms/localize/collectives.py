@@ -33,9 +33,7 @@ class Collective:
         attributes = op.attributes
         text = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else "written by the user"
         self.cause = Cause(text, op.location)
-        self.combiner = (
-            ir.StringAttr(attributes["gspmd.combiner"]).value if "gspmd.combiner" in attributes else "add"
-        )
+        self.combiner = ir.StringAttr(attributes["gspmd.combiner"]).value if "gspmd.combiner" in attributes else "add"
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -44,7 +42,9 @@ class Collective:
 
     def dims(self, name: str) -> dict[int, Axes]:
         """A list of axis lists, one a dimension, without the empty ones."""
-        return {dim: axes for dim, axes in enumerate(_axis_lists(str(self.op.attributes[name]), self.before.mesh)) if axes}
+        return {
+            dim: axes for dim, axes in enumerate(_axis_lists(str(self.op.attributes[name]), self.before.mesh)) if axes
+        }
 
 
 @functools.lru_cache(maxsize=4096)

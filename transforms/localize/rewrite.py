@@ -114,5 +114,3 @@ class Localizer:
         rule = self.rules.rules[self.rules.of_op(op)]
         with located(op.ir):
             definition.localize(LocalOp(op.ir, op.info, rule, operands, shardings, self.emit))
-
-

@@ -14,7 +14,7 @@ from gspmd.transforms.ops import (
     slicing,
     sorting,
 )
-from gspmd.transforms.ops.definition import OpTable
+from gspmd.transforms.support.op_definition import OpTable
 
 OPS: OpTable = (
     elementwise.OPS

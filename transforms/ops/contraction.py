@@ -5,8 +5,8 @@ from __future__ import annotations
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
 

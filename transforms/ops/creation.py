@@ -8,8 +8,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.ops.gather import partial_combiner
 from gspmd.transforms.support.emitter import read_type
 from gspmd.transforms.support.identity import identity_of
 from gspmd.transforms.support.indices import clamp, index_element, inside, relative
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
@@ -49,9 +49,7 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     for dim in wide:
         starts[dim] = _shifted(op, starts[dim], window[dim])
     operand = _extend(op, operand, {d: window[d] for d in wide}, neutral)
-    value = emit.op(
-        "stablehlo.dynamic_slice", [operand, *starts], [result], slice_sizes=emit.i64s(result.shape)
-    )
+    value = emit.op("stablehlo.dynamic_slice", [operand, *starts], [result], slice_sizes=emit.i64s(result.shape))
     found = _all_inside(op, starts, [d for d in split if d not in wide])
     if found is not None:
         value = emit.op("stablehlo.select", [found, value, emit.constant(result, neutral)], [result])

@@ -8,10 +8,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.support.identity import identity_of
 from gspmd.transforms.support.indices import clamp, components, index_element, inside, join_components, relative
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gspmd.dialect.rule import NEED_REPLICATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.definition import OpDef, op_table
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
 
@@ -38,7 +38,8 @@ def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tup
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(source) or j < len(target):
-        left, right = [], []
+        left: list[int] = []
+        right: list[int] = []
         n = m = 1
         while True:
             if n == m and left and right:

@@ -9,11 +9,11 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.identity import identity_of
 from gspmd.transforms.support.indices import clamp, compare, components, index_element, join_components, relative
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, combiner
 
 
@@ -27,9 +27,7 @@ def scatter_rule(info: OpInfo) -> OpShardingRule:
     count = len(info.results)
     shape, indices, updates = info.operands[0].shape, info.operands[count].shape, info.operands[count + 1].shape
     reducer = _reducer(info)
-    builder = RuleBuilder(
-        [t.shape for t in info.operands], [t.shape for t in info.results], combiner=reducer or "add"
-    )
+    builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results], combiner=reducer or "add")
     batching = dict(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
     place = dict(zip(_index_dims(info), _update_scatter_dims(info), strict=True))
     window_place = _window_place(info)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gspmd.dialect.rule import NEED_REPLICATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.definition import OpDef, op_table
 from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gspmd.dialect.rule import NEED_REPLICATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.definition import OpDef, op_table
+from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
 

@@ -6,7 +6,6 @@ Pure functions of a rule and the shardings of the operation's tensors, so the so
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, remove_prefix, size_of, take
 from gspmd.dialect.placement import FactorAxes, factor_axes
@@ -47,14 +46,22 @@ def activity(rule: OpShardingRule, level: int) -> Activity | None:
     return Activity(spreading, True, True)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """The shardings after a step, and whether a conflict was left alone that `aggressive` would settle."""
+
+    shardings: tuple[TensorSharding, ...]
+    contested: bool
+
+
 def propagate(
     rule: OpShardingRule,
     shardings: tuple[TensorSharding, ...],
     sizes: tuple[int, ...],
     active: Activity,
     aggressive: bool,
-) -> tuple[TensorSharding, ...]:
-    """The shardings after one step; `sizes` are the tensors' element counts, larger ones win conflicts.
+) -> Step:
+    """One step; `sizes` are the tensors' element counts, larger ones win conflicts.
 
     Without `aggressive`, a factor whose tensors disagree, or whose axes another factor wants as well, only
     gets what is beyond dispute.
@@ -63,78 +70,97 @@ def propagate(
     current = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
     sources = [t for t in range(len(shardings)) if (active.from_operands if t < count else active.from_results)]
     proposals: dict[int, tuple[Axes, int]] = {}
+    contested = False
     for factor in sorted(active.factors):
         offers = [(current[t][factor], t) for t in sources if factor in current[t]]
         if offers:
-            proposals[factor] = _agree(offers, sizes, aggressive)
+            axes, source, disputed = _agree(offers, sizes, aggressive)
+            proposals[factor] = (axes, source)
+            contested |= disputed
+    if not proposals:
+        return Step(shardings, False)
     order = sorted(proposals, key=lambda f: (-sizes[proposals[f][1]], proposals[f][1], f))
     targets = range(len(shardings)) if active.from_operands else range(count)
     result = list(shardings)
     for t in targets:
-        result[t] = _extend(rule, t, shardings[t], current[t], proposals, order, aggressive)
-    return tuple(result)
+        extension = _Extension(rule, t, shardings[t], current[t])
+        result[t] = extension.extend(proposals, order, aggressive)
+        contested |= extension.contested
+    return Step(tuple(result), contested)
 
 
-def _agree(offers: list[tuple[Axes, int]], sizes: tuple[int, ...], aggressive: bool) -> tuple[Axes, int]:
-    """The axes a factor should have, and the tensor they come from."""
+def _agree(offers: list[tuple[Axes, int]], sizes: tuple[int, ...], aggressive: bool) -> tuple[Axes, int, bool]:
+    """The axes a factor should have, the tensor they come from, and whether a dispute was left open."""
     best, source = max(offers, key=lambda offer: (len(offer[0]), size_of(offer[0]), sizes[offer[1]], -offer[1]))
     if all(common_prefix(best, axes) == axes for axes, _ in offers):
-        return best, source
+        return best, source, False
     if aggressive:
-        return max(offers, key=lambda offer: (sizes[offer[1]], size_of(offer[0]), -offer[1]))
+        return *max(offers, key=lambda offer: (sizes[offer[1]], size_of(offer[0]), -offer[1])), False
     shared = best
     for axes, _ in offers:
         shared = common_prefix(shared, axes)
-    return shared, source
+    return shared, source, True
 
 
-def _extend(
-    rule: OpShardingRule,
-    tensor: int,
-    sharding: TensorSharding,
-    current: FactorAxes,
-    proposals: dict[int, tuple[Axes, int]],
-    order: list[int],
-    aggressive: bool,
-) -> TensorSharding:
-    """Add the proposed axes to one tensor, as far as its dimensions are open and the axes free."""
-    mapping = rule.tensors[tensor]
-    place = {f: d for d, factors in enumerate(mapping) for f in factors}
-    used = list(sharding.used_axes() + sharding.replicated)
-    wanted = {f: proposals[f][0] for f in order if f in place}
-    gained: FactorAxes = {}
-    for factor in order:
-        if factor not in place or not sharding.dims[place[factor]].is_open:
-            continue
-        have = current.get(factor, ())
-        want = proposals[factor][0]
-        if common_prefix(want, have) != have:
-            continue
-        new = remove_prefix(want, have)
-        blocked = list(used)
-        if not aggressive:
-            blocked += [a for f, axes in wanted.items() if f != factor for a in remove_common(axes, current.get(f, ()))]
-        allowed = _free_prefix(new, blocked)
-        if factor in rule.even or len(mapping[place[factor]]) > 1:
-            room = rule.sizes[factor] // size_of(have) if rule.sizes[factor] % size_of(have) == 0 else 1
-            allowed = take(allowed, room)[0]
-        if allowed:
-            gained[factor] = have + allowed
-            used.extend(allowed)
-    if not gained:
-        return sharding
-    dims = list(sharding.dims)
-    for d, factors in enumerate(mapping):
-        if any(f in gained for f in factors):
-            axes = _join(rule, factors, current, gained)
-            if axes is not None and size_of(axes) > size_of(dims[d].axes):
-                dims[d] = DimSharding(axes, dims[d].is_open, dims[d].priority)
-    return dataclasses.replace(sharding, dims=tuple(dims))
+class _Extension:
+    """Adding proposed axes to one tensor, as far as its dimensions are open and the axes free."""
 
+    def __init__(self, rule: OpShardingRule, tensor: int, sharding: TensorSharding, current: FactorAxes) -> None:
+        self.rule = rule
+        self.mapping = rule.tensors[tensor]
+        self.sharding = sharding
+        self.current = current
+        self.contested = False
 
-def remove_common(axes: Axes, prefix: Axes) -> Axes:
-    """What `axes` has beyond what it shares with `prefix`."""
-    return remove_prefix(axes, common_prefix(axes, prefix))
+    def extend(self, proposals: dict[int, tuple[Axes, int]], order: list[int], aggressive: bool) -> TensorSharding:
+        sharding = self.sharding
+        place = {f: d for d, factors in enumerate(self.mapping) for f in factors}
+        used = list(sharding.used_axes() + sharding.replicated)
+        wanted = {f: proposals[f][0] for f in order if f in place}
+        gained: FactorAxes = {}
+        for factor, want in wanted.items():
+            have = self.current.get(factor, ())
+            if want == have or not sharding.dims[place[factor]].is_open or common_prefix(want, have) != have:
+                continue
+            allowed = _free_prefix(remove_prefix(want, have), used)
+            if not aggressive and len(wanted) > 1:
+                rivals = [a for f, axes in wanted.items() if f != factor for a in self._new(f, axes)]
+                undisputed = _free_prefix(allowed, rivals)
+                self.contested |= undisputed != allowed
+                allowed = undisputed
+            if factor in self.rule.even or len(self.mapping[place[factor]]) > 1:
+                size, split = self.rule.sizes[factor], size_of(have)
+                allowed = take(allowed, size // split if size % split == 0 else 1)[0]
+            if allowed:
+                gained[factor] = have + allowed
+                used.extend(allowed)
+        return self._with(gained) if gained else sharding
+
+    def _new(self, factor: int, axes: Axes) -> Axes:
+        """What the factor would gain."""
+        return remove_prefix(axes, common_prefix(axes, self.current.get(factor, ())))
+
+    def _with(self, gained: FactorAxes) -> TensorSharding:
+        dims = list(self.sharding.dims)
+        for d, factors in enumerate(self.mapping):
+            if any(f in gained for f in factors):
+                axes = self._join(factors, gained)
+                if size_of(axes) > size_of(dims[d].axes):
+                    dims[d] = DimSharding(axes, dims[d].is_open, dims[d].priority)
+        return dataclasses.replace(self.sharding, dims=tuple(dims))
+
+    def _join(self, factors: tuple[int, ...], gained: FactorAxes) -> Axes:
+        """The axes of a dimension from those of its factors: a factor only counts once all more major ones
+
+        are split completely.
+        """
+        joined: list[Axis] = []
+        for factor in factors:
+            axes = gained.get(factor, self.current.get(factor, ()))
+            joined.extend(axes)
+            if size_of(axes) != self.rule.sizes[factor]:
+                break
+        return canonical(joined)
 
 
 def _free_prefix(axes: Axes, used: list[Axis]) -> Axes:
@@ -150,21 +176,3 @@ def _free_prefix(axes: Axes, used: list[Axis]) -> Axes:
             free.append(Axis(axis.name, axis.pre, first // axis.pre))
         break
     return tuple(free)
-
-
-def _join(rule: OpShardingRule, factors: tuple[int, ...], current: FactorAxes, gained: FactorAxes) -> Axes | None:
-    """The axes of a dimension from those of its factors: a factor only counts once all more major ones
-
-    are split completely.
-    """
-    joined: list[Axis] = []
-    for factor in factors:
-        axes = gained.get(factor, current.get(factor, ()))
-        joined.extend(axes)
-        if size_of(axes) != rule.sizes[factor]:
-            break
-    return canonical(joined) if joined else None
-
-
-def element_count(shape: tuple[int, ...]) -> int:
-    return math.prod(shape)

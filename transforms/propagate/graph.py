@@ -9,6 +9,7 @@ from gspmd.dialect.sharding import TensorSharding, unknown
 from gspmd.transforms.propagate.solver import Node
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
@@ -19,7 +20,7 @@ BARRIER = "stablehlo.optimization_barrier"
 class Graph:
     """Slots beyond the program's own stand for @main's results, whose shardings may be asked for."""
 
-    slot_types: list
+    slot_types: list[TensorType]
     initial: list[TensorSharding]
     nodes: list[Node]
     result_slots: list[int]
@@ -94,5 +95,7 @@ class GraphBuilder:
         for slot, sharding, type_ in zip(op.result_slots, shardings, op.info.results, strict=True):
             sharding.check_rank(type_.rank)
             if sharding.unreduced:
-                raise Unsupported("has an unreduced result, which is not supported yet", op=op.info.name, location=where)
+                raise Unsupported(
+                    "has an unreduced result, which is not supported yet", op=op.info.name, location=where
+                )
             self.initial[slot] = sharding

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gspmd.dialect.axes import overlap
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
-from gspmd.transforms.propagate.factors import LEVELS, Activity, activity, propagate
+from gspmd.transforms.propagate.factors import LEVELS, activity, propagate
 from gspmd.transforms.support.op_info import TensorType
 
 
@@ -77,7 +77,8 @@ class Solver:
             for slot in set(node.slots):
                 self._users[slot].append(index)
         self._activities = [[activity(rule, level) for level in range(len(LEVELS))] for rule in rules]
-        self._memo: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._memo: dict[tuple[int, ...], tuple[tuple[int, ...], bool]] = {}
+        self._contested: set[int] = set()
 
     def solve(self) -> None:
         """Run to the fixpoint: priorities, then levels, each first without and then with conflict resolution."""
@@ -109,49 +110,60 @@ class Solver:
             self.state[slot] = self.interner(dataclasses.replace(sharding, dims=tuple(dims)))
 
     def _fixpoint(self, level: int, aggressive: bool, priority: int) -> None:
+        """Forward and backward sweeps over what has changed, until nothing does.
+
+        It starts from the operations to which the level is new, or whose conflicts were left open.
+        """
         nodes, state, users = self.nodes, self.state, self._users
-        activities = self._activities
-        dirty = bytearray(1 if activities[n.rule][level] is not None else 0 for n in nodes)
+        dirty = self._first(level, aggressive)
         memo, code = self._memo, level * 2 + aggressive
         forward = True
-        while True:
-            changed = False
+        while any(dirty):
             order = range(len(nodes)) if forward else range(len(nodes) - 1, -1, -1)
             for index in order:
                 if not dirty[index]:
                     continue
                 dirty[index] = 0
                 node = nodes[index]
-                rule = node.rule
-                active = activities[rule][level]
-                if active is None:
-                    continue
                 before = tuple([state[s] for s in node.slots])
-                key = (rule, code, *before)
-                after = memo.get(key)
-                if after is None:
-                    after = memo[key] = self._step(rule, before, node, active, aggressive)
-                if after is before or after == before:
+                key = (node.rule, code, *before)
+                found = memo.get(key)
+                if found is None:
+                    found = memo[key] = self._step(node, before, level, aggressive)
+                after, contested = found
+                if contested:
+                    self._contested.add(index)
+                if after == before:
                     continue
-                changed = True
                 for slot, old, new in zip(node.slots, before, after, strict=True):
                     if new != old and state[slot] == old:
                         state[slot] = new
                         self.history.append(Change(slot, old, new, index, level, priority))
                         for user in users[slot]:
                             dirty[user] = 1
-            if not changed:
-                return
             forward = not forward
 
-    def _step(
-        self, rule: int, before: tuple[int, ...], node: Node, active: Activity, aggressive: bool
-    ) -> tuple[int, ...]:
-        values = self.interner.values
-        shardings = tuple(values[i] for i in before)
+    def _first(self, level: int, aggressive: bool) -> bytearray:
+        dirty = bytearray(len(self.nodes))
+        if aggressive:
+            for index in self._contested:
+                dirty[index] = 1
+            self._contested.clear()
+            return dirty
+        new = [bool(level == 0 or a[level] != a[level - 1]) for a in self._activities]
+        for index, node in enumerate(self.nodes):
+            dirty[index] = new[node.rule]
+        return dirty
+
+    def _step(self, node: Node, before: tuple[int, ...], level: int, aggressive: bool) -> tuple[tuple[int, ...], bool]:
+        active = self._activities[node.rule][level]
+        if active is None:
+            return before, False
+        shardings = tuple(self.interner.values[i] for i in before)
         sizes = tuple(self.slot_sizes[s] for s in node.slots)
-        after = propagate(self.rules[rule], shardings, sizes, active, aggressive)
-        return tuple(
+        step = propagate(self.rules[node.rule], shardings, sizes, active, aggressive)
+        after = tuple(
             old if new is sharding else self.interner(new)
-            for old, sharding, new in zip(before, shardings, after, strict=True)
+            for old, sharding, new in zip(before, shardings, step.shardings, strict=True)
         )
+        return after, step.contested

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axes, Axis, atoms, canonical, size_of, split_at, starts_with, without
+from gspmd.dialect.axes import Axes, Axis, atoms, canonical, size_of, split_at, starts_with
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.cost import Hardware, collective_time
@@ -44,6 +44,7 @@ class Path:
 
 Dims = tuple[Axes, ...]
 State = tuple[Dims, Axes]
+Move = tuple[float, Step, State]
 
 
 class Planner:
@@ -61,30 +62,39 @@ class Planner:
         key = (type_, source, target)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = _Search(self, type_, source, target).run()
+            found = self._memo[key] = self._search(type_, source, target)
         return found
+
+    def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
+        lists = [*source.dim_axes(), *target.dim_axes(), source.unreduced, target.unreduced]
+        try:
+            cuts = atoms(lists)
+        except ValueError:
+            # Sub-axes that do not nest share no atoms: gather everything, then cut.
+            whole = source.with_axes(((),) * source.rank)
+            first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
+            return Path(first.steps + last.steps, first.time_s + last.time_s)
+        return _Search(self, type_, source, target, cuts).run()
 
 
 class _Search:
     """One search. Axes are cut into atoms, the finest parts that occur on either side."""
 
-    def __init__(self, planner: Planner, type_: TensorType, source: TensorSharding, target: TensorSharding) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        type_: TensorType,
+        source: TensorSharding,
+        target: TensorSharding,
+        cuts: dict[str, tuple[int, ...]],
+    ) -> None:
         self.mesh, self.hardware = planner.mesh, planner.hardware
         self.shape = type_.shape
         self.element_bytes = element_bytes(type_.element)
-        self.manual = source.manual
-        sides = [source.dim_axes(), target.dim_axes()]
-        lists = [axes for side in sides for axes in side] + [source.unreduced, target.unreduced]
-        try:
-            cuts = atoms(lists)
-        except ValueError:
-            # Parts that do not nest share no atoms: only what both sides have in full can be kept.
-            cuts = atoms([lists[i] for i in ()])
         self.cuts = cuts
-        self.nested = bool(cuts) or not any(lists)
-        self.source: State = (self._cut(source.dim_axes()), split_at(source.unreduced, cuts)) if self.nested else ((), ())
-        self.target: State = (self._cut(target.dim_axes()), split_at(target.unreduced, cuts)) if self.nested else ((), ())
-        self.raw = (source, target)
+        self.form = source
+        self.source: State = (self._cut(source.dim_axes()), split_at(source.unreduced, cuts))
+        self.target: State = (self._cut(target.dim_axes()), split_at(target.unreduced, cuts))
 
     def _cut(self, dims: Dims) -> Dims:
         return tuple(split_at(axes, self.cuts) for axes in dims)
@@ -92,8 +102,6 @@ class _Search:
     # ---- the search ----
 
     def run(self) -> Path:
-        if not self.nested:
-            return self._through_replicated()
         direct = self._direct()
         if direct is not None:
             return Path((direct[1],), direct[0])
@@ -136,21 +144,10 @@ class _Search:
             return found[:2] if found else None
         return None
 
-    def _through_replicated(self) -> Path:
-        """Gather everything, then cut: for sub-axes that do not nest."""
-        source, target = self.raw
-        whole = source.with_axes(((),) * source.rank, ())
-        planner = Planner(self.mesh, self.hardware)
-        type_ = TensorType(self.shape, f"i{int(self.element_bytes * 8)}")
-        first, last = planner.plan(type_, source, whole), planner.plan(type_, whole, target)
-        return Path(first.steps + last.steps, first.time_s + last.time_s)
-
     # ---- sizes ----
 
     def _local_bytes(self, dims: Dims) -> float:
-        return self.element_bytes * math.prod(
-            -(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True)
-        )
+        return self.element_bytes * math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
 
     def _nests(self, dim: int, coarse: int, fine: int) -> bool:
         """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
@@ -159,8 +156,7 @@ class _Search:
 
     def _sharding(self, state: State) -> TensorSharding:
         dims, unreduced = state
-        base = self.raw[0]
-        return base.with_axes(tuple(canonical(axes) for axes in dims), self.mesh.sorted(canonical(unreduced)))
+        return self.form.with_axes(tuple(canonical(axes) for axes in dims), self.mesh.sorted(canonical(unreduced)))
 
     def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
         touched = self._local_bytes(before) + self._local_bytes(after)
@@ -171,12 +167,8 @@ class _Search:
 
     # ---- moves ----
 
-    Move = tuple[float, Step, State]
-
     def _moves(self, state: State) -> Iterator[Move]:
-        dims, unreduced = state
-        goal, goal_unreduced = self.target
-        pending = tuple(a for a in unreduced if a not in goal_unreduced)
+        pending = tuple(a for a in state[1] if a not in self.target[1])
         if pending:
             yield from self._reductions(state, pending)
         yield from self._slices(state)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axes, canonical, common_prefix, overlap, size_of
+from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
@@ -78,7 +78,7 @@ class Chooser:
 
     @staticmethod
     def _valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
-        seen: list = []
+        seen: list[Axis] = []
         for factor, mine in axes.items():
             if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
                 return False
@@ -175,9 +175,7 @@ class Chooser:
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
         """Seconds of arithmetic and memory traffic on one device."""
-        touched = sum(
-            local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape
-        )
+        touched = sum(local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape)
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))

@@ -33,10 +33,10 @@ class AnnotatedProgram:
     def _signature(self, function: Any, name: str, count: int) -> list[TensorSharding | None]:
         if name not in function.attributes:
             return [None] * count
-        found: list[TensorSharding | None] = []
-        for attributes in function.attributes[name]:
-            found.append(self.codec.read(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None)
-        return found
+        return [
+            self.codec.read(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
+            for attributes in function.attributes[name]
+        ]
 
     def of_op(self, op: Op) -> tuple[TensorSharding, ...] | None:
         """Shardings of the results, None when there are none."""

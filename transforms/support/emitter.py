@@ -247,9 +247,7 @@ class Emitter:
         local = type_.shape[dim]
         if local * size_of(axes) == size:
             return value
-        position = self.op(
-            "stablehlo.iota", [], [TensorType(type_.shape, "i32")], iota_dimension=self.i64(dim)
-        )
+        position = self.op("stablehlo.iota", [], [TensorType(type_.shape, "i32")], iota_dimension=self.i64(dim))
         left = self.binary("subtract", self.constant(INDEX, size), self.shard_offset(axes, local))
         inside = self.op(
             "stablehlo.compare",
@@ -289,14 +287,18 @@ class Emitter:
         """Groups by axis name: their text does not grow with the number of devices."""
         refs = []
         for axis in axes:
-            sub = "" if self.mesh.is_full(axis) else (
-                f", sub_axis_info = #stablehlo.sub_axis_info<pre_size = {axis.pre}, size = {axis.size}>"
+            sub = (
+                ""
+                if self.mesh.is_full(axis)
+                else (f", sub_axis_info = #stablehlo.sub_axis_info<pre_size = {axis.pre}, size = {axis.size}>")
             )
             refs.append(f'#stablehlo.axis_ref<name = "{axis.name}"{sub}>')
         text = f"#stablehlo.replica_group_mesh_axes<mesh = @{self.mesh.name}, axes = [{', '.join(refs)}]>"
         return ir.Attribute.parse(text, self.context)
 
-    def _with_reducer(self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]) -> Any:
+    def _with_reducer(
+        self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]
+    ) -> Any:
         created = ir.Operation.create(
             name,
             results=[self.mlir_type(result)],

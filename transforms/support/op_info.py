@@ -98,16 +98,16 @@ class InfoReader:
         self._types = types
         self._known: dict[Any, OpInfo] = {}
 
-    def __call__(self, op: Any, name: str, operands: tuple[TensorType, ...], regions: int) -> OpInfo:
+    def __call__(self, op: Any, name: str, operands: tuple[TensorType, ...], with_body: bool) -> OpInfo:
         """Describe `op` (an MLIR operation), whose name and operand types the caller has read already."""
-        results = tuple([self._types(r.type) for r in op.results])
+        types = self._types
+        results = tuple([types(r.type) for r in op.results])
         attributes = op.attributes
-        pairs = (
-            tuple([(n, _attribute(op, attributes, n)) for n in attributes if n not in SKIPPED_ATTRIBUTES])
-            if len(attributes)
-            else ()
-        )
-        body = _body(op) if regions else ()
+        try:
+            pairs = tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
+        except TypeError:
+            pairs = _complex_attributes(op)
+        body = _body(op) if with_body and len(op.regions) else ()
         key = (name, operands, results, pairs, body)
         found = self._known.get(key)
         if found is None:
@@ -115,12 +115,9 @@ class InfoReader:
         return found
 
 
-def _attribute(op: Any, attributes: Any, name: str) -> Any:
-    """An attribute; of complex constants, which the bindings cannot represent, the operation's text instead."""
-    try:
-        return attributes[name]
-    except TypeError:
-        return str(op).partition(" = ")[2]
+def _complex_attributes(op: Any) -> tuple[tuple[str, str]]:
+    """The bindings cannot represent complex constants: the operation's text stands for its attributes."""
+    return (("value", str(op).partition(" = ")[2]),)
 
 
 def _body(op: Any) -> tuple[str, ...]:

@@ -105,28 +105,24 @@ class Program:
             slot = None if argument_slots is None else argument_slots[index]
             arguments.append(self._add_value(argument, self._types(argument.type), -1, slot))
         result = Block(block, arguments)
-        numbers = self._numbers
-        operations = list(block.operations)
-        for view in operations[:-1]:
-            op = view.operation
-            operands = [numbers[v] for v in op.operands]
-            result.ops.append(self._read_op(op, operands))
-        result.terminator = operations[-1].operation
-        result.returned = [numbers[v] for v in result.terminator.operands]
+        operations = [view.operation for view in block.operations]
+        result.ops = [self._read_op(op) for op in operations[:-1]]
+        result.terminator = operations[-1]
+        result.returned = [self._numbers[v] for v in result.terminator.operands]
         result.returned_slots = [self._use(v) for v in result.returned]
         return result
 
-    def _read_op(self, op: Any, operands: list[int]) -> Op:
+    def _read_op(self, op: Any) -> Op:
         name = op.name
-        value_type = self.value_type
-        regions = len(op.regions)
+        value_type, ops = self.value_type, self.ops
+        operands = [self._numbers[v] for v in op.operands]
         control = name in CONTROL_FLOW
-        info = self._infos(op, name, tuple([value_type[v] for v in operands]), 0 if control else regions)
-        node = Op(len(self.ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
+        info = self._infos(op, name, tuple([value_type[v] for v in operands]), not control)
+        node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
         node.splittable = name in SPLITTABLE or (
             name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
         )
-        self.ops.append(node)
+        ops.append(node)
         for value, type_ in zip(op.results, info.results, strict=True):
             number = self._add_value(value, type_, node.index, None)
             node.results.append(number)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.definition import OpDef, OpTable
 from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.op_definition import OpDef, OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 from gspmd.transforms.support.program import Op
 

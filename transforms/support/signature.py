@@ -123,9 +123,9 @@ def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribu
 def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
     """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
     if NAME in entry:
-        return ir.StringAttr(entry[NAME]).value
+        return str(ir.StringAttr(entry[NAME]).value)
     location = argument.location
-    return location.name_str if isinstance(location, ir.NameLoc) else None
+    return str(location.name_str) if isinstance(location, ir.NameLoc) else None
 
 
 def result_name(entry: dict[str, ir.Attribute]) -> str | None:

@@ -1,0 +1,82 @@
+"""Writing annotations: every operation that says something says it in `sdy` and in the target's axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ingest import manual
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, strip
+from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
+from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.markers import convert_markers, target_name
+from gspmd.transforms.ingest.survey import Survey
+from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.mlir import located
+
+# Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
+_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
+_KEPT = {"sdy.manual_computation", "sdy.sharding_group", "sdy.propagation_barrier", "sdy.return", "sdy.mesh"}
+_HANDLED = _KEPT | {*_CONSTRAINTS, "sdy.data_flow_edge", "sdy.named_computation"}
+
+
+def rewrite_annotations(found: Survey, target: Target) -> None:
+    """Rewrite everything that says something, in every function that @main reaches.
+
+    Raises Unsupported (located) for `sdy` operations that are the result of partitioning.
+    """
+    for name in found.found:
+        if name.startswith("sdy.") and name not in _HANDLED:
+            with located(found.found[name][0]):
+                raise Unsupported("a collective of a partitioned program", hint="give the program before partitioning")
+    for op in found.all("sdy.manual_computation"):
+        manual.rewrite(op, target)
+    for op in found.all("sdy.named_computation"):
+        with located(op):
+            manual.dissolve(op, target)
+    custom_calls = found.all("stablehlo.custom_call")
+    markers = ResultMarkers([op for op in custom_calls if target_name(op) == RESULT_MARKER], target)
+    others = convert_markers([op for op in custom_calls if target_name(op) != RESULT_MARKER], target)
+    for op in (*found.annotated, *others):
+        _rewrite(op, target)
+    for op in found.all(*_CONSTRAINTS, "sdy.data_flow_edge"):
+        _rewrite_constraint(op, target)
+    for op in found.all("func.call"):
+        rewrite_call(op, target)
+    for function in found.functions[:-1]:
+        rewrite_callee(function, target, markers)
+    rewrite_main(found.main, target, markers)
+
+
+def _rewrite(op: Any, target: Target) -> None:
+    """An operation: `sdy.sharding` on it says how its results are split."""
+    with located(op):
+        said = target.annotations.of(op.attributes)
+        rule = frontend(op.attributes).get(f"{PREFIX}sharding_rule")
+        written = None if said is None else target.list_of(said, [value.type for value in op.results])
+        strip(op)
+        if rule is not None:
+            op.attributes["sdy.sharding_rule"] = parse_carried(rule, op.context)
+        if written is not None:
+            op.attributes["sdy.sharding"] = written
+
+
+def _rewrite_constraint(op: Any, target: Target) -> None:
+    """A constraint, reshard or data-flow edge; one that says nothing goes."""
+    attributes = op.attributes
+    value = op.operands[0]
+    old = attributes["sharding"] if "sharding" in attributes else None
+    new = None
+    if old is not None:
+        with located(op):
+            new = target.attribute(old, value.type)
+    if new is None:
+        replace(op, [value])
+    elif op.name == "sdy.sharding_constraint":
+        if new != old:
+            attributes["sharding"] = new
+        strip(op)
+    else:
+        replace(op, [create("sdy.sharding_constraint", [value], [value.type], {"sharding": new}, op).results[0]])

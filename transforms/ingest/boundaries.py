@@ -1,0 +1,156 @@
+"""Functions and calls: what is said at their boundaries becomes constraints, then every call is inlined.
+
+MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicalizer moves constants out of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
+
+from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.hlo_sharding import REPLICATED
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, stripped, text_of
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
+from gspmd.transforms.ingest.survey import Survey, callee_of
+from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.mlir import located
+
+RESULT_MARKER = f"{PREFIX}FuncResultSharding"
+_ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
+
+
+def signature(function: Any) -> Iterator[Any]:
+    """The attributes of all arguments and results that have any."""
+    for name in (_ARGUMENTS, _RESULTS):
+        if name in function.attributes:
+            yield from function.attributes[name]
+
+
+class ResultMarkers:
+    """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
+
+    def __init__(self, custom_calls: list[Any], target: Target) -> None:
+        """Takes the markers away; those on values that are not returned become constraints."""
+        self._said: dict[tuple[str, int], Said] = {}
+        for op in custom_calls:
+            with located(op):
+                self._take(op, target)
+
+    def of(self, function: Any, index: int) -> Said | None:
+        return self._said.get((text_of(function.attributes["sym_name"]), index))
+
+    def _take(self, op: Any, target: Target) -> None:
+        said = target.annotations.of(op.attributes)
+        if said is None:
+            raise AnnotationError(
+                f"custom call '{RESULT_MARKER}' has no sharding", hint=f"add '{PREFIX}sharding' to it"
+            )
+        users = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
+        returned = [(user, index) for user, index in users if user.name == "func.return"]
+        for user, index in returned:
+            self._said[text_of(user.parent.attributes["sym_name"]), index] = said
+        value = op.operands[0]
+        sharding = target.attributes_of(said, [value.type])[0]
+        if sharding is not None and not returned:
+            value = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, op).results[0]
+        replace(op, [value])
+
+
+def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
+    """Leave every argument and result of @main with at most one `sdy.sharding`."""
+    block = function.regions[0].blocks[0]
+    for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, terminator(block).operands)):
+        old = _dictionaries(function, name, len(values))
+        new = []
+        for index, (attributes, value) in enumerate(zip(old, values, strict=True)):
+            marked = markers.of(function, index) if name == _RESULTS else None
+            with located(function):
+                sharding = _resolve(target, _of_main(target.annotations, attributes), marked, value.type)
+            new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding)))
+        if new != old:
+            function.attributes[name] = ir.ArrayAttr.get(new)
+
+
+def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> None:
+    """Turn what is said of a private function's arguments and results into constraints in its body."""
+    block = function.regions[0].blocks[0]
+    first, last = block.operations[0].operation, terminator(block)
+    for index, attributes in enumerate(_dictionaries(function, _ARGUMENTS, len(block.arguments))):
+        argument = block.arguments[index]
+        with located(function):
+            sharding = _resolve(target, target.annotations.of(attributes), None, argument.type)
+        if sharding is not None:
+            content = {"sharding": target.write(sharding)}
+            constraint = create("sdy.sharding_constraint", [argument], [argument.type], content, first)
+            argument.replace_all_uses_except(constraint.results[0], constraint)
+    for index, attributes in enumerate(_dictionaries(function, _RESULTS, len(last.operands))):
+        said, marked = target.annotations.of(attributes), markers.of(function, index)
+        with located(function):
+            sharding = _resolve(target, said, marked, last.operands[index].type)
+        if sharding is not None:
+            constrain_operand(last, index, target.write(sharding))
+
+
+def rewrite_call(call: Any, target: Target) -> None:
+    """Turn what is said of a call's results into constraints behind it."""
+    with located(call):
+        said = target.annotations.of(call.attributes)
+        if said is not None:
+            shardings = target.attributes_of(said, [value.type for value in call.results])
+            for value, sharding in zip(call.results, shardings, strict=True):
+                if sharding is not None:
+                    constrain_users(value, sharding, call)
+
+
+def inline_calls(found: Survey) -> None:
+    """Replace every call by what it calls, callees first, so that what is copied has no calls left."""
+    functions = {text_of(op.attributes["sym_name"]): op for op in found.functions}
+    for calls in found.calls:
+        for call in calls:
+            with ir.InsertionPoint(call):
+                values = inlined_func_call(functions[callee_of(call)], list(call.operands), call.location)
+            replace(call, values)
+
+
+def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
+    """What is said of an argument or result of @main.
+
+    A module that went through HLO has `{replicated}` there wherever its author said nothing.
+    """
+    said = annotations.of(attributes)
+    filler = said is not None and said.sdy is None and said.hlo is not None and said.hlo.sharding == REPLICATED
+    return None if filler and annotations.is_round_trip else said
+
+
+def _resolve(target: Target, said: Said | None, marked: Said | None, type_: ir.Type) -> TensorSharding | None:
+    """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
+    own = None if said is None else target.resolve(said, 0, [type_])
+    if marked is None:
+        return own
+    by_marker = target.resolve(marked, 0, [type_])
+    if own is not None and by_marker is not None and own.dim_axes() != by_marker.dim_axes():
+        raise AnnotationError(
+            f"two annotations of a result that contradict each other: {print_dims(own)} by attribute but "
+            f"{print_dims(by_marker)} by '{RESULT_MARKER}'",
+            hint="keep one",
+        )
+    return by_marker
+
+
+def _dictionaries(function: Any, name: str, count: int) -> list[Any]:
+    if name in function.attributes:
+        return list(function.attributes[name])
+    return [ir.DictAttr.get({})] * count
+
+
+def _with_sharding(attributes: Any, sharding: ir.Attribute | None) -> Any:
+    kept = stripped(attributes)
+    if sharding is not None:
+        kept["sdy.sharding"] = sharding
+    return ir.DictAttr.get(kept)

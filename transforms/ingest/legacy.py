@@ -1,0 +1,113 @@
+"""Operations of older or neighbouring dialects, as the StableHLO or CHLO operations that mean the same.
+
+All of this happens before annotations are understood: what carries them is handed on as it is, to the new
+operation or to a `@Sharding` call behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ingest.annotations import NESTED, entries_of, text_of
+from gspmd.transforms.ingest.edits import create, drop, mark, replace
+from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
+from gspmd.transforms.support.mlir import error_from_mlir, located
+
+# MHLO's operations and CHLO's that mean the same.
+_CHLO = {
+    f"mhlo.{name}": f"chlo.{name}"
+    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
+}
+_SDY_INTERNAL = {"sdy.constant": "stablehlo.constant"}
+
+
+def modernise(module: ir.Module, survey: Survey) -> bool:
+    """Replace what only older producers write. Returns whether anything was changed.
+
+    Raises Unsupported (located) for MHLO operations that have no counterpart.
+    """
+    changed = False
+    for op in [*survey.all("stablehlo.custom_call", "stablehlo.composite", *_SDY_INTERNAL), *survey.dialect("mhlo")]:
+        with located(op):
+            changed |= _replace_one(op)
+    if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in survey.found if _is_mhlo(name)):
+        _run(module, "hlo-legalize-to-stablehlo")
+        changed = True
+    deprecated = survey.all(*DEPRECATED)
+    for op in deprecated:
+        said = _said(op)
+        if said:
+            mark(op.results[0], said, op)
+            drop(op, CARRIERS)
+    if deprecated:
+        _run(module, "func.func(stablehlo-legalize-deprecated-ops)")
+    return changed or bool(deprecated)
+
+
+def _is_mhlo(name: str) -> bool:
+    return name.startswith("mhlo.")
+
+
+def _replace_one(op: Any) -> bool:
+    """Replace the operation by its counterpart, if it is known; the known ones have no regions."""
+    name, attributes = op.name, op.attributes
+    given: dict[str, ir.Attribute] = {}
+    if name == "mhlo.topk":
+        given = entries_of(attributes)
+    elif name == "stablehlo.custom_call":
+        name = text_of(attributes["call_target_name"])
+        given = entries_of(attributes[NESTED]) if NESTED in attributes else {}
+    elif name == "stablehlo.composite":
+        # A composite of an operation that CHLO knows keeps its meaning; others are their decomposition.
+        name = text_of(attributes["name"])
+        name = {chlo: mhlo for mhlo, chlo in _CHLO.items()}.get(name, name)
+        given = entries_of(attributes["composite_attributes"]) if "composite_attributes" in attributes else {}
+        if name == "chlo.top_k":
+            name = "mhlo.topk"
+        elif name not in _CHLO:
+            return _rename(op, "func.call", {"callee": attributes["decomposition"]})
+    if name == "mhlo.topk":
+        return _top_k(op, given)
+    if name == "mhlo.copy":
+        mark(op.results[0], _said(op), op)
+        replace(op, [op.operands[0]])
+        return True
+    if name in _SDY_INTERNAL:
+        return _rename(op, _SDY_INTERNAL[name], {"value": attributes["value"]})
+    return name in _CHLO and _rename(op, _CHLO[name], {})
+
+
+def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:
+    if "largest" in given and not given["largest"].value:
+        raise Unsupported("top-k of the smallest elements", hint="negate the operand and the values")
+    if "k" not in given:
+        raise Unsupported("top-k without 'k'", hint="use 'chlo.top_k'")
+    return _rename(op, "chlo.top_k", {"k": given["k"]})
+
+
+def _rename(op: Any, name: str, attributes: dict[str, ir.Attribute]) -> bool:
+    types = [value.type for value in op.results]
+    replace(op, create(name, op.operands, types, {**attributes, **_said(op)}, op).results)
+    return True
+
+
+def _said(op: Any) -> dict[str, ir.Attribute]:
+    """What carries the operation's annotations, without nesting."""
+    attributes = op.attributes
+    said = {name: attributes[name] for name in CARRIERS if name in attributes and name != NESTED}
+    if NESTED in attributes and "mhlo.sharding" in attributes[NESTED]:
+        said.setdefault("mhlo.sharding", attributes[NESTED]["mhlo.sharding"])
+    return said
+
+
+def _run(module: ir.Module, passes: str) -> None:
+    """Run a pass of StableHLO's. Raises Unsupported, located, when it fails."""
+    manager = PassManager.parse(f"builtin.module({passes})")
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError as error:
+        raise error_from_mlir(error, Unsupported) from None

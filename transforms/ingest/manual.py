@@ -1,0 +1,206 @@
+"""Manual computations: those written as calls between markers become `sdy.manual_computation`.
+
+Two families of markers say the same. Shardy's `@xla.sdy.GlobalToLocalShape` and `LocalToGlobalShape` stand
+around a call with all its operands and results; GSPMD's `@SPMDFullToShardShape` and
+`@SPMDShardToFullShape` each handle one value, beside a `@Sharding` that says how the whole value is split.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.notation import quote
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, splice
+from gspmd.transforms.ingest.markers import target_name
+from gspmd.transforms.ingest.survey import callee_of
+from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.mlir import located
+
+_ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
+_LEAVE = (f"{PREFIX}LocalToGlobalShape", "SPMDShardToFullShape")
+_BODIES = (f"{PREFIX}manual_computation_body", f"{PREFIX}inlinable_manual_computation_body")
+_HINT = "lower the program with Shardy ('jax_use_shardy_partitioner'), which writes it as a region"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Crossing:
+    """A value that crosses the boundary: `whole` outside, and how it is split there.
+
+    `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to.
+    """
+
+    whole: Any
+    sharding: TensorSharding
+    manual: Axes
+    index: int = 0
+
+
+def manual_calls(calls: list[Any]) -> list[Any]:
+    """The calls whose callee computes on local shapes."""
+    return [
+        call
+        for call in calls
+        if callee_of(call).startswith(_BODIES) or any(_marker(value, _ENTER) for value in call.operands)
+    ]
+
+
+def convert_calls(calls: list[Any], target: Target) -> None:
+    """Put the calls into manual computations, and take the markers around them away.
+
+    Raises Unsupported (located) for a call of which not every operand and used result crosses by markers.
+    """
+    for call in calls:
+        with located(call):
+            _convert(call, target)
+
+
+def rewrite(op: Any, target: Target) -> None:
+    """Express a `sdy.manual_computation` in the target's axes; one left without manual axes dissolves."""
+    attributes = op.attributes
+    ins = target.annotations.attribute(attributes["in_shardings"])
+    outs = target.annotations.attribute(attributes["out_shardings"])
+    names = _names(attributes["manual_axes"])
+    mesh = next((sharding.mesh for sharding in (*ins, *outs)), target.mesh)
+    with located(op):
+        kept = target.axes(mesh, names)
+        attributes["in_shardings"] = target.write_list(map(target.sharding, ins))
+        attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
+    attributes["manual_axes"] = _manual_axes(kept, op.context)
+    if not kept:
+        dissolve(op, target)
+
+
+def dissolve(op: Any, target: Target) -> None:
+    """Replace a computation over no manual axes, or a named one, by its body between constraints."""
+    for index, sharding in enumerate(target.annotations.attribute(op.attributes["in_shardings"])):
+        constrain_operand(op, index, target.write(target.sharding(sharding)))
+    for index, sharding in enumerate(target.annotations.attribute(op.attributes["out_shardings"])):
+        constrain_users(op.results[index], target.write(target.sharding(sharding)), op)
+    splice(op)
+
+
+def _convert(call: Any, target: Target) -> None:
+    """Build the computation in front of the call, with a call of the same function as its body."""
+    entering = [_entering(value, target) for value in call.operands]
+    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in list(value.uses)]
+    axes = {crossing.manual for crossing in (*entering, *leaving)}
+    if len(axes) != 1:
+        raise Unsupported("manual computation whose operands and results differ in their manual axes", hint=_HINT)
+    operands = [value.type for value in call.operands]
+    attributes = {
+        "in_shardings": target.write_list(crossing.sharding for crossing in entering),
+        "out_shardings": target.write_list(crossing.sharding for crossing in leaving),
+        "manual_axes": _manual_axes(target.names(axes.pop()), call.context),
+    }
+    computation = ir.Operation.create(
+        "sdy.manual_computation",
+        operands=[crossing.whole for crossing in entering],
+        results=[crossing.whole.type for crossing in leaving],
+        attributes=attributes,
+        regions=1,
+        loc=call.location,
+        ip=ir.InsertionPoint(call),
+    )
+    block = computation.regions[0].blocks.append(*operands, arg_locs=[call.location] * len(operands))
+    with ir.InsertionPoint(block), call.location:
+        callee = {"callee": call.attributes["callee"]}
+        results = [value.type for value in call.results]
+        inner = ir.Operation.create("func.call", operands=list(block.arguments), results=results, attributes=callee)
+        ir.Operation.create("sdy.return", operands=[inner.results[crossing.index] for crossing in leaving])
+    for crossing, result in zip(leaving, computation.results, strict=True):
+        crossing.whole.replace_all_uses_with(result)
+    _erase_around(call)
+
+
+def _erase_around(call: Any) -> None:
+    """Erase the call and the markers that nothing uses any more."""
+    leaving = [use.owner.operation for value in call.results for use in value.uses]
+    behind = [use.owner.operation for op in leaving if target_name(op) == "Sharding" for use in op.results[0].uses]
+    entering = [value.owner.operation for value in call.operands]
+    before = [op.operands[0].owner.operation for op in entering if target_name(op) == _ENTER[1]]
+    for op in _each_once([*behind, *leaving, call, *entering, *before]):
+        if not any(True for value in op.results for _ in value.uses):
+            op.erase()
+
+
+def _each_once(ops: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for op in ops:
+        if all(op != other for other in kept):
+            kept.append(op)
+    return kept
+
+
+def _marker(value: Any, names: Sequence[str]) -> Any | None:
+    """The custom call of one of these names that makes the value."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.operation
+    return op if op.name == "stablehlo.custom_call" and target_name(op) in names else None
+
+
+def _entering(value: Any, target: Target) -> _Crossing:
+    op = _marker(value, _ENTER)
+    if op is None:
+        raise Unsupported("manual computation with an operand that is not made local by a marker", hint=_HINT)
+    if target_name(op) == _ENTER[0]:
+        index = ir.OpResult(value).result_number
+        return _Crossing(op.operands[index], *_shardy(op, "in_shardings", index, target))
+    outside = _marker(op.operands[0], ("Sharding",))
+    if outside is None:
+        raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT)
+    sharding = _gspmd(outside, outside.results[0].type, target)
+    manual = _gspmd(op, value.type, target).manual
+    return _Crossing(outside.operands[0], sharding, manual)
+
+
+def _leaving(use: Any, index: int, target: Target) -> _Crossing:
+    op, operand = use.owner.operation, use.operand_number
+    if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
+        return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
+    if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
+        manual = _gspmd(op, op.results[0].type, target).manual
+        users = [inner.owner.operation for inner in op.results[0].uses]
+        if len(users) == 1 and users[0].name == "stablehlo.custom_call" and target_name(users[0]) == _LEAVE[1]:
+            whole = users[0].results[0]
+            return _Crossing(whole, _gspmd(users[0], whole.type, target), manual, index)
+    raise Unsupported("manual computation with a result that is not made whole by a marker", hint=_HINT)
+
+
+def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes]:
+    """The sharding of one value at a marker of Shardy's, and the manual axes."""
+    shardings = target.annotations.carried(op.attributes, key)
+    text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
+    if shardings is None or text is None or index >= len(shardings):
+        raise AnnotationError(f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'")
+    mesh = shardings[index].mesh
+    names = target.axes(mesh, _names(parse_carried(text, op.context)))
+    return target.sharding(shardings[index]), tuple(target.mesh.axis(name) for name in names)
+
+
+def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:
+    """The sharding at a marker of GSPMD's."""
+    said = target.annotations.of(op.attributes)
+    found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, ir.ShapedType(type_).rank)
+    if found is None:
+        raise AnnotationError(f"custom call '{target_name(op)}' has no sharding", hint="add an 'mhlo.sharding' to it")
+    return found
+
+
+def _names(attribute: ir.Attribute) -> list[str]:
+    """The axes of a `#sdy<manual_axes{"x", "y"}>`."""
+    return [re.sub(r"\\(.)", r"\1", name) for name in re.findall(r'"((?:[^"\\]|\\.)*)"', str(attribute))]
+
+
+def _manual_axes(names: Sequence[str], context: ir.Context) -> ir.Attribute:
+    return ir.Attribute.parse(f"#sdy<manual_axes{{{', '.join(map(quote, names))}}}>", context)

@@ -1,0 +1,123 @@
+"""Custom calls by which XLA's tools speak of shardings, as the `sdy` operations that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, text_of
+from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.mlir import located
+
+BOUNDARIES = {
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    f"{PREFIX}GlobalToLocalShape",
+    f"{PREFIX}LocalToGlobalShape",
+}
+_FORWARD, _BACKWARD = 1, 2  # PropagationDirection of `sdy`
+
+
+def target_name(op: Any) -> str:
+    """What a custom call calls."""
+    return text_of(op.attributes["call_target_name"])
+
+
+def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
+    """Replace every marker; returns the custom calls that are none.
+
+    Raises Unsupported (located) for calls of functions of the module and for markers we do not know, and
+    AnnotationError for markers that lack their annotation.
+    """
+    rest = []
+    for op in custom_calls:
+        name = target_name(op)
+        convert = _MARKERS.get(name)
+        with located(op):
+            if convert is not None:
+                convert(op, target)
+            elif name in BOUNDARIES:
+                raise Unsupported(
+                    f"'{name}' outside a call of a manual computation",
+                    hint="lower the program with Shardy ('jax_use_shardy_partitioner'), which keeps regions",
+                )
+            elif name.startswith(PREFIX):
+                raise Unsupported(f"unknown marker '{name}'", hint="export the program as StableHLO with 'sdy'")
+            else:
+                _check_called(op, name)
+                rest.append(op)
+    return rest
+
+
+def _check_called(op: Any, name: str) -> None:
+    attributes = op.attributes
+    if "called_computations" in attributes and len(attributes["called_computations"]):
+        raise Unsupported(f"custom call '{name}' calls functions of the module", hint="inline what it computes")
+
+
+def _sharding(op: Any, target: Target) -> None:
+    """`@Sharding`: a constraint, a member of a shard group, or both."""
+    operand, result = op.operands[0], op.results[0]
+    said = target.annotations.of(op.attributes)
+    if said is None:
+        raise AnnotationError("custom call 'Sharding' has no sharding", hint="add an 'mhlo.sharding' to it")
+    group = said.hlo.sharding.shard_group if said.hlo is not None else None
+    if group is not None and not group.is_like:
+        int64 = ir.IntegerType.get_signless(64)
+        create("sdy.sharding_group", [operand], [], {"group_id": ir.IntegerAttr.get(int64, group.id)}, op)
+    sharding = target.attributes_of(said, [result.type])[0]
+    if sharding is None:
+        replace(op, [operand])
+    else:
+        replace(
+            op, [create("sdy.sharding_constraint", [operand], [result.type], {"sharding": sharding}, op).results[0]]
+        )
+
+
+def _sharding_group(op: Any, target: Target) -> None:
+    group = _carried_integer(op, "sharding_group_id")
+    int64 = ir.IntegerType.get_signless(64)
+    create("sdy.sharding_group", [op.operands[0]], [], {"group_id": ir.IntegerAttr.get(int64, group)}, op)
+    op.erase()
+
+
+def _propagation_barrier(op: Any, target: Target) -> None:
+    _barrier(op, _carried_integer(op, "allowed_direction"))
+
+
+def _barrier(op: Any, direction: int) -> None:
+    operand = op.operands[0]
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), direction)
+    barrier = create("sdy.propagation_barrier", [operand], [operand.type], {"allowed_direction": attribute}, op)
+    replace(op, [barrier.results[0]])
+
+
+def _barrier_from(op: Any, target: Target) -> None:
+    _barrier(op, _BACKWARD)  # it stops what flows forward
+
+
+def _barrier_to(op: Any, target: Target) -> None:
+    _barrier(op, _FORWARD)
+
+
+def _carried_integer(op: Any, key: str) -> int:
+    text = frontend(op.attributes).get(f"{PREFIX}{key}")
+    if text is None:
+        raise AnnotationError(f"custom call '{target_name(op)}' has no frontend attribute '{PREFIX}{key}'")
+    attribute = parse_carried(text, op.context)
+    if not isinstance(attribute, ir.IntegerAttr):
+        raise AnnotationError(f"frontend attribute '{PREFIX}{key}' is '{text}'; expected an integer")
+    return int(attribute.value)
+
+
+_MARKERS: dict[str, Callable[[Any, Target], None]] = {
+    "Sharding": _sharding,
+    f"{PREFIX}ShardingGroup": _sharding_group,
+    f"{PREFIX}PropagationBarrier": _propagation_barrier,
+    "ShardBarrierFrom": _barrier_from,
+    "ShardBarrierTo": _barrier_to,
+}

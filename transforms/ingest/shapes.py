@@ -1,0 +1,57 @@
+"""Dynamic shapes: refined away where constants decide them, else refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ingest.survey import Survey, all_operations
+from gspmd.transforms.support.mlir import located
+
+_REFINE = "builtin.module(inline,func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes)"
+_HINT = "export the program with fixed shapes"
+
+
+def is_dynamic(type_: ir.Type) -> bool:
+    if isinstance(type_, ir.TupleType):
+        return any(is_dynamic(type_.get_type(index)) for index in range(type_.num_types))
+    return isinstance(type_, ir.ShapedType) and not (type_.has_rank and type_.has_static_shape)
+
+
+def has_dynamic_shapes(survey: Survey) -> bool:
+    return any(map(is_dynamic, survey.types))
+
+
+def refine(module: ir.Module, survey: Survey) -> bool:
+    """Try to compute all shapes from those of @main's arguments; tells whether that worked."""
+    function_type = ir.FunctionType(ir.TypeAttr(survey.main.attributes["function_type"]).value)
+    if any(map(is_dynamic, function_type.inputs)):
+        return False
+    manager = PassManager.parse(_REFINE)
+    handler = module.context.attach_diagnostic_handler(lambda _: True)
+    try:
+        manager.run(module.operation)
+    except ir.MLIRError:
+        return False
+    finally:
+        handler.detach()
+    return True
+
+
+def refuse_dynamic_shapes(survey: Survey) -> None:
+    """Raise Unsupported at the first value whose shape is not known."""
+    for function in survey.functions[::-1]:
+        for argument in function.regions[0].blocks[0].arguments:
+            _refuse(function, argument.type)
+        for op in all_operations(function):
+            for value in op.results:
+                _refuse(op, value.type)
+
+
+def _refuse(op: Any, type_: ir.Type) -> None:
+    if is_dynamic(type_):
+        with located(op):
+            raise Unsupported(f"a value of dynamic shape '{type_}'", hint=_HINT)

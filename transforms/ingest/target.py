@@ -1,0 +1,214 @@
+"""The one mesh that an ingested module keeps, and every annotation in terms of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.common_mesh import unify_meshes
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.hlo_convert import common_mesh, to_tensor_sharding
+from gspmd.dialect.hlo_sharding import Maximal, Role, Whole
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sharding import DimSharding, TensorSharding, unknown
+from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
+from gspmd.transforms.support.mlir import located
+
+_MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Devices:
+    """How many devices the program is for: `module` by its `mhlo.num_partitions`, `option` by the pass's."""
+
+    module: int | None
+    option: int | None
+
+    @property
+    def wanted(self) -> int:
+        """The number for a program without a mesh. Raises AnnotationError when the two disagree.
+
+        Frameworks write 1 for programs that say nothing, so a module's 1 contradicts no option.
+        """
+        if self.option and self.module and self.module not in (1, self.option):
+            raise AnnotationError(
+                f"option num-partitions is {self.option} but 'mhlo.num_partitions' is {self.module}",
+                hint="make them agree",
+            )
+        return self.option or self.module or 1
+
+    def check(self, mesh: Mesh) -> None:
+        """Raise AnnotationError when the mesh has another number of devices."""
+        for name, count in (("'mhlo.num_partitions'", self.module), ("option num-partitions", self.option)):
+            if count is not None and count != mesh.size:
+                raise AnnotationError(
+                    f'mesh "@{mesh.name}" has {mesh.size} devices but {name} is {count}', hint="make them agree"
+                )
+
+
+class Target:
+    """Annotations as the ingested module writes them.
+
+    `mesh` has no axes of size 1. `has_manual` tells that the module has manual computations, inside which HLO
+    shardings name the manual axes once more.
+    """
+
+    def __init__(self, annotations: Annotations, devices: Devices) -> None:
+        self.annotations = annotations
+        self.has_manual = False
+        self.mesh, self._translate = _choose(annotations, devices)
+        self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
+        self._translated: dict[TensorSharding, TensorSharding] = {}
+        self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
+        self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
+
+    def mesh_attribute(self) -> ir.Attribute:
+        return self._codec.mesh_attribute(self.mesh)
+
+    def sharding(self, sharding: TensorSharding) -> TensorSharding:
+        """A sharding on any mesh of the module, on this one."""
+        found = self._translated.get(sharding)
+        if found is None:
+            if sharding.mesh.is_maximal:
+                raise Unsupported("a maximal sharding (all on one device)", hint=_MAXIMAL_HINT)
+            found = self._translated[sharding] = self._translate(sharding)
+        return found
+
+    def axes(self, sharding_mesh: Mesh, names: Sequence[str]) -> tuple[str, ...]:
+        """Whole axes of this mesh that are the named axes of another. Raises Unsupported for parts of axes."""
+        source = tuple(sharding_mesh.axis(name) for name in names)
+        carrier = TensorSharding(sharding_mesh, (DimSharding(source),))
+        return self.names(self.sharding(carrier).dims[0].axes)
+
+    def names(self, axes: Axes) -> tuple[str, ...]:
+        """The names of whole axes. Raises Unsupported for parts of axes."""
+        for axis in axes:
+            if not self.mesh.is_full(axis):
+                raise Unsupported(
+                    f'manual computation over a part of axis "{axis.name}" of size {self.mesh.axis_size(axis.name)}',
+                    hint="use one mesh for the whole program",
+                )
+        return tuple(axis.name for axis in axes)
+
+    def resolve(self, said: Said, index: int, types: Sequence[ir.Type]) -> TensorSharding | None:
+        """What is said of value `index` of those with these types; None for nothing.
+
+        Errors: AnnotationError for ranks that do not fit and for two annotations that contradict each other;
+        Unsupported for maximal and, outside manual computations, manual shardings.
+        """
+        type_ = types[index]
+        rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
+        key = (said, index, len(types), rank)
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(said, index, len(types), rank)
+        return self._resolved[key]
+
+    def _resolve(self, said: Said, index: int, count: int, rank: int) -> TensorSharding | None:
+        written = None
+        if said.sdy is not None:
+            if len(said.sdy) != count:
+                raise AnnotationError(f"{len(said.sdy)} shardings for {count} values; give one for each")
+            said.sdy[index].check_rank(rank)
+            written = self.sharding(said.sdy[index])
+        from_hlo = self.hlo(said.hlo, index, count, rank) if said.hlo is not None else None
+        if written is not None and from_hlo is not None and not _agree(written, from_hlo):
+            raise AnnotationError(
+                f"two annotations that contradict each other: {print_dims(written)} by 'sdy' but "
+                f"{print_dims(from_hlo)} by 'mhlo.sharding'",
+                hint="keep one",
+            )
+        return self._local(written if written is not None else from_hlo)
+
+    def _local(self, sharding: TensorSharding | None) -> TensorSharding | None:
+        """The part that is news: without manual axes, and None when nothing is left."""
+        if sharding is None:
+            return None
+        if sharding.manual:
+            if not self.has_manual:
+                raise Unsupported("a manual sharding outside manual computations: the program is partitioned already")
+            if sharding.manual == self.mesh.all_axes():
+                return None
+            sharding = dataclasses.replace(sharding, manual=())
+        says_nothing = all(dim.is_open and not dim.axes for dim in sharding.dims)
+        return None if says_nothing and not sharding.replicated and not sharding.unreduced else sharding
+
+    def hlo(self, annotation: HloAnnotation, index: int, count: int, rank: int) -> TensorSharding | None:
+        """The part of an `mhlo.sharding` for one of several values, manual axes included."""
+        leaf = annotation.sharding.leaves(count)[index]
+        if isinstance(leaf.body, Maximal):
+            raise Unsupported("a maximal sharding (all on one device)", hint=_MAXIMAL_HINT)
+        if leaf.body == Whole(Role.UNKNOWN):
+            return None
+        leaf.check(rank, self.mesh.size)
+        return to_tensor_sharding(leaf, rank, self.mesh, annotation.open_dims)
+
+    def attribute(self, attribute: ir.Attribute, type_: ir.Type) -> ir.Attribute | None:
+        """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
+        key = (attribute, type_)
+        if key not in self._attributes:
+            said = Said(self.annotations.attribute(attribute), None)
+            self._attributes[key] = self.attributes_of(said, [type_])[0]
+        return self._attributes[key]
+
+    def attributes_of(self, said: Said, types: Sequence[ir.Type]) -> list[ir.Attribute | None]:
+        """`#sdy.sharding` of every value of which something is said."""
+        resolved = [self.resolve(said, index, types) for index in range(len(types))]
+        return [None if sharding is None else self._codec.write(sharding) for sharding in resolved]
+
+    def list_of(self, said: Said, types: Sequence[ir.Type]) -> ir.Attribute | None:
+        """`#sdy.sharding_per_value` of an operation's results, None if nothing is said of any."""
+        resolved = [self.resolve(said, index, types) for index in range(len(types))]
+        if all(sharding is None for sharding in resolved):
+            return None
+        ranks = [type_.rank if isinstance(type_, ir.ShapedType) else 0 for type_ in types]
+        return self.write_list(
+            unknown(self.mesh, rank) if sharding is None else sharding
+            for sharding, rank in zip(resolved, ranks, strict=True)
+        )
+
+    def write(self, sharding: TensorSharding) -> ir.Attribute:
+        attribute: ir.Attribute = self._codec.write(sharding)
+        return attribute
+
+    def write_list(self, shardings: Any) -> ir.Attribute:
+        attribute: ir.Attribute = self._codec.write_list(tuple(shardings))
+        return attribute
+
+
+def _agree(left: TensorSharding, right: TensorSharding) -> bool:
+    """Whether two annotations place the value alike; how open they are does not count."""
+    return left.dim_axes() == right.dim_axes() and left.unreduced == right.unreduced
+
+
+def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[[TensorSharding], TensorSharding]]:
+    """The mesh for everything that was read, and how to express shardings on it.
+
+    Errors: AnnotationError when meshes, shardings and `devices` disagree on the number of devices;
+    Unsupported when there is no common mesh.
+    """
+    used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.axes}
+    named = [mesh for mesh in annotations.meshes if mesh.axes]
+    candidates = [mesh for mesh in named if mesh in used] or named
+    candidates += sorted(used.difference(candidates), key=repr)
+    hlo = list(dict.fromkeys(annotations.hlo_shardings()))
+    if any(sharding.num_devices() is not None for sharding in hlo):
+        candidates.append(common_mesh(hlo, annotations.num_devices or 1))
+    if not candidates:
+        wanted = devices.wanted
+        candidates = [Mesh((("devices", wanted),) if wanted > 1 else ())]
+    for mesh in candidates:
+        with located(annotations.mesh_ops[mesh.name]) if mesh.name in annotations.mesh_ops else nullcontext():
+            devices.check(mesh)
+    mesh, translate = unify_meshes(candidates)
+    name = next((candidate.name for candidate in candidates if candidate.name), "mesh")
+    target = dataclasses.replace(mesh, name=name)
+    if mesh.name == name:
+        return target, translate
+    return target, lambda sharding: dataclasses.replace(translate(sharding), mesh=target)
