@@ -119,6 +119,7 @@ def test_without_leaves_what_is_not_covered(case: tuple[Mesh, list[Axis]], data:
 def test_what_is_left_of_an_axis_must_be_a_part_of_it() -> None:
     assert subtract(Axis("x", 1, 12), [Axis("x", 2, 3)]) == (Axis("x", 1, 2), Axis("x", 6, 2))
     assert subtract(Axis("x", 1, 4), [Axis("x", 2, 6)]) == (Axis("x", 1, 2),)
+    assert subtract(Axis("x", 1, 12), [Axis("x", 1, 6), Axis("x", 1, 2)]) == (Axis("x", 6, 2),)
     with pytest.raises(ValueError, match="cannot be cut at 4 and 6"):
         subtract(Axis("x", 1, 6), [Axis("x", 1, 4)])
     with pytest.raises(ValueError, match="cannot be cut at 4 and 6"):

@@ -270,6 +270,15 @@ def test_one_permutation_becomes_device_ids() -> None:
     assert print_hlo_sharding(to_hlo_sharding(to_tensor_sharding(shardings[0], 2, mesh))) == "{devices=[2,2]0,3,1,2}"
 
 
+def test_numbers_in_subgroups_give_way_to_shards() -> None:
+    partial = parse("{devices=[4,3]0,1,2,3,5,4,6,8,7,9,11,10 last_tile_dims={unreduced}}")
+    divided = parse("{devices=[12]0,2,1,3,4,5,6,7,8,9,10,11}")
+    mesh = common_mesh([partial, divided], 12)
+    assert print_mesh(mesh) == '<["axis_0"=4, "axis_1"=3], device_ids=[0, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11]>'
+    for hlo in (partial, divided):
+        assert_agree(hlo, to_tensor_sharding(hlo, 1, mesh))
+
+
 def test_orders_that_do_not_factor_together_are_named() -> None:
     shardings = [parse(t) for t in ("{devices=[2,2]<=[4]}", "{devices=[4]0,1,3,2}", "{replicated}")]
     with pytest.raises(Unsupported, match=r"'\{devices=\[4\]0,1,3,2\}' and '\{devices=\[2,2\]<=\[4\]\}' do not"):

@@ -192,6 +192,8 @@ def test_what_xla_calls_equal_is_equal(pair: tuple[Tiled, Tiled]) -> None:
         ("{devices=[1,2]1,0 last_tile_dims={maximal}}", "{devices=[1,2]1,0 last_tile_dims={maximal}}"),
         ("{devices=[1,1]<=[1]}", "{replicated}"),
         ("{devices=[1,1]<=[1] last_tile_dims={manual}}", "{manual}"),
+        ("{devices=[1,1]<=[1] last_tile_dims={maximal}}", "{replicated}"),
+        ("{devices=[1,1,1]<=[1] last_tile_dims={manual, unreduced}}", "{replicated}"),
         ("{mesh['a'=1], unreduced}", "{unreduced}"),
         ("{mesh['a'=2,'b'=4], [{'b'}, {}], manual={'a'}}", "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dims={manual}}"),
         ("{mesh[], [{}]}", "{replicated}"),
