@@ -79,13 +79,12 @@ class Annotations:
         self._written = SdyCodec.of_module(module)
         named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
         self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
-        with located(module.operation):
-            carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
-            self.is_round_trip = carried is not None
-            meshes = dict(self._written.meshes)
-            if carried is not None:
-                entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
-                meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
+        carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
+        self.is_round_trip = carried is not None
+        meshes = dict(self._written.meshes)
+        if carried is not None:
+            entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
+            meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}

@@ -76,14 +76,21 @@ def rewrite(op: Any, target: Target) -> None:
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
     attributes["manual_axes"] = _manual_axes(kept, op.context)
     if not kept:
-        dissolve(op, target)
+        _dissolve(op, ins, outs, target)
 
 
-def dissolve(op: Any, target: Target) -> None:
-    """Replace a computation over no manual axes, or a named one, by its body between constraints."""
-    for index, sharding in enumerate(target.annotations.attribute(op.attributes["in_shardings"])):
+def dissolve_named(op: Any, target: Target) -> None:
+    """Replace a `sdy.named_computation` by its body between constraints."""
+    with located(op):
+        ins = target.annotations.attribute(op.attributes["in_shardings"]) if "in_shardings" in op.attributes else ()
+        outs = target.annotations.attribute(op.attributes["out_shardings"]) if "out_shardings" in op.attributes else ()
+        _dissolve(op, ins, outs, target)
+
+
+def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: Target) -> None:
+    for index, sharding in enumerate(ins):
         constrain_operand(op, index, target.write(target.sharding(sharding)))
-    for index, sharding in enumerate(target.annotations.attribute(op.attributes["out_shardings"])):
+    for index, sharding in enumerate(outs):
         constrain_users(op.results[index], target.write(target.sharding(sharding)), op)
     splice(op)
 
@@ -96,10 +103,11 @@ def _convert(call: Any, target: Target) -> None:
     if len(axes) != 1:
         raise Unsupported("manual computation whose operands and results differ in their manual axes", hint=_HINT)
     operands = [value.type for value in call.operands]
+    names = target.names(axes.pop())
     attributes = {
         "in_shardings": target.write_list(crossing.sharding for crossing in entering),
         "out_shardings": target.write_list(crossing.sharding for crossing in leaving),
-        "manual_axes": _manual_axes(target.names(axes.pop()), call.context),
+        "manual_axes": _manual_axes(names, call.context),
     }
     computation = ir.Operation.create(
         "sdy.manual_computation",
@@ -119,6 +127,8 @@ def _convert(call: Any, target: Target) -> None:
     for crossing, result in zip(leaving, computation.results, strict=True):
         crossing.whole.replace_all_uses_with(result)
     _erase_around(call)
+    if not names:
+        _dissolve(computation, [c.sharding for c in entering], [c.sharding for c in leaving], target)
 
 
 def _erase_around(call: Any) -> None:
