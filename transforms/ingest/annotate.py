@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, strip
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.manual import dissolve_named
@@ -67,7 +67,7 @@ def _rewrite_constraint(op: Any, target: Target) -> None:
     """A constraint, reshard or data-flow edge; one that says nothing goes."""
     attributes = op.attributes
     value = op.operands[0]
-    old = attributes["sharding"] if "sharding" in attributes else None
+    old = given(attributes, "sharding")
     new = None
     if old is not None:
         with located(op):

@@ -98,7 +98,7 @@ def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorShard
 def _convert(call: Any, target: Target) -> None:
     """Build the computation in front of the call, with a call of the same function as its body."""
     entering = [_entering(value, target) for value in call.operands]
-    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in list(value.uses)]
+    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in _in_order(value)]
     axes = {crossing.manual for crossing in (*entering, *leaving)}
     if len(axes) != 1:
         raise Unsupported("manual computation whose operands and results differ in their manual axes", hint=_HINT)
@@ -140,6 +140,11 @@ def _erase_around(call: Any) -> None:
     for op in _each_once([*behind, *leaving, call, *entering, *before]):
         if not any(True for value in op.results for _ in value.uses):
             op.erase()
+
+
+def _in_order(value: Any) -> list[Any]:
+    """The uses of a value in program order; MLIR lists the newest first."""
+    return list(value.uses)[::-1]
 
 
 def _each_once(ops: list[Any]) -> list[Any]:

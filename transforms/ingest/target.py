@@ -202,7 +202,8 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
         candidates.append(common_mesh(hlo, annotations.num_devices or 1))
     if not candidates:
         wanted = devices.wanted
-        candidates = [Mesh((("devices", wanted),) if wanted > 1 else ())]
+        made = Mesh((("devices", wanted),) if wanted > 1 else ())
+        return made, lambda sharding: dataclasses.replace(sharding, mesh=made)
     for mesh in candidates:
         with located(annotations.mesh_ops[mesh.name]) if mesh.name in annotations.mesh_ops else nullcontext():
             devices.check(mesh)
