@@ -109,6 +109,20 @@ def fully_manual(mesh: Mesh) -> Any:
     return jax.jit(f, in_shardings=NamedSharding(mesh, P("x", "y"))).lower(jnp.ones((8, 4)))
 
 
+def nested_manual(mesh: Mesh) -> Any:
+    def inner(p: Any) -> Any:
+        return jax.lax.psum(p, "y") * 2
+
+    def outer(p: Any) -> Any:
+        nested = jax.shard_map(inner, in_specs=P(None, "y"), out_specs=P(None, None), axis_names={"y"})
+        return jnp.sin(nested(jnp.cos(p)))
+
+    def f(a: Any) -> Any:
+        return jax.shard_map(outer, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(a)
+
+    return jax.jit(f).lower(jnp.ones((8, 4)))
+
+
 def in_a_loop(mesh: Mesh) -> Any:
     def step(carry: Any, x: Any) -> Any:
         carry = jax.lax.with_sharding_constraint(carry @ x, NamedSharding(mesh, P("x", "y")))
@@ -121,7 +135,10 @@ def in_a_loop(mesh: Mesh) -> Any:
     return jax.jit(f, in_shardings=(sharding, None)).lower(jnp.ones((8, 4)), jnp.ones((3, 4, 4)))
 
 
-@pytest.mark.parametrize("example", [constrained, partly_manual, fully_manual, in_a_loop])
+EXAMPLES = [constrained, partly_manual, fully_manual, nested_manual, in_a_loop]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_families_agree(example: Callable[[Mesh], Any], mesh: Mesh) -> None:
     texts = {family: ingested(lambda: example(mesh), family) for family in FAMILIES}
     plain = shape_of(texts["sdy"], of_hlo=False)
@@ -143,8 +160,17 @@ def test_families_agree_on_a_train_step(recipe: str, scan: bool, mesh: Mesh) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_ingested_modules_stay_as_they_are(example: Callable[[Mesh], Any], family: str, mesh: Mesh) -> None:
+    text = ingested(lambda: example(mesh), family)
+    module = read_program(text, new_context())
+    Ingest().run(module)
+    assert str(module) == text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_shard_alike(family: str) -> None:
-    text = ingested(lambda: jax.jit(lambda a, b: shard_alike(a, b)).lower(jnp.ones(4), jnp.ones(4)), family)
+    text = ingested(lambda: jax.jit(shard_alike).lower(jnp.ones(4), jnp.ones(4)), family)
     groups = re.findall(r"sdy.sharding_group %(arg\d) group_id=(\d+)", text)
     assert [name for name, _ in groups] == ["arg0", "arg1"]
     assert groups[0][1] == groups[1][1]

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Error, Unsupported
+from gspmd.dialect.errors import Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
-from gspmd.transforms.ingest.boundaries import inline_calls
+from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
@@ -25,6 +25,8 @@ from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, f
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
 
+# What XLA's converter from HLO puts on every module.
+_FROM_HLO = "mhlo.cross_program_prefetches"
 _PARTITIONS, _REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 
 
@@ -39,6 +41,8 @@ class Ingest(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown(module.context), _in_module(module):
+            if self.num_partitions < 0:
+                raise UsageError(f"option num-partitions is {self.num_partitions}; expected at least 0")
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -83,6 +87,8 @@ def _prepare(module: ir.Module) -> Survey:
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):
             refuse_dynamic_shapes(found)
+    if _FROM_HLO in module.operation.attributes:
+        drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
     changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
     if changed:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, without
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
@@ -175,8 +175,7 @@ def _entering(value: Any, target: Target) -> _Crossing:
     if outside is None:
         raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT)
     sharding = _gspmd(outside, outside.results[0].type, target)
-    manual = _gspmd(op, value.type, target).manual
-    return _Crossing(outside.operands[0], sharding, manual)
+    return _gspmd_crossing(outside.operands[0], sharding, _gspmd(op, value.type, target))
 
 
 def _leaving(use: Any, index: int, target: Target) -> _Crossing:
@@ -184,12 +183,18 @@ def _leaving(use: Any, index: int, target: Target) -> _Crossing:
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
         return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
     if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
-        manual = _gspmd(op, op.results[0].type, target).manual
+        inside = _gspmd(op, op.results[0].type, target)
         users = [inner.owner.operation for inner in op.results[0].uses]
         if len(users) == 1 and users[0].name == "stablehlo.custom_call" and target_name(users[0]) == _LEAVE[1]:
             whole = users[0].results[0]
-            return _Crossing(whole, _gspmd(users[0], whole.type, target), manual, index)
+            return _gspmd_crossing(whole, _gspmd(users[0], whole.type, target), inside, index)
     raise Unsupported("manual computation with a result that is not made whole by a marker", hint=_HINT)
+
+
+def _gspmd_crossing(whole: Any, outside: TensorSharding, inside: TensorSharding, index: int = 0) -> _Crossing:
+    """A crossing whose manual axes are those of the inside that are not manual outside already."""
+    manual = without(inside.manual, outside.manual)
+    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, index)
 
 
 def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes]:
