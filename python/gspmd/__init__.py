@@ -1,0 +1,82 @@
+"""gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
+
+`partition` makes the per-device program, `propagate` only completes the shardings, `compile` makes a partitioned
+module ready to run, `check` compares it with the original. What needs jax is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gspmd.dialect.errors import (
+    AnnotationError,
+    Error,
+    ErrorKind,
+    ExecutionError,
+    InputError,
+    InternalError,
+    ParseError,
+    SourceLocation,
+    Unsupported,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from gspmd.api import Partitioned, Sharding, partition, propagate
+    from gspmd.checking import CheckReport, check
+    from gspmd.collectives import Collective
+    from gspmd.pass_manager import PassManager
+    from gspmd.runtime import Executable, compile, load, save
+    from gspmd.sharded_array import ShardedArray
+
+_HOME = {
+    "Partitioned": "api",
+    "Sharding": "api",
+    "partition": "api",
+    "propagate": "api",
+    "Collective": "collectives",
+    "PassManager": "pass_manager",
+    "CheckReport": "checking",
+    "check": "checking",
+    "Executable": "runtime",
+    "compile": "runtime",
+    "load": "runtime",
+    "save": "runtime",
+    "ShardedArray": "sharded_array",
+}
+
+__all__ = [
+    "AnnotationError",
+    "CheckReport",
+    "Collective",
+    "Error",
+    "ErrorKind",
+    "Executable",
+    "ExecutionError",
+    "InputError",
+    "InternalError",
+    "ParseError",
+    "Partitioned",
+    "PassManager",
+    "ShardedArray",
+    "Sharding",
+    "SourceLocation",
+    "Unsupported",
+    "UsageError",
+    "check",
+    "compile",
+    "load",
+    "partition",
+    "propagate",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'gspmd' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"gspmd.{home}"), name)
+    globals()[name] = value
+    return value

@@ -46,10 +46,10 @@ def mesh_text(mesh: Mesh) -> str:
 
 
 def value_lines(values: Sequence[ValueSignature], what: str) -> list[str]:
-    """Types and shardings of arguments or results; those alike but for a number in the name share a line."""
+    """Types and shardings of arguments or results; those with the same last name and form share a line."""
     groups: dict[tuple[str, str, str, str], int] = {}
     for index, value in enumerate(values):
-        name = re.sub(r"\[\d+\]", "[*]", value.name or "") or f"{what} {index}"
+        name = _last_name(value.name) or f"{what} {index}"
         key = (name, _type(value.shape, value.element_type), print_dims(value.sharding), _shape(value.local_shape))
         groups[key] = groups.get(key, 0) + 1
     rows = [
@@ -95,6 +95,31 @@ def memory_line(signature: Signature) -> str:
     local = sum(_bytes(v.local_shape, v.element_type) for v in signature.inputs)
     factor = f" ({whole / local:.1f} times less)" if local else ""
     return f"{bytes_text(whole)} in all, {bytes_text(local)} on each device{factor}"
+
+
+def program_lines(signature: Signature, collectives: Sequence[Collective]) -> list[str]:
+    """Mesh, arguments, results, collectives and memory of a partitioned program."""
+    return [
+        f"mesh: {mesh_text(signature.mesh)}",
+        "",
+        *value_lines(signature.inputs, "argument"),
+        "",
+        *value_lines(signature.outputs, "result"),
+        "",
+        "collectives:",
+        *collective_lines(collectives),
+        "",
+        *(["largest, with their causes:", *largest_lines(collectives), ""] if collectives else []),
+        f"memory of the arguments: {memory_line(signature)}",
+    ]
+
+
+def _last_name(path: str | None) -> str:
+    """`embedding` of `state['params']['embedding']`."""
+    if not path:
+        return ""
+    keys = re.findall(r"\['([^']*)'\]", path)
+    return str(keys[-1]) if keys else path
 
 
 def _bytes(shape: tuple[int, ...], element: str) -> float:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest import manual
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, strip

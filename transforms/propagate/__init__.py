@@ -14,6 +14,7 @@ from gspmd.transforms.propagate.graph import GraphBuilder
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
 
@@ -34,3 +35,6 @@ class Propagate(Pass):
         solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
         solver.solve()
         write_shardings(annotated, graph, solver)
+        for op in annotated.program.ops:
+            if op.info in rules.replicated:
+                remark(op.ir, f"{rules.replicated[op.info]}, so it is computed whole on every device")

@@ -6,10 +6,12 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.axes import take
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.support.annotated import AnnotatedProgram, set_signature
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, Op
 
 
@@ -33,13 +35,28 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         elif "sdy.sharding" in op.ir.attributes:
             del op.ir.attributes["sdy.sharding"]
     _Splitter(annotated, solver, closed).run()
-    body = program.body
-    set_signature(
-        program,
-        codec,
-        [closed[state[program.slot_of(v)]] for v in body.arguments],
-        [closed[state[s]] for s in graph.result_slots],
+    slots = [program.slot_of(v) for v in program.body.arguments]
+    arguments = [
+        _boundary(closed[state[s]], given, graph.slot_types[s])
+        for s, given in zip(slots, annotated.arguments, strict=True)
+    ]
+    results = [
+        _boundary(closed[state[s]], given, graph.slot_types[s])
+        for s, given in zip(graph.result_slots, annotated.results, strict=True)
+    ]
+    annotated.set_signature(arguments, results)
+
+
+def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:
+    """What is asked for at the program's boundary is kept; what was chosen is cut to what divides."""
+    if chosen.divides(type_.shape):
+        return chosen
+    asked = given.dim_axes() if given is not None else ((),) * chosen.rank
+    dims = tuple(
+        axes if axes == mine else take(axes, size)[0]
+        for axes, mine, size in zip(chosen.dim_axes(), asked, type_.shape, strict=True)
     )
+    return chosen.with_axes(dims)
 
 
 class _Splitter:
