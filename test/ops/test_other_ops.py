@@ -118,4 +118,4 @@ func.func public @main(%x: tensor<4xf32>, %y: tensor<f32>, %s: tensor<1xi64>) {{
     assert op.info.name == name
     for replicate in (False, True):
         with pytest.raises(Unsupported, match="; "):
-            RuleBook(OPS, replicate).of_op(op)
+            RuleBook(OPS, replicate).of_op(op.info, op.ir)
