@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from single_op import MESHES, check, rule_of
@@ -42,3 +43,27 @@ def test_sort(mesh: str) -> None:
 @pytest.mark.parametrize("mesh", MESHES)
 def test_top_k(mesh: str) -> None:
     check(TOP_K, [np.round(table((7, 5, 10)) * 2)], MESHES[mesh])
+
+
+def test_top_k_of_a_split_dimension_follows_the_total_order() -> None:
+    """NaN of both signs, infinities, zeros of both signs and ties; more results than a shard has elements."""
+    values = np.array([0.0, -0.0, 1.0, 1.0, np.inf, -np.inf, -np.inf, 2.0, 0.0, 1.0, -3.0], np.float32)
+    values = np.stack([values, np.roll(values, 4), np.full(11, -np.inf, np.float32)])
+    values[0, 3], values[1, 7] = np.nan, -np.float32(np.nan)
+    for k in (1, 2, 11):
+        text = f"""
+func.func public @main(%x: tensor<3x11xf32>) -> (tensor<3x{k}xf32>, tensor<3x{k}xi32>) {{
+  %0:2 = chlo.top_k(%x, k = {k}) : tensor<3x11xf32> -> (tensor<3x{k}xf32>, tensor<3x{k}xi32>)
+  return %0#0, %0#1 : tensor<3x{k}xf32>, tensor<3x{k}xi32>
+}}
+"""
+        for mesh in MESHES.values():
+            check(text, [values], mesh, count=2)
+
+
+@pytest.mark.parametrize("element", ["i32", "ui8", "bf16"])
+def test_top_k_of_element_types(element: str) -> None:
+    text = TOP_K.replace("xf32>", f"x{element}>")
+    values = np.random.default_rng(0).integers(0, 9, (7, 5, 10))
+    dtype = {"i32": np.dtype(np.int32), "ui8": np.dtype(np.uint8), "bf16": np.dtype(ml_dtypes.bfloat16)}[element]
+    check(text, [values.astype(dtype)], MESHES["4x2"])
