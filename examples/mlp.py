@@ -99,7 +99,7 @@ def batch(config: Config, step: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """A random linear map to be learned, with inputs drawn anew each step."""
     x = np.random.default_rng(1000 + step).standard_normal((config.batch, config.inputs)).astype(np.float32)
     truth = np.random.default_rng(7).standard_normal((config.inputs, config.outputs)).astype(np.float32)
-    return x, np.tanh(x @ truth / np.sqrt(config.inputs))
+    return x, np.tanh(x @ truth / np.float32(np.sqrt(config.inputs)))
 
 
 def lower(config: Config, mesh: Any) -> Any:

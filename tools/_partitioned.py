@@ -62,7 +62,7 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
                 hint="leave --num-partitions out",
             )
         return module, count
-    from gspmd import api
+    from gspmd import api  # after the case that needs no partitioner
 
     product = api.partition(
         module, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported

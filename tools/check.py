@@ -17,7 +17,7 @@ from gspmd.tools._partitioned import (
 from gspmd.tools._stages import stage
 
 if TYPE_CHECKING:
-    from gspmd.check import CheckReport, ResultCheck
+    from gspmd.checking import CheckReport, ResultCheck
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
@@ -75,9 +75,8 @@ def _check(args: argparse.Namespace) -> CheckReport:
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)
-    import jax
-
-    from gspmd.check import check
+    from gspmd import runtime
+    from gspmd.checking import check
 
     return check(
         original,
@@ -86,7 +85,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
         seed=args.seed,
         rtol=args.rtol,
         atol=args.atol,
-        devices=jax.devices(args.platform),
+        devices=runtime.platform_devices(args.platform),
         stage=stage,
     )
 

@@ -59,7 +59,7 @@ def _partition_and_check(
     import jax
 
     from gspmd import api, report
-    from gspmd.check import check
+    from gspmd.checking import check
     from gspmd.tools.command import write_output
 
     with stage("partitioning"):
@@ -71,16 +71,12 @@ def _partition_and_check(
     outcome = check(text, product, inputs=inputs, devices=jax.devices("cpu"), stage=_Timed(times))
     sizes = ", ".join(f"{name} {value}" for name, value in vars(config).items())
     print(f"{args.model}: one training step ({sizes})\n")
-    print(f"mesh: {report.mesh_text(product.mesh)}\n")
-    print("\n".join(report.value_lines(product.signature.inputs, "argument")) + "\n")
-    print("\n".join(report.value_lines(product.signature.outputs, "result")) + "\n")
-    print("collectives:")
-    print("\n".join(report.collective_lines(product.collectives)) + "\n")
-    print("largest, with their causes:")
-    print("\n".join(report.largest_lines(product.collectives)) + "\n")
-    print(f"memory of the arguments: {report.memory_line(product.signature)}\n")
+    print("\n".join(report.program_lines(product.signature, product.collectives)) + "\n")
     print("time:")
     print("\n".join(report.table([(name, f"{s:.3f} s") for name, s in times.items()], right=(1,))) + "\n")
+    for result in outcome.results:
+        if result.reason:
+            print(f"{result.name}: error {result.max_rel_error:.2g}; {result.reason}")
     worst = max(outcome.results, key=lambda r: r.max_rel_error)
     verdict = "PASS" if outcome.passed else "FAIL"
     print(

@@ -48,12 +48,10 @@ def run(args: argparse.Namespace) -> int:
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)
-    import jax
-
     from gspmd import inputs, runtime
 
     with stage("compiling"):
-        executable = runtime.compile(product, jax.devices(args.platform))
+        executable = runtime.compile(product, runtime.platform_devices(args.platform))
     values = executable.signature.inputs
     given = inputs.read_inputs(args.inputs, values) if args.inputs else inputs.random_inputs(values, args.seed)
     _print_interface(executable)

@@ -24,7 +24,7 @@ from gspmd.dialect.errors import (
 
 if TYPE_CHECKING:
     from gspmd.api import Partitioned, Sharding, partition, propagate
-    from gspmd.check import CheckReport, check
+    from gspmd.checking import CheckReport, check
     from gspmd.collectives import Collective
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
@@ -37,8 +37,8 @@ _HOME = {
     "propagate": "api",
     "Collective": "collectives",
     "PassManager": "pass_manager",
-    "CheckReport": "check",
-    "check": "check",
+    "CheckReport": "checking",
+    "check": "checking",
     "Executable": "runtime",
     "compile": "runtime",
     "load": "runtime",

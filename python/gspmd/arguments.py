@@ -22,6 +22,17 @@ def check_count(values: Sequence[ValueSignature], count: int) -> None:
         raise ExecutionError(f"got {count} arguments, expected {len(values)}: {expected}")
 
 
+def check_donation(values: Sequence[ValueSignature], args: Sequence[Any]) -> None:
+    """Raise ExecutionError if an array given to a donated argument is given to another one too."""
+    donated = {id(arg): i for i, (value, arg) in enumerate(zip(values, args, strict=True)) if value.donated}
+    for i, arg in enumerate(args):
+        other = donated.get(id(arg), i)
+        if other != i and isinstance(arg, ShardedArray | jax.Array):
+            raise ExecutionError(
+                f"argument {i} is also donated as argument {other}", hint="pass a copy, or a numpy array for one"
+            )
+
+
 def describe(index: int, value: ValueSignature) -> str:
     """`0 'w': f32[8,3]`."""
     name = f" '{value.name}'" if value.name else ""
@@ -53,7 +64,10 @@ def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]
     if isinstance(arg, bool | int | float | complex) and not isinstance(arg, np.generic):
         array = _scalar(name, arg, dtype)
     else:
-        array = np.asarray(arg)
+        try:
+            array = np.asarray(arg)
+        except ValueError as error:
+            raise ExecutionError(f"{name} is not an array: {error}") from None
     _check_type(name, array.shape, array.dtype, value.shape, dtype)
     return array
 

@@ -69,17 +69,15 @@ def compare(expected: Array, actual: Array) -> Difference:
 
 
 def compare_sharded(expected: Array, actual: ShardedArray) -> Difference:
-    """Compare every part on every device, copies included, with the same part of `expected`."""
-    scale = _scale(expected)
-    worst = Difference(0.0, scale)
-    seen: dict[tuple[tuple[int, int], ...], list[bytes]] = {}
+    """Compare the assembled array, and then every copy on every device that is not the same as it."""
+    whole = actual.to_numpy()
+    worst = compare(expected, whole)
     for shard in actual.shards:
         part = shard.to_numpy()
-        known = seen.setdefault(tuple((s.start, s.stop) for s in shard.index), [])
-        content = part.tobytes()
-        if content not in known:
-            known.append(content)
-            worst = worst.worse_of(_compare_part(expected[shard.index], part, scale))
+        if part.tobytes() != whole[shard.index].tobytes():
+            found = _compare_part(expected[shard.index], part, worst.scale)
+            where = f"copy on partition {shard.partition}: "
+            worst = worst.worse_of(dataclasses.replace(found, mismatch=found.mismatch and where + found.mismatch))
     return worst
 
 

@@ -1,4 +1,4 @@
-"""Modules as PJRT takes them, made from files, text, bytecode or modules that stay as they are."""
+"""Modules as PJRT takes them, made from whatever a program comes as, which stays as it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -15,7 +15,8 @@ from gspmd import unannotated
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.reading import read_program
+from gspmd.transforms.support.mlir import new_context
 from gspmd.transforms.support.signature import (
     MESH,
     Signature,
@@ -29,20 +30,15 @@ from gspmd.transforms.support.signature import (
     tensor_of,
 )
 
-Source: TypeAlias = str | bytes | ir.Module
 _ONE_DEVICE = Mesh(())
 
 
-def read_module(source: Source, filename: str = "-") -> ir.Module:
-    """A module of its own, in a context of its own. Raises ParseError."""
-    if isinstance(source, ir.Module):
-        buffer = io.BytesIO()
-        source.operation.write_bytecode(buffer)
-        source = buffer.getvalue()
-    return parse_module(source, new_context(), filename)
+def read_module(source: Any) -> ir.Module:
+    """A module of its own, in a context of its own. Errors: as `read_program`."""
+    return read_program(source, new_context())
 
 
-def read_partitioned(source: Source) -> tuple[ir.Module, Signature]:
+def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile, and its signature. Raises ParseError."""
     module = read_module(source)
     signature = read_signature(module)
@@ -54,7 +50,7 @@ def read_partitioned(source: Source) -> tuple[ir.Module, Signature]:
     return module, signature
 
 
-def read_unpartitioned(source: Source) -> tuple[ir.Module, Signature]:
+def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     """A program without its annotations, ready to compile for one device, and its signature.
 
     Errors: ParseError; Unsupported for a program with manual regions.
@@ -64,7 +60,7 @@ def read_unpartitioned(source: Source) -> tuple[ir.Module, Signature]:
     return module, _plain_signature(module, _ONE_DEVICE)
 
 
-def read_for_xla(source: Source) -> tuple[ir.Module, Signature]:
+def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     """A program with only its manual regions left to partition, and a signature of replicated values.
 
     Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh.
@@ -134,9 +130,10 @@ def _is_own(name: str) -> bool:
 
 
 def open_module(path: str) -> ir.Module:
-    """The module in a file of MLIR text or bytecode, `-` for stdin. Raises InputError, ParseError."""
-    source = sys.stdin.buffer.read() if path == "-" else read_file(path)
-    return parse_module(source, new_context(), "<stdin>" if path == "-" else path)
+    """The program in a file, `-` for stdin. Errors: as `read_program`."""
+    if path == "-":
+        return read_program(sys.stdin.buffer.read(), new_context(), "<stdin>")
+    return read_program(Path(path), new_context())
 
 
 def is_partitioned(module: ir.Module) -> bool:
@@ -144,15 +141,7 @@ def is_partitioned(module: ir.Module) -> bool:
     return MESH in module.operation.attributes
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The content of a module file. Raises InputError."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
-
-
-def write_file(source: Source, path: Path) -> None:
+def write_file(source: Any, path: Path) -> None:
     """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
     module = read_module(source)
     read_signature(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,13 +91,14 @@ def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) 
 
 def _read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"'{os.fspath(path)}' is a single array, not an .npz archive", hint="use numpy.savez")
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError(f"'{os.fspath(path)}' is a single array, not an .npz archive", hint="use numpy.savez")
+        with archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"'{os.fspath(path)}' is not an .npz archive: {error}", hint="use numpy.savez") from None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -76,7 +78,7 @@ class PassManager:
         run = _Run(module, on_diagnostic)
         manager = self._build(module, run)
         try:
-            with diagnostics.listening(run.hear, module.context):
+            with diagnostics.listening(run.hear, module.context), _collection_paused():
                 manager.run(module.operation)
         except Error as error:
             if on_diagnostic:
@@ -102,6 +104,19 @@ class PassManager:
         if self.timing:
             manager.enable_timing()
         return manager
+
+
+@contextlib.contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Passes make many small values that live until they end: looking for garbage meanwhile is wasted."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Run:

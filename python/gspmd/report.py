@@ -97,6 +97,23 @@ def memory_line(signature: Signature) -> str:
     return f"{bytes_text(whole)} in all, {bytes_text(local)} on each device{factor}"
 
 
+def program_lines(signature: Signature, collectives: Sequence[Collective]) -> list[str]:
+    """Mesh, arguments, results, collectives and memory of a partitioned program."""
+    return [
+        f"mesh: {mesh_text(signature.mesh)}",
+        "",
+        *value_lines(signature.inputs, "argument"),
+        "",
+        *value_lines(signature.outputs, "result"),
+        "",
+        "collectives:",
+        *collective_lines(collectives),
+        "",
+        *(["largest, with their causes:", *largest_lines(collectives), ""] if collectives else []),
+        f"memory of the arguments: {memory_line(signature)}",
+    ]
+
+
 def _last_name(path: str | None) -> str:
     """`embedding` of `state['params']['embedding']`."""
     if not path:

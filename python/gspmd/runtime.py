@@ -18,11 +18,13 @@ from jaxlib.mlir import ir
 from gspmd import arguments, executable_module
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, numpy_dtype
+from gspmd.layout import shard_indices
 from gspmd.sharded_array import Devices, ShardedArray
 from gspmd.transforms.support.signature import Signature
 
 _FATAL = 3
-Partitioned = Any  # module text, bytecode, an ir.Module, or an object with `module_text`
+Program = Any  # whatever `read_program` reads: text, bytecode, a path, an ir.Module, what JAX lowers to
+Partitioned = Any  # a partitioned module in any of these forms, or an object with `module_text`
 
 
 class Executable:
@@ -54,6 +56,7 @@ class Executable:
         Errors: ExecutionError for a wrong number of arguments, a wrong shape or dtype, a donated array.
         """
         arguments.check_count(self.signature.inputs, len(args))
+        arguments.check_donation(self.signature.inputs, args)
         return tuple(
             arguments.place(i, value, arg, self.devices, self._padding)
             for i, (value, arg) in enumerate(zip(self.signature.inputs, args, strict=True))
@@ -102,35 +105,35 @@ def compile(partitioned: Partitioned, devices: Sequence[Any] | None = None, *, p
     """
     module, signature = executable_module.read_partitioned(_source(partitioned))
     chosen = _devices(devices, signature.num_partitions)
-    return Executable(_load(module, chosen), signature, chosen, padding)
+    return _executable(module, signature, chosen, padding)
 
 
-def compile_single(source: str | bytes | ir.Module, device: Any = None) -> Executable:
+def compile_single(program: Program, device: Any = None) -> Executable:
     """Compile an unpartitioned program for one device, leaving its sharding annotations out.
 
     Errors: Unsupported for a program with manual regions, which is not one for a single device.
     """
-    module, signature = executable_module.read_unpartitioned(source)
+    module, signature = executable_module.read_unpartitioned(program)
     chosen = _devices(None if device is None else [device], 1)
-    return Executable(_load(module, chosen), signature, chosen, "zero")
+    return _executable(module, signature, chosen)
 
 
-def compile_with_xla(source: str | bytes | ir.Module, devices: Sequence[Any] | None = None) -> Executable:
+def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> Executable:
     """Compile a program with manual regions, leaving them to the partitioner inside XLA.
 
     All arguments and results are replicated over the N devices of the program's mesh; annotations
     outside the manual regions are left out.
     """
-    module, signature = executable_module.read_for_xla(source)
+    module, signature = executable_module.read_for_xla(program)
     chosen = _devices(devices, signature.num_partitions)
-    return Executable(_load(module, chosen, use_shardy=True), signature, chosen, "zero")
+    return _executable(module, signature, chosen, use_shardy=True)
 
 
 def load(
     path: str | os.PathLike[str], devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
 ) -> Executable:
     """Compile the partitioned module in a file, MLIR text or bytecode. Errors: InputError, as `compile`."""
-    return compile(executable_module.read_file(path), devices, padding=padding)
+    return compile(Path(path), devices, padding=padding)
 
 
 def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
@@ -142,18 +145,20 @@ def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
     executable_module.write_file(_source(partitioned), Path(path))
 
 
-def _source(partitioned: Partitioned) -> str | bytes | ir.Module:
-    source = getattr(partitioned, "module_text", partitioned)
-    if not isinstance(source, str | bytes | ir.Module):
-        raise ExecutionError(
-            f"expected a partitioned module as text, bytecode, ir.Module or the result of gspmd.partition, "
-            f"got '{type(partitioned).__name__}'"
-        )
-    return source
+def _source(partitioned: Partitioned) -> Any:
+    return getattr(partitioned, "module_text", partitioned)
+
+
+def platform_devices(platform: str) -> Devices:
+    """The devices of a platform of jax, as `cpu` or `tpu`. Raises ExecutionError if it has none here."""
+    try:
+        return tuple(jax.devices(platform))
+    except RuntimeError as error:
+        raise ExecutionError(f"no {platform} devices: {_first_line(error)}") from None
 
 
 def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
-    chosen = tuple(jax.devices("cpu") if devices is None else devices)
+    chosen = platform_devices("cpu") if devices is None else tuple(devices)
     if len(chosen) < count:
         platform = chosen[0].platform if chosen else "cpu"
         hint = f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before importing jax"
@@ -164,7 +169,16 @@ def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
     return chosen[:count]
 
 
-def _load(module: ir.Module, devices: Devices, use_shardy: bool = False) -> Any:
+def _executable(
+    module: ir.Module, signature: Signature, devices: Devices, padding: Padding = "zero", use_shardy: bool = False
+) -> Executable:
+    for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
+        numpy_dtype(value.element_type)
+        shard_indices(value.sharding)
+    return Executable(_load(module, devices, use_shardy), signature, devices, padding)
+
+
+def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
     """Compile and load. The module is not one that anybody else holds."""
     count = len(devices)
     options = xla_client.CompileOptions()
@@ -206,4 +220,13 @@ def _first_line(error: Exception) -> str:
 # jaxlib's bindings may have been loaded before jax, which asks for fewer messages only when it comes first.
 utils.absl_set_min_log_level(_usual_log_level())
 
-__all__ = ["Executable", "ShardedArray", "compile", "compile_single", "compile_with_xla", "load", "save"]
+__all__ = [
+    "Executable",
+    "ShardedArray",
+    "compile",
+    "compile_single",
+    "compile_with_xla",
+    "load",
+    "platform_devices",
+    "save",
+]

@@ -10,8 +10,9 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.op_info import TypeReader
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
@@ -30,33 +31,34 @@ class Localize(Pass):
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
     def run(self, module: ir.Module) -> None:
-        annotated = AnnotatedProgram(module)
+        annotated = AnnotatedModule(module)
         signature = _global_signature(annotated)
-        emit = Emitter(module.context, annotated.mesh, annotated.program.body.ir, self.list_groups_up_to)
+        entry = annotated.function.regions[0].blocks[0]
+        emit = Emitter(module.context, annotated.mesh, entry, self.list_groups_up_to)
         Localizer(annotated, RuleBook(OPS, self.replicate_unsupported), emit).run()
         emit.finish()
         _drop_annotations(annotated, self.list_groups_up_to)
         write_signature(module, signature)
 
 
-def _global_signature(annotated: AnnotatedProgram) -> Signature:
-    program = annotated.program
+def _global_signature(annotated: AnnotatedModule) -> Signature:
+    read = TypeReader()
 
-    def value(number: int, sharding: TensorSharding | None) -> ValueSignature:
-        type_ = program.value_type[number]
+    def value(mlir_type: Any, sharding: TensorSharding | None) -> ValueSignature:
+        type_ = read(mlir_type)
         return ValueSignature(type_.shape, type_.element, sharding or replicated(annotated.mesh, len(type_.shape)))
 
-    body = program.body
+    type_ = ir.FunctionType(ir.TypeAttr(annotated.function.attributes["function_type"]).value)
     return Signature(
         annotated.mesh,
-        tuple(value(v, s) for v, s in zip(body.arguments, annotated.arguments, strict=True)),
-        tuple(value(v, s) for v, s in zip(body.returned, annotated.results, strict=True)),
+        tuple(map(value, type_.inputs, annotated.arguments)),
+        tuple(map(value, type_.results, annotated.results)),
     )
 
 
-def _drop_annotations(annotated: AnnotatedProgram, list_groups_up_to: int) -> None:
+def _drop_annotations(annotated: AnnotatedModule, list_groups_up_to: int) -> None:
     """Remove what only the stages before needed; the mesh stays where replica groups name it."""
-    module, function = annotated.program.module, annotated.program.function
+    module, function = annotated.module, annotated.function
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:
             entries = [

@@ -2,115 +2,144 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
-from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.mlir import located
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import Block, Op
+from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
+from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.rules import RuleBook
 
-TYPED_ONLY = frozenset({"stablehlo.optimization_barrier", "stablehlo.while", "stablehlo.case", "stablehlo.if"})
+
+class Placed(NamedTuple):
+    """The global type of a value and how it is split."""
+
+    type: TensorType
+    sharding: TensorSharding
 
 
 class Localizer:
-    """Rewrites the program in place; a value's type is changed before its users are looked at."""
+    """Rewrites the function in place; a value's type is changed before its users are looked at.
 
-    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, emit: Emitter) -> None:
+    `placed` knows the values that are split; all others are whole, and their type is the global one.
+    """
+
+    def __init__(self, annotated: AnnotatedModule, rules: RuleBook, emit: Emitter) -> None:
         self.annotated = annotated
-        self.program = annotated.program
+        self.codec = annotated.codec
         self.rules = rules
         self.emit = emit
-        self.sharding: list[TensorSharding] = [None] * len(self.program.value_ir)  # type: ignore[list-item]
+        self.placed: dict[Any, Placed] = {}
+        self._types = TypeReader()
+        self._infos = InfoReader(self._types)
         self._whole: dict[int, TensorSharding] = {}
-        self._local: dict[tuple[TensorType, TensorSharding], Any] = {}
+        self._local: dict[Placed, Any] = {}
 
     def run(self) -> None:
-        body = self.program.body
-        for value, sharding in zip(body.arguments, self.annotated.arguments, strict=True):
-            self._set(value, sharding or self._replicated(self.program.value_type[value]))
-        # Index computations go before everything, in the order they are first needed.
-        self._block(body)
-        inputs = [argument.type for argument in body.ir.arguments]
-        outputs = [value.type for value in body.terminator.operands]
+        block = self.annotated.function.regions[0].blocks[0]
+        for argument, sharding in zip(block.arguments, self.annotated.arguments, strict=True):
+            if sharding is not None:
+                self._place(argument, sharding)
+        operations = [view.operation for view in block.operations]
+        self._operations(operations)
+        inputs = [argument.type for argument in block.arguments]
+        outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
-        self.program.function.attributes["function_type"] = ir.TypeAttr.get(function_type, self.emit.context)
+        self.annotated.function.attributes["function_type"] = ir.TypeAttr.get(function_type, self.emit.context)
 
-    def _replicated(self, type_: TensorType) -> TensorSharding:
-        rank = len(type_.shape)
-        found = self._whole.get(rank)
-        if found is None:
-            found = self._whole[rank] = replicated(self.annotated.mesh, rank)
-        return found
+    # ---- values ----
 
-    def _set(self, value: int, sharding: TensorSharding) -> None:
+    def _place(self, value: Any, sharding: TensorSharding) -> None:
         """Give a value its per-device type."""
-        self.sharding[value] = sharding
-        type_ = self.program.value_type[value]
-        key = (type_, sharding)
-        local = self._local.get(key)
+        if sharding.is_replicated():
+            return
+        placed = Placed(self._types(value.type), sharding)
+        local = self._local.get(placed)
         if local is None:
-            whole = not type_.shape or not any(dim.axes for dim in sharding.dims)
-            local = False if whole else self.emit.mlir_type(local_type(type_, sharding))
-            self._local[key] = local
-        if local is not False:
-            self.program.value_ir[value].set_type(local)
+            local = self._local[placed] = self.emit.mlir_type(local_type(*placed))
+        self.placed[value] = placed
+        value.set_type(local)
 
-    def _block(self, block: Block) -> None:
-        for op in block.ops:
-            self._op(op)
+    def _of(self, value: Any) -> Placed:
+        found = self.placed.get(value)
+        if found is not None:
+            return found
+        type_ = self._types(value.type)
+        rank = len(type_.shape)
+        whole = self._whole.get(rank)
+        if whole is None:
+            whole = self._whole[rank] = replicated(self.annotated.mesh, rank)
+        return Placed(type_, whole)
 
-    def _op(self, op: Op) -> None:
-        name = op.info.name
-        given = self.annotated.of_op(op)
-        if given is not None and "sdy.sharding" in op.ir.attributes:
-            del op.ir.attributes["sdy.sharding"]
-        shardings = given or tuple([self._replicated(t) for t in op.info.results])
-        if name in COLLECTIVES:
-            self._collective(op)
-        elif name in TYPED_ONLY:
-            for value, sharding in zip(op.results, shardings, strict=True):
-                self._set(value, sharding)
-            for region in op.regions:
-                for value, sharding in zip(region.arguments, shardings, strict=False):
-                    self._set(value, sharding)
-                self._block(region)
-        else:
-            self._compute(op, given, shardings)
+    # ---- operations ----
 
-    def _collective(self, op: Op) -> None:
-        after = self.annotated.codec.read(op.ir.attributes["out_sharding"])
+    def _operations(self, operations: list[Any]) -> None:
+        table = self.rules.table
+        for op in operations:
+            name = op.name
+            attributes = op.attributes
+            given = attributes.get("sdy.sharding")
+            if name in COLLECTIVES:
+                self._collective(op, name)
+                continue
+            if given is not None:
+                del attributes["sdy.sharding"]
+            shardings = None if given is None else self.codec.read_list(given)
+            definition = table.get(name)
+            if definition is not None and definition.localize is not None:
+                self._compute(op, name, shardings)
+                continue
+            if shardings is not None:
+                for value, sharding in zip(op.results, shardings, strict=True):
+                    self._place(value, sharding)
+            if name in CONTROL_FLOW:
+                for region in op.regions:
+                    self._region(region.blocks[0], shardings)
+
+    def _region(self, block: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
+        """A region's arguments, if it has some, are split as the operation's results are."""
+        for value, sharding in zip(block.arguments, shardings or (), strict=False):
+            self._place(value, sharding)
+        self._operations([view.operation for view in block.operations])
+
+    def _point(self, op: Any) -> None:
+        self.emit.point = ir.InsertionPoint(op)
+        self.emit.location = op.location
+
+    def _collective(self, op: Any, name: str) -> None:
+        operand, result = op.operands[0], op.results[0]
+        before = self._of(operand)
+        after = self.codec.read(op.attributes["out_sharding"])
         self._point(op)
-        collective = Collective(
-            op.ir, op.info.results[0], self.sharding[op.operands[0]], after, op.ir.operands[0], self.emit
-        )
-        value = COLLECTIVES[op.info.name](collective)
-        self.sharding[op.results[0]] = after
-        op.ir.results[0].replace_all_uses_with(value)
-        op.ir.erase()
+        value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+        result.replace_all_uses_with(value)
+        op.erase()
+        if not after.is_replicated():
+            self.placed[value] = Placed(before.type, after)
 
-    def _point(self, op: Op) -> None:
-        self.emit.point = ir.InsertionPoint(op.ir)
-        self.emit.location = op.ir.location
-
-    def _compute(self, op: Op, given: tuple[TensorSharding, ...] | None, shardings: tuple[TensorSharding, ...]) -> None:
-        definition = self.rules.definition(op.info)
-        if definition is None or definition.localize is None:
-            for value, sharding in zip(op.results, shardings, strict=True):
-                self._set(value, sharding)
-            return
-        operands = tuple([self.sharding[v] for v in op.operands])
-        for value, sharding in zip(op.results, shardings, strict=True):
-            self.sharding[value] = sharding
-        if given is None and all(s.is_replicated() for s in operands):
-            return
+    def _compute(self, op: Any, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
+        """An operation whose local form is more than itself on smaller types."""
+        operands = [self._of(value) for value in op.operands]
+        if shardings is None:
+            if all(placed.sharding.is_replicated() for placed in operands):
+                return
+            shardings = tuple(self._of(value).sharding for value in op.results)
+        info = self._infos(op, name, tuple(placed.type for placed in operands), True)
+        rule = self.rules.rules[self.rules.of_op(info, op)]
+        results = list(op.results)
         self._point(op)
-        rule = self.rules.rules[self.rules.of_op(op)]
-        with located(op.ir):
-            definition.localize(LocalOp(op.ir, op.info, rule, operands, shardings, self.emit))
+        with located(op):
+            replacements = self.rules.table[name].localize
+            assert replacements is not None
+            local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
+            replacements(local)
+        values = results if local.replaced is None else local.replaced
+        for value, type_, sharding in zip(values, info.results, shardings, strict=True):
+            if not sharding.is_replicated():
+                self.placed[value] = Placed(type_, sharding)

@@ -79,7 +79,7 @@ class GraphBuilder:
             for region in op.regions:
                 self._join_returned(region, op)
         elif not op.splittable:
-            rule = self.rules.of_op(op)
+            rule = self.rules.of_op(op.info, op.ir)
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
 
     def _join_returned(self, block: Block, op: Op) -> None:

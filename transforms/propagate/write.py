@@ -10,7 +10,7 @@ from gspmd.dialect.axes import take
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.support.annotated import AnnotatedProgram, set_signature
+from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, Op
 
@@ -44,7 +44,7 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         _boundary(closed[state[s]], given, graph.slot_types[s])
         for s, given in zip(graph.result_slots, annotated.results, strict=True)
     ]
-    set_signature(program, codec, arguments, results)
+    annotated.set_signature(arguments, results)
 
 
 def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:

@@ -11,7 +11,7 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
-from gspmd.transforms.support.annotated import AnnotatedProgram, set_signature
+from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, Block, Op
 from gspmd.transforms.support.rules import RuleBook
@@ -50,7 +50,7 @@ class Rewriter:
         ]
         self._block(body)
         self._use_all(body.terminator, body.returned, wanted, "the program returns result {}")
-        set_signature(self.program, self.codec, arguments, wanted)
+        self.annotated.set_signature(arguments, wanted)
 
     def _replicated(self, type_: TensorType) -> TensorSharding:
         rank = len(type_.shape)
@@ -121,7 +121,7 @@ class Rewriter:
     # ---- one operation ----
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
-        number = self.rules.of_op(op)
+        number = self.rules.of_op(op.info, op.ir)
         have = tuple([self.sharding[v] for v in op.operands])
         key = (op.info, have, wanted)
         strategy = self._strategies.get(key)

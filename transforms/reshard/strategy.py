@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
@@ -88,7 +88,11 @@ class Chooser:
         return True
 
     def _candidates(self, rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
-        """Assignments worth pricing: each factor as one of its tensors has it, in part, or whole."""
+        """Assignments worth pricing: each factor as one of its tensors has it, in part, or whole; and axes of
+
+        dimensions that cannot be split moved to one that can.
+        """
+        displaced = {axes for mine in split for factor, axes in mine.items() if rule.kinds[factor] is NEED_REPLICATION}
         options: list[list[tuple[int, Axes]]] = []
         for factor, kind in enumerate(rule.kinds):
             if kind is NEED_REPLICATION:
@@ -100,6 +104,8 @@ class Chooser:
             for a, b in itertools.combinations(sorted(seen), 2):
                 seen.add(common_prefix(a, b))
             seen.discard(())
+            if kind is PASS_THROUGH:
+                seen.update(self._with_displaced(rule.sizes[factor], seen, displaced))
             if seen:
                 ordered = sorted(seen, key=lambda a: (-size_of(a), a))
                 options.append([(factor, axes) for axes in ordered] + [(factor, ())])
@@ -112,6 +118,16 @@ class Chooser:
                 if yielded >= MOST_CANDIDATES:
                     break
         yield {}
+
+    @staticmethod
+    def _with_displaced(size: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
+        """What a factor can take over from dimensions that cannot be split, if it divides."""
+        return {
+            canonical(axes + more)
+            for axes in [*seen, ()]
+            for more in displaced
+            if not overlap(axes, more) and size % size_of(axes + more) == 0
+        }
 
     def _strategy(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
@@ -11,35 +9,55 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.program import CONSTRAINT, Op, Program
+from gspmd.transforms.support.program import CONSTRAINT, Op, Program, main_function
 
 
-class AnnotatedProgram:
-    """A program and the `sdy` shardings on it.
+class AnnotatedModule:
+    """What is annotated on a module as a whole: its mesh, and the signature of its @main.
 
-    `arguments` and `results` are those of @main, None where nothing is said; `of_op` gives those of an
-    operation's results.
+    `arguments` and `results` are the shardings of @main's, None where nothing is said.
     """
 
     def __init__(self, module: ir.Module) -> None:
-        self.program = Program(module)
+        self.module = module
         self.codec = SdyCodec.of_module(module)
         self.mesh = the_mesh(module, self.codec)
-        function = self.program.function
-        count = len(self.program.body.arguments)
-        self.arguments = self._signature(function, "arg_attrs", count)
-        self.results = self._signature(function, "res_attrs", len(self.program.body.returned))
+        self.function = main_function(module)
+        type_ = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value)
+        self.arguments = self._signature("arg_attrs", len(type_.inputs))
+        self.results = self._signature("res_attrs", len(type_.results))
 
-    def _signature(self, function: Any, name: str, count: int) -> list[TensorSharding | None]:
-        if name not in function.attributes:
+    def _signature(self, name: str, count: int) -> list[TensorSharding | None]:
+        if name not in self.function.attributes:
             return [None] * count
         return [
             self.codec.read(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
-            for attributes in function.attributes[name]
+            for attributes in self.function.attributes[name]
         ]
 
+    def set_signature(self, arguments: list[TensorSharding], results: list[TensorSharding]) -> None:
+        """Write the shardings of @main's arguments and results."""
+        context = self.codec.context
+        for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
+            attributes = self.function.attributes
+            old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
+            new = []
+            for entry, sharding in zip(old, shardings, strict=True):
+                pairs = {pair.name: pair.attr for pair in entry}
+                pairs["sdy.sharding"] = self.codec.write(sharding)
+                new.append(ir.DictAttr.get(pairs, context))
+            attributes[name] = ir.ArrayAttr.get(new, context)
+
+
+class AnnotatedProgram(AnnotatedModule):
+    """A program and the `sdy` shardings on its operations."""
+
+    def __init__(self, module: ir.Module) -> None:
+        super().__init__(module)
+        self.program = Program(module)
+
     def of_op(self, op: Op) -> tuple[TensorSharding, ...] | None:
-        """Shardings of the results, None when there are none."""
+        """Shardings of an operation's results, None when there are none."""
         attributes = op.ir.attributes
         if op.info.name == CONSTRAINT:
             return (self.codec.read(attributes["sharding"]),)
@@ -58,18 +76,3 @@ def the_mesh(module: ir.Module, codec: SdyCodec) -> Mesh:
         location=source_location(module.operation.location),
         hint="run gspmd-ingest first",
     )
-
-
-def set_signature(
-    program: Program, codec: SdyCodec, arguments: list[TensorSharding], results: list[TensorSharding]
-) -> None:
-    """Write the shardings of @main's arguments and results."""
-    for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
-        attributes = program.function.attributes
-        old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, codec.context)] * len(shardings)
-        new = []
-        for entry, sharding in zip(old, shardings, strict=True):
-            pairs = {pair.name: pair.attr for pair in entry}
-            pairs["sdy.sharding"] = codec.write(sharding)
-            new.append(ir.DictAttr.get(pairs, codec.context))
-        program.function.attributes[name] = ir.ArrayAttr.get(new, codec.context)

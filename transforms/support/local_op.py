@@ -35,6 +35,7 @@ class LocalOp:
         self.result_shardings = result_shardings
         self.emit = emit
         self.operands = list(ir_op.operands)
+        self.replaced: list[Any] | None = None
 
     # ---- shapes ----
 
@@ -82,6 +83,7 @@ class LocalOp:
 
     def replace(self, values: list[Any]) -> None:
         """Other values take the results' place, and the operation goes."""
+        self.replaced = values
         for result, value in zip(self.ir.results, values, strict=True):
             result.replace_all_uses_with(value)
         self.ir.erase()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_definition import OpDef, OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.program import Op
 
 
 class RuleBook:
@@ -28,11 +29,11 @@ class RuleBook:
     def definition(self, info: OpInfo) -> OpDef | None:
         return self.table.get(info.name)
 
-    def of_op(self, op: Op) -> int:
-        """The number of the operation's rule. Raises Unsupported, located."""
-        number = self._of_info.get(op.info)
+    def of_op(self, info: OpInfo, ir_op: Any) -> int:
+        """The number of an operation's rule. Raises Unsupported, located at `ir_op`."""
+        number = self._of_info.get(info)
         if number is None:
-            number = self._of_info[op.info] = self._number(self._make(op))
+            number = self._of_info[info] = self._number(self._make(info, ir_op))
         return number
 
     def identity(self, shape: tuple[int, ...]) -> int:
@@ -52,8 +53,7 @@ class RuleBook:
             self.rules.append(rule)
         return number
 
-    def _make(self, op: Op) -> OpShardingRule:
-        info = op.info
+    def _make(self, info: OpInfo, ir_op: Any) -> OpShardingRule:
         try:
             definition = self.table.get(info.name)
             if definition is None:
@@ -63,11 +63,11 @@ class RuleBook:
             return definition.rule(info)
         except Unsupported as error:
             if not self._replicate_unsupported or not _replicable(info):
-                raise error.at(source_location(op.ir.location), info.name) from None
+                raise error.at(source_location(ir_op.location), info.name) from None
             self.replicated[info] = error.message
             return whole(info)
         except Error as error:
-            raise error.at(source_location(op.ir.location), info.name) from None
+            raise error.at(source_location(ir_op.location), info.name) from None
 
 
 def whole(info: OpInfo) -> OpShardingRule:

@@ -132,7 +132,7 @@ def result_name(entry: dict[str, ir.Attribute]) -> str | None:
     """The name that a result has by attribute, ours or JAX's `jax.result_info`."""
     for key in (NAME, "jax.result_info"):
         if key in entry:
-            return ir.StringAttr(entry[key]).value or None
+            return str(ir.StringAttr(entry[key]).value) or None
     return None
 
 

@@ -1,0 +1,41 @@
+"""gspmd partition: from an annotated program to the program of every device."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+
+from gspmd.tools._partitioned import add_partition_arguments
+from gspmd.tools._stages import stage
+from gspmd.tools.command import write_output
+
+NAME = "partition"
+SUMMARY = "partition an annotated program and write the per-device module"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="MLIR text or bytecode, HLO text or proto; - for stdin")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write it (default: stdout)")
+    parser.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode instead of text")
+    parser.add_argument("--report", action="store_true", help="print shardings and collectives on stderr")
+    add_partition_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; errors are exceptions."""
+    from gspmd import api, report
+
+    with stage("partitioning"):
+        product = api.partition(
+            args.file, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
+        )
+    data = product.module_text.encode()
+    if args.emit_bytecode:
+        buffer = io.BytesIO()
+        product.module.operation.write_bytecode(buffer)
+        data = buffer.getvalue()
+    write_output(args.output, data)
+    if args.report:
+        print("\n".join(report.program_lines(product.signature, product.collectives)), file=sys.stderr)
+    return 0
