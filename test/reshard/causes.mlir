@@ -3,7 +3,7 @@
 
 // CHECK-LABEL: module @a_gather_names_the_operand_and_the_operation_that_need_it
 // CHECK: sdy.all_gather {{.*}}gspmd.cause = "operand 0 of 'stablehlo.reverse' is needed as [{}]"
-// WHERE: sdy.all_gather {{.*}} loc("{{.*}}causes.mlir":11:10)
+// WHERE: sdy.all_gather {{.*}} loc({{.*}}:10:10)
 module @a_gather_names_the_operand_and_the_operation_that_need_it {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
