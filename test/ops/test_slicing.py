@@ -19,22 +19,28 @@ func.func public @main(%x: tensor<{operand}xf32>) -> tensor<{result}xf32> {{
 """
 
 
-SLICE = unary(
-    "slice", "10x9x6", "7x9x6",
-    "start_indices = array<i64: 1, 0, 0>, limit_indices = array<i64: 8, 9, 6>, strides = array<i64: 1, 1, 1>",
-)  # fmt: skip
-STRIDED = unary(
-    "slice", "10x9x6", "10x5x6",
-    "start_indices = array<i64: 0, 0, 0>, limit_indices = array<i64: 10, 9, 6>, strides = array<i64: 1, 2, 1>",
-)  # fmt: skip
-REVERSE = unary("reverse", "10x9x6", "10x9x6", "dimensions = array<i64: 1>")
-PAD = """
-func.func public @main(%x: tensor<10x9x6xf32>, %p: tensor<f32>) -> tensor<10x13x6xf32> {
-  %0 = stablehlo.pad %x, %p, low = [0, -1, 0], high = [0, -3, 0], interior = [0, 1, 0]
-    : (tensor<10x9x6xf32>, tensor<f32>) -> tensor<10x13x6xf32>
-  return %0 : tensor<10x13x6xf32>
-}
+def slice_(size: int, start: int, limit: int, stride: int = 1) -> str:
+    return unary(
+        "slice",
+        f"5x{size}x6",
+        f"5x{-(-(limit - start) // stride)}x6",
+        f"start_indices = array<i64: 0, {start}, 0>, limit_indices = array<i64: 5, {limit}, 6>, "
+        f"strides = array<i64: 1, {stride}, 1>",
+    )
+
+
+def pad(size: int, low: int, high: int, interior: int = 0) -> str:
+    result = low + high + size + max(size - 1, 0) * interior
+    return f"""
+func.func public @main(%x: tensor<5x{size}x6xf32>, %p: tensor<f32>) -> tensor<5x{result}x6xf32> {{
+  %0 = stablehlo.pad %x, %p, low = [0, {low}, 0], high = [0, {high}, 0], interior = [0, {interior}, 0]
+    : (tensor<5x{size}x6xf32>, tensor<f32>) -> tensor<5x{result}x6xf32>
+  return %0 : tensor<5x{result}x6xf32>
+}}
 """
+
+
+REVERSE = unary("reverse", "10x9x6", "10x9x6", "dimensions = array<i64: 1, 2>")
 CONCATENATE = """
 func.func public @main(%x: tensor<10x9x6xf32>, %y: tensor<10x2x6xf32>) -> tensor<10x11x6xf32> {
   %0 = stablehlo.concatenate %x, %y, dim = 1
@@ -44,33 +50,60 @@ func.func public @main(%x: tensor<10x9x6xf32>, %y: tensor<10x2x6xf32>) -> tensor
 """
 
 
-def test_rules() -> None:
-    assert print_rule(rule_of(SLICE)) == "([k, i, j])->([l, i, j]) {i=9, j=6, k=10, l=7} need_replication={k, l}"
-    assert print_rule(rule_of(STRIDED)) == "([i, k, j])->([i, l, j]) {i=10, j=6, k=9, l=5} need_replication={k, l}"
-    assert print_rule(rule_of(REVERSE)) == "([i, j, k])->([i, j, k]) {i=10, j=9, k=6} need_replication={j}"
-    assert print_rule(rule_of(PAD)) == "([i, k, j], [])->([i, l, j]) {i=10, j=6, k=9, l=13} need_replication={k, l}"
+def test_rules_of_slices() -> None:
+    assert print_rule(rule_of(slice_(16, 0, 16))) == "([i, j, k])->([i, j, k]) {i=5, j=16, k=6}"
+    assert print_rule(rule_of(slice_(16, 1, 15))) == "([i, j, k])->([i, j, k]) {i=5, j=16, k=6} permutation={j}"
+    assert print_rule(rule_of(slice_(16, 1, 16, 2))) == "([i, j, k])->([i, j, k]) {i=5, j=16, k=6} permutation={j}"
+    assert print_rule(rule_of(slice_(16, 8, 16))) == (
+        "([i, k, j])->([i, l, j]) {i=5, j=6, k=16, l=8} need_replication={k, l}"
+    )
+
+
+def test_rules_of_pads() -> None:
+    assert print_rule(rule_of(pad(16, 0, 0))) == "([i, j, k], [])->([i, j, k]) {i=5, j=16, k=6}"
+    assert print_rule(rule_of(pad(16, 2, -1))) == "([i, j, k], [])->([i, j, k]) {i=5, j=16, k=6} permutation={j}"
+    assert print_rule(rule_of(pad(16, 0, 0, 1))) == "([i, j, k], [])->([i, j, k]) {i=5, j=16, k=6} permutation={j}"
+    assert print_rule(rule_of(pad(16, 16, 0))) == (
+        "([i, k, j], [])->([i, l, j]) {i=5, j=6, k=16, l=32} need_replication={k, l}"
+    )
+
+
+def test_rules_of_others() -> None:
+    assert print_rule(rule_of(REVERSE)) == "([i, j, k])->([i, j, k]) {i=10, j=9, k=6} permutation={j, k}"
     assert print_rule(rule_of(CONCATENATE)) == (
         "([i, k, j], [i, l, j])->([i, m, j]) {i=10, j=6, k=9, l=2, m=11} need_replication={k, l, m}"
     )
 
 
-def test_slice_that_keeps_everything_passes_everything_through() -> None:
-    text = unary(
-        "slice", "10x9", "10x9",
-        "start_indices = array<i64: 0, 0>, limit_indices = array<i64: 10, 9>, strides = array<i64: 1, 1>",
-    )  # fmt: skip
-    assert print_rule(rule_of(text)) == "([i, j])->([i, j]) {i=10, j=9}"
+SLICES = [
+    (16, 0, 14, 1),
+    (16, 2, 16, 1),
+    (17, 2, 15, 1),
+    (16, 0, 16, 2),
+    (17, 1, 17, 3),
+    (24, 3, 22, 4),
+    (13, 1, 13, 1),
+]
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("text", [SLICE, STRIDED, REVERSE], ids=["slice", "strided", "reverse"])
-def test_unary(mesh: str, text: str) -> None:
-    check(text, [table((10, 9, 6))], MESHES[mesh])
+@pytest.mark.parametrize("cut", SLICES, ids=str)
+def test_slice(mesh: str, cut: tuple[int, int, int, int]) -> None:
+    check(slice_(*cut), [table((5, cut[0], 6))], MESHES[mesh], count=1)
+
+
+PADS = [(16, 1, 0, 0), (16, 0, 1, 0), (17, 2, 2, 0), (16, -1, 1, 0), (16, 1, -3, 0), (16, 0, 0, 1), (13, 3, -2, 2)]
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_pad(mesh: str) -> None:
-    check(PAD, [table((10, 9, 6)), np.float32(3.5)], MESHES[mesh])
+@pytest.mark.parametrize("amounts", PADS, ids=str)
+def test_pad(mesh: str, amounts: tuple[int, int, int, int]) -> None:
+    check(pad(*amounts), [table((5, amounts[0], 6)), np.float32(3.5)], MESHES[mesh], count=1)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_reverse(mesh: str) -> None:
+    check(REVERSE, [table((10, 9, 6))], MESHES[mesh], count=3)
 
 
 @pytest.mark.parametrize("mesh", MESHES)

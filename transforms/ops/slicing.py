@@ -1,52 +1,120 @@
-"""slice, pad, concatenate, reverse: static cuts. Dimensions that are kept whole pass through."""
+"""slice, pad, concatenate, reverse: static cuts and shifts.
+
+Dimensions that are kept whole pass through. Small cuts and paddings of a split dimension are made with the
+neighbours' help; where most of a dimension would have to move, it cannot be split.
+"""
 
 from __future__ import annotations
 
-from gspmd.dialect.rule import NEED_REPLICATION, OpShardingRule, RuleBuilder, Stage
+from typing import Any
+
+import numpy as np
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.emitter import Cause, read_type
+from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+
+# A dimension may be cut or extended by up to one in so many of its elements while it is split.
+_SMALL = 4
 
 
 def slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that are really cut cannot be split."""
+    """Dimensions that keep most of their extent stay split; others cannot be."""
     operand = info.operands[0].shape
     builder = RuleBuilder([operand], [info.results[0].shape], stage=Stage.ELEMENTWISE)
-    for dim in _whole_dims(info):
-        builder.factor([dim], [dim], operand[dim])
+    starts, strides = info.ints("start_indices"), info.ints("strides")
+    for dim, (size, kept) in enumerate(zip(operand, info.results[0].shape, strict=True)):
+        if kept == size:
+            builder.factor([dim], [dim], size)
+        elif kept > 1 and _SMALL * (starts[dim] + abs(size - kept * strides[dim])) <= size:
+            builder.factor([dim], [dim], size, PERMUTATION)
     return builder.build()
 
 
-def _whole_dims(info: OpInfo) -> list[int]:
-    """Dimensions of which a slice keeps everything."""
-    limits, strides = info.ints("limit_indices"), info.ints("strides")
-    return [
-        dim
-        for dim, start in enumerate(info.ints("start_indices"))
-        if start == 0 and strides[dim] == 1 and limits[dim] == info.operands[0].shape[dim]
-    ]
-
-
 def localize_slice(op: LocalOp) -> None:
-    """Whole dimensions end where the shard does."""
+    """Each device fetches what its part of the result spans, then takes every `stride`-th element of that."""
+    operand, result = op.info.operands[0].shape, op.info.results[0].shape
+    local = op.local_result(0).shape
+    starts, strides = list(op.info.ints("start_indices")), op.info.ints("strides")
     limits = list(op.info.ints("limit_indices"))
-    for dim in _whole_dims(op.info):
-        limits[dim] = op.local_result(0).shape[dim]
+    for dim, kept in enumerate(result):
+        if kept == operand[dim]:
+            limits[dim] = local[dim]
+        elif axes := op.operand_axes(0, dim):
+            step = strides[dim] * local[dim]
+            windows = Windows(operand[dim], starts[dim], step, step - strides[dim] + 1)
+            op.operands[0] = take_windows(op.emit, op.operands[0], dim, axes, windows, None, _cause(op))
+            starts[dim], limits[dim] = 0, windows.length
+    op.ir.attributes["start_indices"] = op.emit.i64s(starts)
     op.ir.attributes["limit_indices"] = op.emit.i64s(limits)
     op.keep()
 
 
+def _cause(op: LocalOp) -> Cause:
+    return op.cause(f"'{op.info.name}' shifts a split dimension: neighbours give what moves to other shards")
+
+
 def pad_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that get no padding pass through."""
-    operand = info.operands[0].shape
-    builder = RuleBuilder([operand, ()], [info.results[0].shape], stage=Stage.ELEMENTWISE)
-    amounts = zip(
-        info.ints("edge_padding_low"), info.ints("edge_padding_high"), info.ints("interior_padding"), strict=True
-    )
-    for dim, padding in enumerate(amounts):
-        if not any(padding):
-            builder.factor([dim, None], [dim], operand[dim])
+    """Dimensions with no padding pass through; little padding leaves them split."""
+    operand, result = info.operands[0].shape, info.results[0].shape
+    builder = RuleBuilder([operand, ()], [result], stage=Stage.ELEMENTWISE)
+    for dim, (low, high, interior) in enumerate(_amounts(info)):
+        size = operand[dim]
+        if not (low or high or interior):
+            builder.factor([dim, None], [dim], size)
+        elif size > 1 and result[dim] > 1 and _SMALL * (abs(low) + abs(high)) <= size * (interior + 1):
+            builder.factor([dim, None], [dim], size, PERMUTATION)
     return builder.build()
+
+
+def _amounts(info: OpInfo) -> list[tuple[int, int, int]]:
+    """Padding before, behind and between the elements of every dimension."""
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    return list(zip(*map(info.ints, names), strict=True))
+
+
+def localize_pad(op: LocalOp) -> None:
+    """Interior padding is local; then each device fetches its part of the result, and fills what lies outside."""
+    lists = [list(amounts) for amounts in zip(*_amounts(op.info), strict=True)]
+    value, fill = op.operands
+    for dim, (low, high, interior) in enumerate(_amounts(op.info)):
+        axes = op.operand_axes(0, dim)
+        if not axes or not (low or high or interior):
+            continue
+        spread = interior + 1
+        value = _pad_interior(op, value, dim, interior, fill)
+        length = op.local_result(0).shape[dim]
+        size = (op.info.operands[0].shape[dim] - 1) * spread + 1
+        windows = Windows(size, -low, length, length)
+        value = take_windows(op.emit, value, dim, axes, windows, fill, _cause(op))
+        for amounts in lists:
+            amounts[dim] = 0
+    op.operands[0] = value
+    for name, amounts in zip(("edge_padding_low", "edge_padding_high", "interior_padding"), lists, strict=True):
+        op.ir.attributes[name] = op.emit.i64s(amounts)
+    op.keep()
+
+
+def _pad_interior(op: LocalOp, value: Any, dim: int, interior: int, fill: Any) -> Any:
+    """Padding after every element of a dimension, so that shards stay where they are in proportion."""
+    if not interior:
+        return value
+    type_ = read_type(value)
+    shape = tuple(n * (interior + 1) if d == dim else n for d, n in enumerate(type_.shape))
+    amounts = op.emit.i64s([interior if d == dim else 0 for d in range(type_.rank)])
+    return op.emit.op(
+        "stablehlo.pad",
+        [value, fill],
+        [TensorType(shape, type_.element)],
+        edge_padding_low=op.emit.i64s([0] * type_.rank),
+        edge_padding_high=amounts,
+        interior_padding=amounts,
+    )
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:
@@ -60,23 +128,44 @@ def concatenate_rule(info: OpInfo) -> OpShardingRule:
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the reversed ones pass through."""
+    """All dimensions but the reversed ones pass through; those swap their shards."""
     shape = info.results[0].shape
     builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
     reversed_dims = info.ints("dimensions")
     for dim, size in enumerate(shape):
         if dim in reversed_dims:
-            builder.factor([dim], [dim], size, NEED_REPLICATION)
+            builder.factor([dim], [dim], size, PERMUTATION)
         else:
             builder.factor([dim], [dim], size)
     return builder.build()
 
 
+def localize_reverse(op: LocalOp) -> None:
+    """Shards swap places, the first with the last, after the padding went from the end to the begin."""
+    for dim in op.info.ints("dimensions"):
+        axes = op.operand_axes(0, dim)
+        if axes:
+            size, local = op.info.operands[0].shape[dim], op.local_operand(0).shape[dim]
+            padding = local * size_of(axes) - size
+            windows = Windows(size, -padding, local, local)
+            value = take_windows(op.emit, op.operands[0], dim, axes, windows, None, _cause(op))
+            op.operands[0] = _swap_shards(op, value, axes)
+    op.keep()
+
+
+def _swap_shards(op: LocalOp, value: Any, axes: Axes) -> Any:
+    """Shard i goes to where shard `count - 1 - i` was."""
+    groups = replica_groups(op.emit.mesh, axes)
+    pairs = np.stack([groups, groups[:, ::-1]], axis=-1).reshape(-1, 2)
+    cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
+    return op.emit.collective_permute(value, pairs, axes, cause)
+
+
 OPS = op_table(
     [
         OpDef("stablehlo.slice", slice_rule, localize_slice),
-        OpDef("stablehlo.pad", pad_rule),
+        OpDef("stablehlo.pad", pad_rule, localize_pad),
         OpDef("stablehlo.concatenate", concatenate_rule),
-        OpDef("stablehlo.reverse", reverse_rule),
+        OpDef("stablehlo.reverse", reverse_rule, localize_reverse),
     ]
 )
