@@ -12,12 +12,12 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.emitter import Cause, read_type
+from gspmd.transforms.support.emitter import Cause
 from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.halo import Windows, take_windows
+from gspmd.transforms.support.halo import Windows, pad_interior, take_windows
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.op_info import OpInfo
 
 # A dimension may be cut or extended by up to one in so many of its elements while it is split.
 _SMALL = 4
@@ -87,7 +87,7 @@ def localize_pad(op: LocalOp) -> None:
         if not axes or not (low or high or interior):
             continue
         spread = interior + 1
-        value = _pad_interior(op, value, dim, interior, fill)
+        value = pad_interior(op.emit, value, dim, interior, fill)
         length = op.local_result(0).shape[dim]
         size = (op.info.operands[0].shape[dim] - 1) * spread + 1
         windows = Windows(size, -low, length, length)
@@ -98,23 +98,6 @@ def localize_pad(op: LocalOp) -> None:
     for name, amounts in zip(("edge_padding_low", "edge_padding_high", "interior_padding"), lists, strict=True):
         op.ir.attributes[name] = op.emit.i64s(amounts)
     op.keep()
-
-
-def _pad_interior(op: LocalOp, value: Any, dim: int, interior: int, fill: Any) -> Any:
-    """Padding after every element of a dimension, so that shards stay where they are in proportion."""
-    if not interior:
-        return value
-    type_ = read_type(value)
-    shape = tuple(n * (interior + 1) if d == dim else n for d, n in enumerate(type_.shape))
-    amounts = op.emit.i64s([interior if d == dim else 0 for d in range(type_.rank)])
-    return op.emit.op(
-        "stablehlo.pad",
-        [value, fill],
-        [TensorType(shape, type_.element)],
-        edge_padding_low=op.emit.i64s([0] * type_.rank),
-        edge_padding_high=amounts,
-        interior_padding=amounts,
-    )
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:

@@ -60,6 +60,26 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
     return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
 
 
+def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
+    """`amount` elements after every element of a dimension, so that shards stay in proportion.
+
+    `fill` is a scalar value or a number.
+    """
+    if not amount:
+        return value
+    type_ = read_type(value)
+    scalar = emit.constant(TensorType((), type_.element), fill) if isinstance(fill, int | float) else fill
+    amounts = emit.i64s([amount if d == dim else 0 for d in range(type_.rank)])
+    return emit.op(
+        "stablehlo.pad",
+        [value, scalar],
+        [_resized(type_, dim, type_.shape[dim] * (amount + 1))],
+        edge_padding_low=emit.i64s([0] * type_.rank),
+        edge_padding_high=amounts,
+        interior_padding=amounts,
+    )
+
+
 def _exchange(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
     """The shard with `left` elements of those before and `right` elements of those after it.
 
