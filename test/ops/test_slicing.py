@@ -57,6 +57,9 @@ def test_rules_of_slices() -> None:
     assert print_rule(rule_of(slice_(16, 8, 16))) == (
         "([i, k, j])->([i, l, j]) {i=5, j=6, k=16, l=8} need_replication={k, l}"
     )
+    assert print_rule(rule_of(slice_(16, 15, 16))) == (
+        "([i, j, k])->([i, l, k]) {i=5, j=16, k=6, l=1} reduction={j} need_replication={l}"
+    )
 
 
 def test_rules_of_pads() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.gather import partial_combiner
 from gspmd.transforms.support.emitter import read_type
-from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import clamp, index_element, inside, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table

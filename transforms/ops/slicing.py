@@ -11,33 +11,51 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.emitter import Cause
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.emitter import INDEX, Cause, read_type
 from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.halo import Windows, pad_interior, take_windows
+from gspmd.transforms.support.halo import Windows, pad_dim, pad_interior, take_windows
+from gspmd.transforms.support.identity import identity_of, partial_combiner
+from gspmd.transforms.support.indices import inside, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 # A dimension may be cut or extended by up to one in so many of its elements while it is split.
 _SMALL = 4
 
 
 def slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that keep most of their extent stay split; others cannot be."""
-    operand = info.operands[0].shape
-    builder = RuleBuilder([operand], [info.results[0].shape], stage=Stage.ELEMENTWISE)
+    """Dimensions that keep most of their extent stay split; of those that keep little, each device finds the
+
+    part that it holds. What is in between cannot be split.
+    """
+    operand, element = info.operands[0].shape, info.results[0].element
+    builder = RuleBuilder(
+        [operand], [info.results[0].shape], stage=Stage.ELEMENTWISE, combiner=partial_combiner(element)
+    )
     starts, strides = info.ints("start_indices"), info.ints("strides")
     for dim, (size, kept) in enumerate(zip(operand, info.results[0].shape, strict=True)):
         if kept == size:
             builder.factor([dim], [dim], size)
         elif kept > 1 and _SMALL * (starts[dim] + abs(size - kept * strides[dim])) <= size:
             builder.factor([dim], [dim], size, PERMUTATION)
+        elif kept and _SMALL * _span(info, dim) <= size and not element.startswith("!"):
+            builder.factor([dim], [None], size, REDUCTION)
     return builder.build()
+
+
+def _span(info: OpInfo, dim: int) -> int:
+    """From the first to behind the last element that a slice takes."""
+    return (info.results[0].shape[dim] - 1) * info.ints("strides")[dim] + 1
 
 
 def localize_slice(op: LocalOp) -> None:
     """Each device fetches what its part of the result spans, then takes every `stride`-th element of that."""
+    for factor in op.reduction_factors():
+        dim = op.operand_dim(0, factor)
+        if dim is not None and op.operand_axes(0, dim):
+            op.operands[0] = _own_part(op, op.operands[0], dim)
     operand, result = op.info.operands[0].shape, op.info.results[0].shape
     local = op.local_result(0).shape
     starts, strides = list(op.info.ints("start_indices")), op.info.ints("strides")
@@ -45,6 +63,8 @@ def localize_slice(op: LocalOp) -> None:
     for dim, kept in enumerate(result):
         if kept == operand[dim]:
             limits[dim] = local[dim]
+        elif op.operand_axes(0, dim) and not op.result_shardings[0].dims[dim].axes:
+            starts[dim], limits[dim] = 0, _span(op.info, dim)
         elif axes := op.operand_axes(0, dim):
             step = strides[dim] * local[dim]
             windows = Windows(operand[dim], starts[dim], step, step - strides[dim] + 1)
@@ -53,6 +73,26 @@ def localize_slice(op: LocalOp) -> None:
     op.ir.attributes["start_indices"] = op.emit.i64s(starts)
     op.ir.attributes["limit_indices"] = op.emit.i64s(limits)
     op.keep()
+
+
+def _own_part(op: LocalOp, value: Any, dim: int) -> Any:
+    """What the slice spans of a dimension; the neutral element where another shard holds it."""
+    emit, span = op.emit, _span(op.info, dim)
+    local, neutral = op.local_operand(0).shape[dim], identity_of(op.rule.combiner)
+    start = op.emit.constant(INDEX, op.info.ints("start_indices")[dim])
+    start = relative(emit, start, op.operand_axes(0, dim), local)
+    margin = 0 if span == 1 else span
+    if margin:
+        value = pad_dim(emit, value, dim, margin, margin, neutral)
+        start = emit.binary("add", start, emit.constant(INDEX, margin))
+    type_ = read_type(value)
+    result = TensorType((*type_.shape[:dim], span, *type_.shape[dim + 1 :]), type_.element)
+    zero = emit.constant(INDEX, 0)
+    starts = [start if d == dim else zero for d in range(type_.rank)]
+    found = emit.op("stablehlo.dynamic_slice", [value, *starts], [result], slice_sizes=emit.i64s(result.shape))
+    if margin:
+        return found
+    return emit.op("stablehlo.select", [inside(emit, start, local), found, emit.constant(result, neutral)], [result])
 
 
 def _cause(op: LocalOp) -> Cause:

@@ -55,7 +55,7 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
     begins = [left + windows.start + (windows.step - local) * shard for shard, _, _ in wanted] or [0]
     before = max(0, -min(begins))
     after = max(0, max(begins) + windows.length - left - local - right)
-    extended = _pad(emit, extended, dim, before, after)
+    extended = pad_dim(emit, extended, dim, before, after, 0)
     found = _cut(emit, extended, dim, axes, before + left + windows.start, windows.step - local, windows.length)
     return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
 
@@ -105,14 +105,15 @@ def _exchange(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right:
     return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
 
 
-def _pad(emit: Emitter, value: Any, dim: int, before: int, after: int) -> Any:
+def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: Any) -> Any:
+    """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
     if not before and not after:
         return value
     type_ = read_type(value)
     zeros = [0] * type_.rank
     return emit.op(
         "stablehlo.pad",
-        [value, emit.constant(TensorType((), type_.element), "zero")],
+        [value, emit.constant(TensorType((), type_.element), fill)],
         [_resized(type_, dim, type_.shape[dim] + before + after)],
         edge_padding_low=emit.i64s([before if d == dim else 0 for d in range(type_.rank)]),
         edge_padding_high=emit.i64s([after if d == dim else 0 for d in range(type_.rank)]),
