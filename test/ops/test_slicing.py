@@ -41,12 +41,18 @@ func.func public @main(%x: tensor<5x{size}x6xf32>, %p: tensor<f32>) -> tensor<5x
 
 
 REVERSE = unary("reverse", "10x9x6", "10x9x6", "dimensions = array<i64: 1, 2>")
-CONCATENATE = """
-func.func public @main(%x: tensor<10x9x6xf32>, %y: tensor<10x2x6xf32>) -> tensor<10x11x6xf32> {
-  %0 = stablehlo.concatenate %x, %y, dim = 1
-    : (tensor<10x9x6xf32>, tensor<10x2x6xf32>) -> tensor<10x11x6xf32>
-  return %0 : tensor<10x11x6xf32>
-}
+
+
+def concatenate(*sizes: int) -> str:
+    types = [f"tensor<5x{size}x6xf32>" for size in sizes]
+    arguments = ", ".join(f"%x{i}: {type_}" for i, type_ in enumerate(types))
+    result = f"tensor<5x{sum(sizes)}x6xf32>"
+    return f"""
+func.func public @main({arguments}) -> {result} {{
+  %0 = stablehlo.concatenate {", ".join(f"%x{i}" for i in range(len(sizes)))}, dim = 1
+    : ({", ".join(types)}) -> {result}
+  return %0 : {result}
+}}
 """
 
 
@@ -73,8 +79,11 @@ def test_rules_of_pads() -> None:
 
 def test_rules_of_others() -> None:
     assert print_rule(rule_of(REVERSE)) == "([i, j, k])->([i, j, k]) {i=10, j=9, k=6} permutation={j, k}"
-    assert print_rule(rule_of(CONCATENATE)) == (
-        "([i, k, j], [i, l, j])->([i, m, j]) {i=10, j=6, k=9, l=2, m=11} need_replication={k, l, m}"
+    assert print_rule(rule_of(concatenate(9, 5))) == (
+        "([i, k, j], [i, l, j])->([i, m, j]) {i=5, j=6, k=9, l=5, m=14} need_replication={k, l, m}"
+    )
+    assert print_rule(rule_of(concatenate(1, 9))) == (
+        "([i, l, k], [i, j, k])->([i, j, k]) {i=5, j=9, k=6, l=1} need_replication={l} permutation={j}"
     )
 
 
@@ -110,5 +119,7 @@ def test_reverse(mesh: str) -> None:
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_concatenate(mesh: str) -> None:
-    check(CONCATENATE, [table((10, 9, 6)), table((10, 2, 6), seed=1)], MESHES[mesh])
+@pytest.mark.parametrize("sizes", [(9, 5), (1, 15), (16, 1), (17, 2, 1), (1, 1, 16, 2)], ids=str)
+def test_concatenate(mesh: str, sizes: tuple[int, ...]) -> None:
+    inputs = [table((5, size, 6), seed=size + index) for index, size in enumerate(sizes)]
+    check(concatenate(*sizes), inputs, MESHES[mesh], count=1)

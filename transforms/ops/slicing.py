@@ -16,7 +16,7 @@ from gspmd.transforms.support.emitter import INDEX, Cause, read_type
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.halo import Windows, pad_dim, pad_interior, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import inside, relative
+from gspmd.transforms.support.indices import compare, inside, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -141,13 +141,58 @@ def localize_pad(op: LocalOp) -> None:
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the concatenated one pass through."""
-    result = info.results[0].shape
+    """All dimensions but the concatenated one pass through; that stays split where one operand is most of it."""
+    result, concatenated = info.results[0].shape, info.integer("dimension")
     builder = RuleBuilder([t.shape for t in info.operands], [result], stage=Stage.ELEMENTWISE)
+    largest = _largest(info)
     for dim, size in enumerate(result):
-        if dim != info.integer("dimension"):
+        if dim != concatenated:
             builder.factor([dim] * len(info.operands), [dim], size)
+        elif largest is not None:
+            dims = [dim if index == largest else None for index in range(len(info.operands))]
+            builder.factor(dims, [dim], info.operands[largest].shape[dim], PERMUTATION)
     return builder.build()
+
+
+def _largest(info: OpInfo) -> int | None:
+    """The operand that all others are small beside, if there is one."""
+    dim = info.integer("dimension")
+    sizes = [t.shape[dim] for t in info.operands]
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    return largest if _SMALL * (sum(sizes) - sizes[largest]) <= sizes[largest] else None
+
+
+def localize_concatenate(op: LocalOp) -> None:
+    """The largest operand moves between neighbours; the others are whole on every device, which puts them beside."""
+    dim, largest = op.info.integer("dimension"), _largest(op.info)
+    axes = () if largest is None else op.operand_axes(largest, dim)
+    if largest is None or not axes:
+        op.keep()
+        return
+    emit, result = op.emit, op.local_result(0)
+    length, size = result.shape[dim], op.info.operands[largest].shape[dim]
+    before = sum(t.shape[dim] for t in op.info.operands[:largest])
+    windows = Windows(size, -before, length, length)
+    value = take_windows(emit, op.operands[largest], dim, axes, windows, None, _cause(op))
+    begin = emit.shard_offset(axes, length)
+    places_type = TensorType(result.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    places = emit.binary("add", places, emit.broadcast_scalar(begin, places_type))
+    for index, part in enumerate(op.operands):
+        if index == largest:
+            continue
+        start = sum(t.shape[dim] for t in op.info.operands[:index])
+        end = start + op.info.operands[index].shape[dim]
+        # With `length` elements on both sides there is a window of that length wherever the part begins.
+        wide = pad_dim(emit, part, dim, length, length, 0)
+        offset = emit.binary("add", begin, emit.constant(INDEX, length - start))
+        zero = emit.constant(INDEX, 0)
+        starts = [offset if d == dim else zero for d in range(result.rank)]
+        piece = emit.op("stablehlo.dynamic_slice", [wide, *starts], [result], slice_sizes=emit.i64s(result.shape))
+        low, high = emit.constant(places_type, start), emit.constant(places_type, end)
+        here = emit.binary("and", compare(emit, places, "GE", low), compare(emit, places, "LT", high))
+        value = emit.op("stablehlo.select", [here, piece, value], [result])
+    op.replace([value])
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:
@@ -188,7 +233,7 @@ OPS = op_table(
     [
         OpDef("stablehlo.slice", slice_rule, localize_slice),
         OpDef("stablehlo.pad", pad_rule, localize_pad),
-        OpDef("stablehlo.concatenate", concatenate_rule),
+        OpDef("stablehlo.concatenate", concatenate_rule, localize_concatenate),
         OpDef("stablehlo.reverse", reverse_rule, localize_reverse),
     ]
 )
