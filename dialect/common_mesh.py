@@ -32,7 +32,7 @@ def written_ids(order: DeviceOrder) -> tuple[int, ...]:
 
 def tiling_of(mesh: Mesh) -> Tiled:
     """The tiling that divides a dimension over each axis of the mesh."""
-    return Tiled(tuple(size for _, size in mesh.axes), order_of(mesh))
+    return Tiled(tuple(size for _, size in mesh.axes) or (1,), order_of(mesh))
 
 
 def without_unit_axes(mesh: Mesh) -> Mesh:
@@ -95,39 +95,42 @@ def fits(mesh: Mesh, tiled: Tiled) -> bool:
 
 
 def find_mesh(meshes: Sequence[Mesh], tilings: Sequence[Tiled], num_devices: int) -> Mesh | tuple[Tiled, Tiled]:
-    """A mesh on which the tilings and the meshes fit, or two tilings that fit on no mesh together.
+    """A mesh on which the tilings and the meshes fit, or two tilings to name when there is none.
 
     The first of `meshes` that will do is kept, without axes of size 1; else one with axes `axis_0`, .. is made, of
-    the devices in ascending order if that will do, or in the order of one of the tilings.
+    the devices in ascending order if each tiling alone fits on that, or in their joint order.
     """
     meshes = [without_unit_axes(mesh) for mesh in meshes]
     tilings = list(dict.fromkeys((*map(tiling_of, meshes), *tilings)))
     for mesh in meshes:
         if all(fits(mesh, tiled) for tiled in tilings):
             return mesh
-    misfits = [tiled for tiled in tilings if isinstance(cut_mesh([tiled], device_order.identity(num_devices)), Tiled)]
-    rest = [tiled for tiled in tilings if tiled not in misfits]
-    made = cut_mesh(
-        tilings, joint_order([*misfits, *rest], num_devices) if misfits else device_order.identity(num_devices)
-    )
+    base: DeviceOrder = device_order.identity(num_devices)
+    misfits = [tiled for tiled in tilings if isinstance(cut_mesh([tiled], base), Tiled)]
+    if misfits:
+        tilings = [*misfits, *(tiled for tiled in tilings if tiled not in misfits)]
+        base = joint_order(tilings, num_devices)
+    made = cut_mesh(tilings, base)
     if isinstance(made, Mesh):
         return made
-    first = misfits[0]
-    return first, made if made != first else next(tiled for tiled in [*misfits[1:], *rest] if tiled != first)
+    return tilings[0], made if made != tilings[0] else tilings[1]
 
 
-def joint_order(tilings: Iterable[Tiled], num_devices: int) -> DeviceOrder:
-    """The devices sorted by their shard in the first tiling, then in the second, and so on, then by id.
+def joint_order(tilings: Sequence[Tiled], num_devices: int) -> DeviceOrder:
+    """The devices sorted by their shard in the first tiling, then in the second, and so on.
 
-    If there is a mesh on which all tilings fit, they fit on one in this order as well: it transposes the
-    axes, and changes the order only where all of them hold copies.
+    Last come their numbers in manual and unreduced subgroups, and their ids. If there is a mesh on which all
+    tilings fit, with cuts that nest and these numbers, then they fit on one in this order as well: it
+    transposes the axes, and changes the order only where all of them hold copies.
     """
     keys: list[list[int]] = [[] for _ in range(num_devices)]
-    for tiled in tilings:
-        normal = from_positions(tiled, device_order.identity(num_devices))
-        copies = normal.dims[-1] if normal.subgroups[-1:] == (Role.REPLICATED,) else 1
-        for position, device in enumerate(device_order.expand(normal.order)):
-            keys[device].append(position // copies)
+    for of_value in (True, False):
+        for tiled in tilings:
+            roles = (None,) * tiled.rank + tiled.subgroups
+            chosen = [i for i, role in enumerate(roles) if (role is None) == of_value and role is not Role.REPLICATED]
+            strides = [math.prod(tiled.dims[i + 1 :]) for i in range(len(tiled.dims))]
+            for position, device in enumerate(device_order.expand(tiled.order)):
+                keys[device] += [position // strides[i] % tiled.dims[i] for i in chosen]
     return device_order.compact(tuple(sorted(range(num_devices), key=keys.__getitem__)))
 
 
@@ -188,7 +191,7 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
     found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
     if not isinstance(found, Mesh):
         raise Unsupported(
-            f"meshes {', '.join(map(_describe, real))} order the devices in ways that do not factor together",
+            f"the device orders of meshes {', '.join(map(_describe, real))} do not factor together",
             hint="give them the same device_ids",
         )
     return found, lambda sharding: _translated(sharding, found)

@@ -51,6 +51,7 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
             )
         if isinstance(leaf.body, Named) and leaf.body.sharding.mesh.axes:
             meshes[_mesh_of(leaf.body)] = None
+            tilings[leaf.body.tiled()] = None  # it may cut an axis of its mesh
         elif isinstance(leaf.body, Tiled):
             tilings[leaf.body] = None
     found = find_mesh(tuple(meshes), tuple(tilings), num_devices)
@@ -66,8 +67,9 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
 def to_tensor_sharding(sharding: HloSharding, rank: int, mesh: Mesh, open_dims: Collection[int] = ()) -> TensorSharding:
     """The sharding of a value of this rank in axes of the mesh; `open_dims` are open, the others closed.
 
-    Manual and unreduced devices become the axes of that name; what else divides nothing is replicated. A
-    sharding that is `unknown` is open in all dims, a named one where it says so.
+    Manual and unreduced devices become the axes of that name (on a mesh of one device all roles are the
+    same and there are none); what else divides nothing is replicated. A sharding that is `unknown` is open in
+    all dims, a named one where it says so.
 
     Errors: AnnotationError for another rank or number of devices and for a tuple; Unsupported for a value on
     one device, and for a device order that does not factor over the mesh.
@@ -104,7 +106,7 @@ def to_tensor_sharding(sharding: HloSharding, rank: int, mesh: Mesh, open_dims: 
 
 
 def to_hlo_sharding(sharding: TensorSharding) -> HloSharding:
-    """The same placement for XLA, in normal form.
+    """The same placement for XLA, in the form that XLA gives it.
 
     An iota where the order of the mesh's devices allows it, else a device list. What is open, user
     priorities, and axes that must stay replicated have no such form and are dropped.
@@ -112,7 +114,7 @@ def to_hlo_sharding(sharding: TensorSharding) -> HloSharding:
     mesh = sharding.mesh
     if mesh.is_maximal:
         return HloSharding(Maximal(mesh.device_ids[0]))
-    return HloSharding(tile(sharding, order_of(mesh))).normal()
+    return HloSharding(tile(sharding, order_of(mesh))).normal(keep_numbers=True)
 
 
 def _tiled(sharding: HloSharding, normal: Tiled, mesh: Mesh) -> TensorSharding:

@@ -42,7 +42,7 @@ _AXIS_LISTS = ("replicated", "unreduced", "manual")
 
 
 class _HloCursor(Cursor):
-    pattern = re.compile(rf"(?:\s|/\*.*?\*/)*({_QUOTED}|<=|\w+|(?!\s|/\*.*?\*/).)", re.DOTALL | re.ASCII)
+    pattern = re.compile(rf"(?:\s|/\*.*?\*/)*(?:({_QUOTED}|<=|\w+|.)|\Z)", re.DOTALL | re.ASCII)
 
     def string(self) -> str:
         if not re.fullmatch(_QUOTED, self.peek(), re.DOTALL):

@@ -63,7 +63,7 @@ class Maximal:
 class Tiled:
     """The devices in `order`, shaped to `dims`; the trailing dims are subgroups with these roles.
 
-    Errors: AnnotationError for tile dims below 1, for a number of devices other than their product, for
+    Errors: AnnotationError for no tile dims or some below 1, for a number of devices other than their product, for
     a device that is missing, listed twice or out of range, and for more subgroups than dims.
     """
 
@@ -72,9 +72,8 @@ class Tiled:
     subgroups: tuple[Role, ...] = ()
 
     def __post_init__(self) -> None:
-        for dim in self.dims:
-            if dim < 1:
-                raise AnnotationError(f"tile dims {list(self.dims)} must be at least 1")
+        if not self.dims or min(self.dims) < 1:
+            raise AnnotationError(f"tile dims {list(self.dims)} must be one or more of at least 1")
         count = device_order.size(self.order)
         if math.prod(self.dims) != count:
             raise AnnotationError(
@@ -126,6 +125,8 @@ class Named:
             raise AnnotationError(f"a mesh of {mesh.size} devices does not fit {count} device ids")
         if not isinstance(self.order, Iota):
             device_order.check_ids(self.order)
+            if self.order == tuple(range(count)):  # never written
+                object.__setattr__(self, "order", device_order.identity(count))
         if any(dim.priority is not None for dim in self.sharding.dims):
             raise AnnotationError("HLO shardings have no priorities; leave them out")
 
@@ -185,9 +186,12 @@ class HloSharding:
     def __hash__(self) -> int:
         return hash((self.shard_group, normal_form(self.body)))
 
-    def normal(self) -> HloSharding:
-        """The same placement in the one form that all equal shardings share, without metadata."""
-        return HloSharding(normal_form(self.body), self.shard_group)
+    def normal(self, keep_numbers: bool = False) -> HloSharding:
+        """The same placement in the one form that all equal shardings share, without metadata.
+
+        With `keep_numbers` in the form that XLA gives it, see `normal_form`.
+        """
+        return HloSharding(normal_form(self.body, keep_numbers), self.shard_group)
 
     @property
     def is_tuple(self) -> bool:
@@ -294,7 +298,9 @@ def tile(sharding: TensorSharding, order: DeviceOrder) -> Tiled:
         (Role.UNREDUCED, sharding.unreduced),
         (Role.REPLICATED, without(mesh.all_axes(), sharding.used_axes())),
     ]
-    groups = [(role, axes) for role, axes in groups if axes]
+    groups = [group for group in groups if group[1]]
+    if not groups and not sharding.dims:
+        groups = [(Role.REPLICATED, ())]  # one device and no dims: a tiling needs one
     lists = [*sharding.dim_axes(), *(axes for _, axes in groups)]
     parts = [Axis(ALL, before[a.name] * a.pre, a.size) for axes in lists for a in axes if a.size > 1]
     dims = tuple(math.prod(axis.size for axis in axes) for axes in lists)
@@ -305,27 +311,30 @@ def tile(sharding: TensorSharding, order: DeviceOrder) -> Tiled:
 
 
 @functools.lru_cache(maxsize=1024)
-def normal_form(body: Body) -> Body:
+def normal_form(body: Body, keep_numbers: bool = False) -> Body:
     """The same placement in the one form that all equal placements share.
 
     Subgroups of one role become one, in the order maximal, manual, unreduced, replicated, and vanish
     when of size 1; replicas are listed ascending, and the members of other subgroups are numbered so
     that those of the first shard ascend; a value that is not divided and has one role is `Whole`; orders
     that are an iota become one.
+
+    With `keep_numbers` the members of subgroups that are not replicas keep their numbers, as in XLA: what
+    they are says nothing about one value, but they are those of the mesh that several were written over.
     """
     match body:
         case TupleOf(leaves=leaves):
-            return TupleOf(tuple(leaf.normal() for leaf in leaves))
+            return TupleOf(tuple(leaf.normal(keep_numbers) for leaf in leaves))
         case Named(sharding=sharding) if sharding.mesh.axes:
-            return _normal_tiled(body.tiled())
+            return _normal_tiled(body.tiled(), keep_numbers)
         case Named():
             return Whole(Role.REPLICATED)
         case Tiled():
-            return _normal_tiled(body)
+            return _normal_tiled(body, keep_numbers)
     return body
 
 
-def _normal_tiled(tiled: Tiled) -> Body:
+def _normal_tiled(tiled: Tiled, keep_numbers: bool) -> Body:
     roles = [role for role in _SUBGROUP_ORDER if role in tiled.subgroups]
     if math.prod(tiled.dims) == 1:
         role = roles[0] if len(roles) == 1 else Role.REPLICATED
@@ -339,12 +348,13 @@ def _normal_tiled(tiled: Tiled) -> Body:
     axes += [i for i in range(len(tiled.dims)) if i not in axes]
     dims = tiled.shard_counts + tuple(sizes[role] for role in roles)
     regrouped = device_order.compose(tiled.order, Iota(tiled.dims, tuple(axes)))
-    kept = len(dims) - sum(role is not Role.MAXIMAL for role in roles)  # dims in which the order says who
-    return Tiled(dims, _normal_members(regrouped, dims, kept, Role.REPLICATED in roles), tuple(roles))
+    has_replicas = Role.REPLICATED in roles
+    free = int(has_replicas) if keep_numbers else sum(role is not Role.MAXIMAL for role in roles)
+    return Tiled(dims, _normal_members(regrouped, dims, len(dims) - free, has_replicas), tuple(roles))
 
 
 def _normal_members(order: DeviceOrder, dims: tuple[int, ...], kept: int, has_replicas: bool) -> DeviceOrder:
-    """The order with the members of the subgroups, the dims after `kept`, numbered as `normal_form` says."""
+    """The order with the members of the subgroups, the dims after `kept`, numbered as in `normal_form`."""
     lists = device_order.split(order, dims)
     if lists is None and kept < len(dims):
         order = device_order.compact(_renumber(device_order.expand(order), dims, kept, has_replicas))

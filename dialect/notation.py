@@ -32,7 +32,8 @@ class Cursor:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [(match.group(1), match.start(1)) for match in self.pattern.finditer(text.rstrip())]
+        matches = self.pattern.finditer(text.rstrip())
+        self.tokens = [(match.group(1), match.start(1)) for match in matches if match.group(1)]
         self.index = 0
 
     def peek(self) -> str:

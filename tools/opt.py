@@ -14,11 +14,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.errors import Error, InternalError, SourceLocation, UsageError
 from gspmd.expected_diagnostics import mismatches, read_expectations
 from gspmd.pass_manager import PassManager
+from gspmd.reading import parse_program, read_program_file
 from gspmd.tools.command import EXIT_FAILURE, EXIT_INTERNAL, exit_code, run_command, write_output
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_help, pass_manager
 from gspmd.transforms.support import diagnostics
 from gspmd.transforms.support.diagnostics import Diagnostic, Severity
-from gspmd.transforms.support.mlir import new_context, parse_module, read_module, read_source
+from gspmd.transforms.support.mlir import new_context, read_source
 
 _SPLIT_MARKER = re.compile(r"^[ \t]*// -----[ \t]*\r?$", re.MULTILINE)
 
@@ -51,7 +52,10 @@ def _process(args: argparse.Namespace, manager: PassManager) -> int:
         failure: Error | None = None
         try:
             with diagnostics.listening(seen.append, context):
-                module = read_module(args.input, context) if source is None else parse_module(source, context, name)
+                if source is None:
+                    module = read_program_file(args.input, context)
+                else:
+                    module = parse_program(source, context, name)
             manager.run(module, on_diagnostic=seen.append)
             outputs.append(_print(module, args))
         except Error as error:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
-from jaxlib import _hlo, xla_client
-from jaxlib._jax import mlir as hlo_conversion
+from jaxlib import _hlo, _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation, UsageError
-from gspmd.transforms.support.mlir import error_from_mlir, parse_module
+from gspmd.dialect.errors import Error, ParseError, SourceLocation, UsageError
+from gspmd.transforms.support.mlir import error_from_mlir, parse_module, read_module, read_source
 
 _BYTECODE = b"ML\xefR"
 _PORTABLE_PRODUCER = b"StableHLO_v"
@@ -41,80 +39,58 @@ def read_program(source: Any, context: ir.Context, filename: str | None = None) 
     Raises InputError when a file cannot be read, ParseError for what is not a program (located where
     possible), UsageError for other objects.
     """
-    if isinstance(source, ir.Module):
-        return _from_module(source, context, filename)
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not re.search(r"[\n{]", source)):
-        return _from_file(os.fspath(source), context, filename)
-    if isinstance(source, str):
-        return _from_text(source, context, filename or "-")
-    if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(bytes(source), context, filename or "-")
+        return read_program_file(os.fspath(source), context)
+    if isinstance(source, str | bytes | bytearray | memoryview):
+        return parse_program(source if isinstance(source, str) else bytes(source), context, filename or "-")
+    if isinstance(source, ir.Module):
+        return _copy(source, context, filename)
     serialized = getattr(source, "mlir_module_serialized", None)
     if isinstance(serialized, bytes):
-        return _from_bytes(serialized, context, filename or "-")
+        return parse_program(serialized, context, filename or "-")
     if callable(getattr(source, "compiler_ir", None)):
-        return _from_module(source.compiler_ir("stablehlo"), context, filename)
+        return _copy(source.compiler_ir("stablehlo"), context, filename)
     hint = "lower it first, as 'jax.jit(f).lower(*arguments)'" if callable(source) else f"give a path, {_FORMATS}"
     raise UsageError(f"cannot read a program from an object of type '{type(source).__name__}'", hint=hint)
 
 
-def _read_file(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot read '{path}': {reason}", hint="check the path") from None
-    except ValueError as error:  # a null byte in the path
-        raise InputError(f"cannot read {path!r}: {error}", hint="check the path") from None
+def read_program_file(path: str, context: ir.Context) -> ir.Module:
+    """Read a program from a file in any of the formats; `-` is stdin. Raises InputError and ParseError."""
+    source, regular = read_source(path)
+    if regular and _is_mlir_text(source):
+        return read_module(path, context)  # MLIR opens the file again, to give operations their place in it
+    return parse_program(source, context, "<stdin>" if path == "-" else path)
 
 
-def _from_file(path: str, context: ir.Context, filename: str | None) -> ir.Module:
-    data = _read_file(path)
-    if filename is not None or not _is_mlir_text(data):
-        return _from_bytes(data, context, filename or path)
-    # MLIR gives operations their place in the file only when it opens the file itself.
-    try:
-        with context, ir.Location.unknown(context):
-            return ir.Module.parseFile(path)
-    except ir.MLIRError as error:
-        raise error_from_mlir(error, ParseError, path) from None
+def parse_program(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
+    """Read a program that is given itself, in any of the formats. Raises ParseError."""
+    if isinstance(source, str):
+        is_hlo = _HLO_TEXT.match(source) is not None
+        return _from_hlo_text(source, context, filename) if is_hlo else parse_module(source, context, filename)
+    if source.startswith(_BYTECODE):
+        portable = _PORTABLE_PRODUCER in source[:64]
+        return (_from_portable_artifact if portable else parse_module)(source, context, filename)
+    text = _decode(source)
+    return _from_proto(source, context, filename) if text is None else parse_program(text, context, filename)
 
 
-def _is_mlir_text(data: bytes) -> bool:
-    """Whether no other format claims the bytes."""
-    if not data.strip() or data.startswith(_BYTECODE) or _CONTROL.search(data):
-        return False
-    try:
-        return _HLO_TEXT.match(data.decode()) is None
-    except UnicodeDecodeError:
-        return False
-
-
-def _from_module(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
+def _copy(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
     """Copy through text, which unlike bytecode every context reads, with its locations."""
-    text = module.operation.get_asm(enable_debug_info=True)
-    return parse_module(text, context, filename or "-")
+    return parse_module(module.operation.get_asm(enable_debug_info=True), context, filename or "-")
 
 
-def _from_bytes(data: bytes, context: ir.Context, filename: str) -> ir.Module:
-    if data.startswith(_BYTECODE):
-        if _PORTABLE_PRODUCER in data[:64]:
-            return _from_portable_artifact(data, context, filename)
-        return parse_module(data, context, filename)
-    if not _CONTROL.search(data):
-        try:
-            return _from_text(data.decode(), context, filename)
-        except UnicodeDecodeError:
-            pass
-    return _from_proto(data, context, filename)
+def _decode(source: bytes) -> str | None:
+    """The bytes as text, None if they are not: text has no control characters, messages have many."""
+    try:
+        return None if _CONTROL.search(source) else source.decode()
+    except UnicodeDecodeError:
+        return None
 
 
-def _from_text(text: str, context: ir.Context, filename: str) -> ir.Module:
-    if not text.strip():
-        raise ParseError(f"'{filename}' is empty", hint=f"give {_FORMATS}")
-    if _HLO_TEXT.match(text):
-        return _from_hlo_text(text, context, filename)
-    return parse_module(text, context, filename)
+def _is_mlir_text(source: bytes) -> bool:
+    """Whether no other format claims the bytes."""
+    text = None if source.startswith(_BYTECODE) else _decode(source)
+    return text is not None and _HLO_TEXT.match(text) is None
 
 
 def _from_portable_artifact(data: bytes, context: ir.Context, filename: str) -> ir.Module:
@@ -163,7 +139,7 @@ def _from_proto(data: bytes, context: ir.Context, filename: str) -> ir.Module:
 
 def _convert(proto: bytes, filename: str) -> str:
     try:
-        text: str | bytes = hlo_conversion.xla_computation_to_mlir_module(xla_client.XlaComputation(proto))
+        text: str | bytes = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(proto))
     except RuntimeError as error:
         raise _hlo_error(error, filename) from None
     return text.decode() if isinstance(text, bytes) else text

@@ -146,30 +146,45 @@ def _rewrite(program: Program, op: Op, rule: OpShardingRule, split: Split, mesh:
     program.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
 
 
-def check(
-    text: str, inputs: Sequence[Array], mesh: Mesh, *, count: int = 4, tolerance: float = 0.0, seed: int = 0
-) -> int:
-    """Partition in many ways, run, and compare with one device; returns in how many ways.
+def check(text: str, inputs: Sequence[Array], mesh: Mesh, **options: Any) -> None:
+    """`check_all` of one set of inputs."""
+    check_all(text, [inputs], mesh, **options)
+
+
+def check_all(
+    text: str,
+    cases: Sequence[Sequence[Array]],
+    mesh: Mesh,
+    *,
+    count: int = 2,
+    tolerance: float = 0.0,
+    seed: int = 0,
+) -> None:
+    """Split every factor alone, then in `count` random combinations; run, and compare with one device.
 
     Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may
     turn -0.0 into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError.
     """
     rule = rule_of(text)
-    expected = [value.to_numpy() for value in runtime.compile_single(text)(*inputs)]
+    single = runtime.compile_single(text)
+    expected = [[value.to_numpy() for value in single(*inputs)] for inputs in cases]
     seen: list[FactorAxes] = []
     for axes in assignments(rule, mesh, count, seed):
         if axes in seen:
             continue
         seen.append(axes)
         module = partition(text, mesh, axes)
-        what = f"factors {axes}\n{module}"
-        for want, result in zip(expected, runtime.compile(module, padding="nan")(*inputs), strict=True):
-            for shard in result.shards:
-                have, part = shard.to_numpy(), want[shard.index]
-                _compare(have, part, tolerance, f"device {shard.partition}, {what}")
-                if not tolerance and not (rule.combiner == "add" and split_of(rule, mesh, axes).reduced):
-                    _compare_signs(have, part, f"device {shard.partition}, {what}")
-    return len(seen)
+        executable = runtime.compile(module, padding="nan")
+        signs = not tolerance and not (rule.combiner == "add" and split_of(rule, mesh, axes).reduced)
+        for inputs, wanted in zip(cases, expected, strict=True):
+            for want, result in zip(wanted, executable(*inputs), strict=True):
+                for shard in result.shards:
+                    what = f"device {shard.partition}, factors {axes}\n{module}"
+                    have, part = shard.to_numpy(), want[shard.index]
+                    _compare(have, part, tolerance, what)
+                    if signs:
+                        _compare_signs(have, part, what)
+    assert seen, "nothing can be split"
 
 
 def _compare(have: Array, want: Array, tolerance: float, what: str) -> None:

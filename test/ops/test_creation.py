@@ -20,13 +20,13 @@ func.func public @main() -> {type_} {{
     [("1.5", "f32"), ("true", "i1"), ("(1.5, -0.0)", "complex<f32>"), ("7", "ui8"), ("0xFF800000", "f32")],
 )
 def test_uniform_constants(value: str, element: str) -> None:
-    assert check(constant(value, f"tensor<5x8x{element}>"), [], MESHES["4x2"]) > 3
+    check(constant(value, f"tensor<5x8x{element}>"), [], MESHES["4x2"])
 
 
 def test_other_constants() -> None:
-    assert check(constant("[[1, 2, 3], [4, 5, 6]]", "tensor<2x3xi32>"), [], MESHES["3x2"]) > 3
+    check(constant("[[1, 2, 3], [4, 5, 6]]", "tensor<2x3xi32>"), [], MESHES["3x2"])
     text = constant("[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]", "tensor<3xcomplex<f32>>")
-    assert check(text, [], MESHES["4x2"]) > 1
+    check(text, [], MESHES["4x2"])
 
 
 @pytest.mark.parametrize("element", ["i32", "f32", "ui8", "complex<f32>"])
@@ -37,4 +37,4 @@ func.func public @main() -> tensor<5x11x{element}> {{
   return %0 : tensor<5x11x{element}>
 }}
 """
-    assert check(text, [], MESHES["4x2"]) > 3
+    check(text, [], MESHES["4x2"])

@@ -6,24 +6,27 @@ operations, and `sdy.sharding_constraint` for what is said of a value between op
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import Any
+from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
-from gspmd.transforms.ingest.boundaries import inline_calls
+from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
-from gspmd.transforms.ingest.manual import convert_calls, manual_calls
+from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
 
+# What XLA's converter from HLO puts on every module.
+_FROM_HLO = "mhlo.cross_program_prefetches"
 _PARTITIONS, _REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 
 
@@ -37,7 +40,9 @@ class Ingest(Pass):
     num_partitions: int = option(0, "number of devices of a program without a mesh; 0 takes the module's")
 
     def run(self, module: ir.Module) -> None:
-        with module.context, ir.Location.unknown(module.context), located(module.operation):
+        with module.context, ir.Location.unknown(module.context), _in_module(module):
+            if self.num_partitions < 0:
+                raise UsageError(f"option num-partitions is {self.num_partitions}; expected at least 0")
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -50,6 +55,16 @@ class Ingest(Pass):
             inline_calls(found)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))
+
+
+@contextlib.contextmanager
+def _in_module(module: ir.Module) -> Iterator[None]:
+    """Errors that no operation is to blame for get the module's place, if the text gives it one."""
+    try:
+        yield
+    except Error as error:
+        place = source_location(module.operation.location)
+        raise error.at(place if place is not None and place.line else None) from None
 
 
 def _module_count(module: ir.Module, name: str) -> int | None:
@@ -72,6 +87,8 @@ def _prepare(module: ir.Module) -> Survey:
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):
             refuse_dynamic_shapes(found)
+    if _FROM_HLO in module.operation.attributes:
+        drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
     changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
     if changed:
@@ -80,9 +97,11 @@ def _prepare(module: ir.Module) -> Survey:
 
 
 def _convert_manual(module: ir.Module, found: Survey, target: Target) -> Survey:
-    """Make regions of the manual computations that are calls."""
+    """Express manual computations in the target's axes, and make regions of those that are calls."""
     calls = manual_calls(found.all("func.call"))
     target.has_manual = bool(calls or found.all("sdy.manual_computation"))
+    for op in found.all("sdy.manual_computation"):
+        rewrite(op, target)
     if not calls:
         return found
     convert_calls(calls, target)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ingest import manual
-from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, strip
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
@@ -29,14 +29,13 @@ def rewrite_annotations(found: Survey, target: Target) -> None:
         if name.startswith("sdy.") and name not in _HANDLED:
             with located(found.found[name][0]):
                 raise Unsupported("a collective of a partitioned program", hint="give the program before partitioning")
-    for op in found.all("sdy.manual_computation"):
-        manual.rewrite(op, target)
     for op in found.all("sdy.named_computation"):
-        with located(op):
-            manual.dissolve(op, target)
-    custom_calls = found.all("stablehlo.custom_call")
-    markers = ResultMarkers([op for op in custom_calls if target_name(op) == RESULT_MARKER], target)
-    others = convert_markers([op for op in custom_calls if target_name(op) != RESULT_MARKER], target)
+        dissolve_named(op, target)
+    by_name: dict[bool, list[Any]] = {True: [], False: []}
+    for op in found.all("stablehlo.custom_call"):
+        by_name[target_name(op) == RESULT_MARKER].append(op)
+    markers = ResultMarkers(by_name[True], target)
+    others = convert_markers(by_name[False], target)
     for op in (*found.annotated, *others):
         _rewrite(op, target)
     for op in found.all(*_CONSTRAINTS, "sdy.data_flow_edge"):
@@ -50,6 +49,9 @@ def rewrite_annotations(found: Survey, target: Target) -> None:
 
 def _rewrite(op: Any, target: Target) -> None:
     """An operation: `sdy.sharding` on it says how its results are split."""
+    if op.name == "stablehlo.reshape" and not any(True for _ in op.results[0].uses):
+        op.erase()  # XLA leaves annotated copies of a program's results behind
+        return
     with located(op):
         said = target.annotations.of(op.attributes)
         rule = frontend(op.attributes).get(f"{PREFIX}sharding_rule")
@@ -65,7 +67,7 @@ def _rewrite_constraint(op: Any, target: Target) -> None:
     """A constraint, reshard or data-flow edge; one that says nothing goes."""
     attributes = op.attributes
     value = op.operands[0]
-    old = attributes["sharding"] if "sharding" in attributes else None
+    old = given(attributes, "sharding")
     new = None
     if old is not None:
         with located(op):

@@ -79,13 +79,12 @@ class Annotations:
         self._written = SdyCodec.of_module(module)
         named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
         self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
-        with located(module.operation):
-            carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
-            self.is_round_trip = carried is not None
-            meshes = dict(self._written.meshes)
-            if carried is not None:
-                entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
-                meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
+        carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
+        self.is_round_trip = carried is not None
+        meshes = dict(self._written.meshes)
+        if carried is not None:
+            entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
+            meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
@@ -105,7 +104,7 @@ class Annotations:
 
     def of(self, attributes: Any) -> Said | None:
         """What the attributes of an operation, argument or result say, if anything."""
-        key = tuple(attributes[name] if name in attributes else None for name in _SAYING)
+        key = tuple(given(attributes, name) for name in _SAYING)
         if key not in self._said:
             self._said[key] = self._of(attributes)
         return self._said[key]
@@ -146,7 +145,7 @@ class Annotations:
             holder = attributes[NESTED]
         key = (
             text_of(holder["mhlo.sharding"]),
-            text_of(attributes["backend_config"] if "backend_config" in attributes else None),
+            text_of(given(attributes, "backend_config")),
         )
         if key not in self._hlo:
             match = _UNSPECIFIED.search(key[1])
@@ -172,7 +171,7 @@ def collect(annotations: Annotations, found: Survey) -> None:
     for function in found.functions:
         with located(function):
             for name in ("arg_attrs", "res_attrs"):
-                for attributes in function.attributes[name] if name in function.attributes else ():
+                for attributes in given(function.attributes, name) or ():
                     annotations.of(attributes)
     for op in found.every():
         with located(op):
@@ -189,6 +188,11 @@ def collect(annotations: Annotations, found: Survey) -> None:
 def text_of(attribute: ir.Attribute | None) -> str:
     """The content of a string attribute; empty for none and for other kinds."""
     return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
+
+
+def given(attributes: Any, name: str) -> Any | None:
+    """The attribute of that name, None without (`get` of a dictionary attribute is another thing)."""
+    return attributes[name] if name in attributes else None  # noqa: SIM401
 
 
 def entries_of(attributes: Any) -> dict[str, ir.Attribute]:
@@ -211,11 +215,15 @@ def frontend(attributes: Any) -> dict[str, str]:
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:
     """An attribute that was carried as text. Raises AnnotationError when it is none."""
+    emit = context.emit_error_diagnostics
+    context.emit_error_diagnostics = False  # the location of an error in the text would be of no use
     try:
         return ir.Attribute.parse(text, context)
     except ir.MLIRError as error:
         reason = error.error_diagnostics[0].message if error.error_diagnostics else "malformed"
         raise AnnotationError(f"frontend attribute '{text}' cannot be read: {reason}") from None
+    finally:
+        context.emit_error_diagnostics = emit
 
 
 def stripped(attributes: Any) -> dict[str, ir.Attribute]:

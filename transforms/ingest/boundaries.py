@@ -15,7 +15,7 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_sharding import REPLICATED
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, stripped, text_of
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped, text_of
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
@@ -30,6 +30,28 @@ def signature(function: Any) -> Iterator[Any]:
     for name in (_ARGUMENTS, _RESULTS):
         if name in function.attributes:
             yield from function.attributes[name]
+
+
+def drop_copied_results(functions: list[Any]) -> None:
+    """Take `mhlo.sharding` off results where it only repeats that of the operation returned.
+
+    XLA's converter from HLO repeats it there, without saying which dimensions are open. Only for its modules.
+    """
+    for function in functions:
+        returned = terminator(function.regions[0].blocks[0]).operands
+        old = _dictionaries(function, _RESULTS, len(returned))
+        new = [_without_copy(attributes, value) for attributes, value in zip(old, returned, strict=True)]
+        if new != old:
+            function.attributes[_RESULTS] = ir.ArrayAttr.get(new)
+
+
+def _without_copy(attributes: Any, value: Any) -> Any:
+    if "mhlo.sharding" not in attributes or isinstance(value.owner, ir.Block):
+        return attributes
+    own = given(value.owner.operation.attributes, "mhlo.sharding")
+    if own is None or own != attributes["mhlo.sharding"]:
+        return attributes
+    return ir.DictAttr.get({name: kept for name, kept in entries_of(attributes).items() if name != "mhlo.sharding"})
 
 
 class ResultMarkers:

@@ -37,8 +37,11 @@ def constrain_users(value: Any, sharding: ir.Attribute, after: Any) -> None:
 
 
 def constrain_operand(user: Any, index: int, sharding: ir.Attribute) -> None:
-    """Let the operand of one user pass through a sharding constraint."""
+    """Let the operand of one user pass through a sharding constraint, unless it does already."""
     value = user.operands[index]
+    owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    if owner is not None and owner.name == "sdy.sharding_constraint" and owner.attributes["sharding"] == sharding:
+        return
     constraint = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, user)
     user.operands[index] = constraint.results[0]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, without
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
@@ -76,14 +76,21 @@ def rewrite(op: Any, target: Target) -> None:
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
     attributes["manual_axes"] = _manual_axes(kept, op.context)
     if not kept:
-        dissolve(op, target)
+        _dissolve(op, ins, outs, target)
 
 
-def dissolve(op: Any, target: Target) -> None:
-    """Replace a computation over no manual axes, or a named one, by its body between constraints."""
-    for index, sharding in enumerate(target.annotations.attribute(op.attributes["in_shardings"])):
+def dissolve_named(op: Any, target: Target) -> None:
+    """Replace a `sdy.named_computation` by its body between constraints."""
+    with located(op):
+        ins = target.annotations.attribute(op.attributes["in_shardings"]) if "in_shardings" in op.attributes else ()
+        outs = target.annotations.attribute(op.attributes["out_shardings"]) if "out_shardings" in op.attributes else ()
+        _dissolve(op, ins, outs, target)
+
+
+def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: Target) -> None:
+    for index, sharding in enumerate(ins):
         constrain_operand(op, index, target.write(target.sharding(sharding)))
-    for index, sharding in enumerate(target.annotations.attribute(op.attributes["out_shardings"])):
+    for index, sharding in enumerate(outs):
         constrain_users(op.results[index], target.write(target.sharding(sharding)), op)
     splice(op)
 
@@ -91,15 +98,16 @@ def dissolve(op: Any, target: Target) -> None:
 def _convert(call: Any, target: Target) -> None:
     """Build the computation in front of the call, with a call of the same function as its body."""
     entering = [_entering(value, target) for value in call.operands]
-    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in list(value.uses)]
+    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in _in_order(value)]
     axes = {crossing.manual for crossing in (*entering, *leaving)}
     if len(axes) != 1:
         raise Unsupported("manual computation whose operands and results differ in their manual axes", hint=_HINT)
     operands = [value.type for value in call.operands]
+    names = target.names(axes.pop())
     attributes = {
         "in_shardings": target.write_list(crossing.sharding for crossing in entering),
         "out_shardings": target.write_list(crossing.sharding for crossing in leaving),
-        "manual_axes": _manual_axes(target.names(axes.pop()), call.context),
+        "manual_axes": _manual_axes(names, call.context),
     }
     computation = ir.Operation.create(
         "sdy.manual_computation",
@@ -119,6 +127,8 @@ def _convert(call: Any, target: Target) -> None:
     for crossing, result in zip(leaving, computation.results, strict=True):
         crossing.whole.replace_all_uses_with(result)
     _erase_around(call)
+    if not names:
+        _dissolve(computation, [c.sharding for c in entering], [c.sharding for c in leaving], target)
 
 
 def _erase_around(call: Any) -> None:
@@ -130,6 +140,11 @@ def _erase_around(call: Any) -> None:
     for op in _each_once([*behind, *leaving, call, *entering, *before]):
         if not any(True for value in op.results for _ in value.uses):
             op.erase()
+
+
+def _in_order(value: Any) -> list[Any]:
+    """The uses of a value in program order; MLIR lists the newest first."""
+    return list(value.uses)[::-1]
 
 
 def _each_once(ops: list[Any]) -> list[Any]:
@@ -160,8 +175,7 @@ def _entering(value: Any, target: Target) -> _Crossing:
     if outside is None:
         raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT)
     sharding = _gspmd(outside, outside.results[0].type, target)
-    manual = _gspmd(op, value.type, target).manual
-    return _Crossing(outside.operands[0], sharding, manual)
+    return _gspmd_crossing(outside.operands[0], sharding, _gspmd(op, value.type, target))
 
 
 def _leaving(use: Any, index: int, target: Target) -> _Crossing:
@@ -169,12 +183,18 @@ def _leaving(use: Any, index: int, target: Target) -> _Crossing:
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
         return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
     if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
-        manual = _gspmd(op, op.results[0].type, target).manual
+        inside = _gspmd(op, op.results[0].type, target)
         users = [inner.owner.operation for inner in op.results[0].uses]
         if len(users) == 1 and users[0].name == "stablehlo.custom_call" and target_name(users[0]) == _LEAVE[1]:
             whole = users[0].results[0]
-            return _Crossing(whole, _gspmd(users[0], whole.type, target), manual, index)
+            return _gspmd_crossing(whole, _gspmd(users[0], whole.type, target), inside, index)
     raise Unsupported("manual computation with a result that is not made whole by a marker", hint=_HINT)
+
+
+def _gspmd_crossing(whole: Any, outside: TensorSharding, inside: TensorSharding, index: int = 0) -> _Crossing:
+    """A crossing whose manual axes are those of the inside that are not manual outside already."""
+    manual = without(inside.manual, outside.manual)
+    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, index)
 
 
 def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes]:

@@ -11,7 +11,8 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.survey import Survey, all_operations
 from gspmd.transforms.support.mlir import located
 
-_REFINE = "builtin.module(inline,func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes)"
+_CANONICALIZE = "func.func(stablehlo-canonicalize-dynamism)"
+_REFINE = f"builtin.module({_CANONICALIZE},stablehlo-refine-shapes,{_CANONICALIZE})"
 _HINT = "export the program with fixed shapes"
 
 

@@ -115,8 +115,8 @@ class Target:
         if said.sdy is not None:
             if len(said.sdy) != count:
                 raise AnnotationError(f"{len(said.sdy)} shardings for {count} values; give one for each")
-            said.sdy[index].check_rank(rank)
             written = self.sharding(said.sdy[index])
+            written.check_rank(rank)
         from_hlo = self.hlo(said.hlo, index, count, rank) if said.hlo is not None else None
         if written is not None and from_hlo is not None and not _agree(written, from_hlo):
             raise AnnotationError(
@@ -202,10 +202,16 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
         candidates.append(common_mesh(hlo, annotations.num_devices or 1))
     if not candidates:
         wanted = devices.wanted
-        candidates = [Mesh((("devices", wanted),) if wanted > 1 else ())]
+        made = Mesh((("devices", wanted),) if wanted > 1 else ())
+        return made, lambda sharding: dataclasses.replace(sharding, mesh=made)
     for mesh in candidates:
         with located(annotations.mesh_ops[mesh.name]) if mesh.name in annotations.mesh_ops else nullcontext():
             devices.check(mesh)
+            if mesh.size != candidates[0].size:
+                raise AnnotationError(
+                    f'mesh "@{mesh.name}" has {mesh.size} devices but "@{candidates[0].name}" has {candidates[0].size}',
+                    hint="use all devices in every mesh",
+                )
     mesh, translate = unify_meshes(candidates)
     name = next((candidate.name for candidate in candidates if candidate.name), "mesh")
     target = dataclasses.replace(mesh, name=name)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from gspmd.transforms.ops import (
     contraction,
     creation,
+    custom_call,
     dynamic_slicing,
     elementwise,
     gather,
     layout,
+    linear_algebra,
+    normalization,
+    random,
     reduction,
+    refused,
     scatter,
     slicing,
     sorting,
+    windows,
 )
 from gspmd.transforms.support.op_definition import OpTable
 
@@ -27,4 +33,10 @@ OPS: OpTable = (
     | gather.OPS
     | scatter.OPS
     | sorting.OPS
+    | windows.OPS
+    | linear_algebra.OPS
+    | normalization.OPS
+    | random.OPS
+    | custom_call.OPS
+    | refused.OPS
 )

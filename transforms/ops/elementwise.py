@@ -17,6 +17,15 @@ def elementwise_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def bitcast_convert_rule(info: OpInfo) -> OpShardingRule:
+    """A last dimension that holds the parts of wider elements cannot be split."""
+    operand, result = info.operands[0].shape, info.results[0].shape
+    builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(operand if len(operand) < len(result) else result):
+        builder.factor([dim], [dim], size)
+    return builder.build()
+
+
 _STABLEHLO = """
 abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential
 exponential_minus_one floor imag is_finite log log_plus_one logistic map maximum minimum multiply negate not
@@ -31,4 +40,5 @@ lgamma next_after polygamma sinh square tan zeta
 OPS = op_table(
     [OpDef(f"stablehlo.{name}", elementwise_rule) for name in _STABLEHLO.split()]
     + [OpDef(f"chlo.{name}", elementwise_rule) for name in _CHLO.split()]
+    + [OpDef("stablehlo.bitcast_convert", bitcast_convert_rule)]
 )

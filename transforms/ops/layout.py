@@ -10,10 +10,14 @@ from gspmd.transforms.support.op_info import OpInfo
 
 
 def broadcast_rule(info: OpInfo) -> OpShardingRule:
-    """Kept dimensions are shared; new and expanded ones exist in the result only."""
+    """Kept dimensions are shared; new and expanded ones exist in the result only.
+
+    One that only adds dimensions of size 1 repeats nothing and is data movement, as a reshape is.
+    """
     operand, result = info.operands[0].shape, info.results[0].shape
+    stage = Stage.ELEMENTWISE if math.prod(operand) == math.prod(result) else Stage.BROADCAST
     dims = info.ints("broadcast_dimensions")
-    builder = RuleBuilder([operand], [result], stage=Stage.BROADCAST)
+    builder = RuleBuilder([operand], [result], stage=stage)
     for dim, size in enumerate(result):
         source = dims.index(dim) if dim in dims else None
         if source is not None and operand[source] != size:

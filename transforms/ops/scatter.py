@@ -16,9 +16,6 @@ from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, combiner
 
-# Combiners that an all-reduce applies on every backend, and what they are on i1.
-_REDUCERS = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
-
 
 def scatter_rule(info: OpInfo) -> OpShardingRule:
     """Whole windows, batching dimensions and dimensions written one element at a time pass through.
@@ -100,10 +97,7 @@ def _window_size(info: OpInfo, dim: int) -> int:
 
 def _reducer(info: OpInfo) -> str | None:
     """The plain reduction that combines updates with what is there, None for anything else."""
-    reducer = combiner(info) if len(info.results) == 1 else None
-    if reducer not in _REDUCERS:
-        return None
-    return _REDUCERS[reducer] if info.results[0].element == "i1" else reducer
+    return combiner(info) if len(info.results) == 1 else None
 
 
 def localize_scatter(op: LocalOp) -> None:

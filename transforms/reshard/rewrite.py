@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -17,6 +19,29 @@ from gspmd.transforms.support.program import CONSTRAINT, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
+
+
+# Operations that may be applied to partial results before these are summed.
+LINEAR = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate", "transpose", "reshape"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Partial:
+    """A result that is left partial because a linear operation is all that uses it."""
+
+    op: Op
+    index: int
+    made: TensorSharding
+    goal: TensorSharding
+
+
+def _summed_only(value: Any) -> bool:
+    """Whether a value's single use is by a linear operation beside its definition."""
+    uses = list(itertools.islice(value.uses, 2))
+    if len(uses) != 1:
+        return False
+    user = uses[0].owner.operation
+    return user.name in LINEAR and user.block == value.owner.operation.block
 
 
 class Rewriter:
@@ -35,6 +60,7 @@ class Rewriter:
         self._strategies: dict[tuple[Any, ...], Strategy] = {}
         self._moved: list[dict[tuple[int, TensorSharding], Any]] = []
         self._loops: list[tuple[Any, int]] = []
+        self._partial: dict[int, _Partial] = {}
 
     # ---- the walk ----
 
@@ -122,6 +148,11 @@ class Rewriter:
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
         number = self.rules.of_op(op.info, op.ir)
+        if self._partial and any(v in self._partial for v in op.operands):
+            if self._add_partial(op, number, wanted[0], after):
+                return
+            for value in op.operands:
+                self._reduce_now(value, op.ir)
         have = tuple([self.sharding[v] for v in op.operands])
         key = (op.info, have, wanted)
         strategy = self._strategies.get(key)
@@ -144,15 +175,59 @@ class Rewriter:
             if made == goal:
                 continue
             raw = op.ir.results[index]
+            if made.unreduced and combiner == "add" and _summed_only(raw):
+                self._partial[op.results[index]] = _Partial(op, index, made, goal)
+                continue
             if made.unreduced:
                 axes = print_axes(made.unreduced, made.mesh)
                 text = f"'{op.info.name}' leaves partial results over {axes}; result {index} is wanted as {{to}}"
             else:
                 text = f"'{op.info.name}' makes result {index} as {print_dims(made)}, it is wanted as {{to}}"
-            path = self.planner.plan(op.info.results[index], made, goal)
-            final, created = self._emit(raw, path.steps, after, op.ir.location, text, combiner)
-            raw.replace_all_uses_except(final, created[0])
-            self.handle[op.results[index]] = final
+            self._finish(op, index, (made, goal), after, text, combiner)
+
+    def _finish(
+        self, op: Op, index: int, move: tuple[TensorSharding, TensorSharding], before: Any, text: str, combiner: str
+    ) -> None:
+        """Bring a result from the sharding it is made with to the one its users expect."""
+        raw = op.ir.results[index]
+        path = self.planner.plan(op.info.results[index], *move)
+        final, created = self._emit(raw, path.steps, before, op.ir.location, text, combiner)
+        raw.replace_all_uses_except(final, created[0])
+        self.handle[op.results[index]] = final
+
+    # ---- sums of partial results ----
+
+    def _add_partial(self, op: Op, number: int, goal: TensorSharding, after: Any) -> bool:
+        """Apply a linear operation to partial results, so that one reduction serves all of them.
+
+        Only when every operand is partial over the same axes and split alike.
+        """
+        operands = [self._partial.get(value) for value in op.operands]
+        made = {partial.made if partial else None for partial in operands}
+        if None in made or len(made) != 1:
+            return False
+        result = self.chooser.follow(self.rules.rules[number], next(s for s in made if s is not None))
+        if result is None:
+            return False
+        for value in op.operands:
+            self._partial.pop(value, None)
+        op.ir.attributes["sdy.sharding"] = self.codec.write_list((result,))
+        self.sharding[op.results[0]] = goal
+        if _summed_only(op.ir.results[0]):
+            self._partial[op.results[0]] = _Partial(op, 0, result, goal)
+            return True
+        axes = print_axes(result.unreduced, result.mesh)
+        text = f"'{op.info.name}' has partial results over {axes}; they are wanted as {{to}}"
+        self._finish(op, 0, (result, goal), after, text, "add")
+        return True
+
+    def _reduce_now(self, value: int, user: Any) -> None:
+        partial = self._partial.pop(value, None)
+        if partial is None:
+            return
+        name, axes = partial.op.info.name, print_axes(partial.made.unreduced, partial.made.mesh)
+        text = f"'{name}' leaves partial results over {axes}; result {partial.index} is wanted as {{to}}"
+        self._finish(partial.op, partial.index, (partial.made, partial.goal), user, text, "add")
 
     # ---- moving a value ----
 

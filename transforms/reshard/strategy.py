@@ -58,6 +58,16 @@ class Chooser:
         assert best is not None, "computing everything whole is always possible"
         return best
 
+    def follow(self, rule: OpShardingRule, operand: TensorSharding) -> TensorSharding | None:
+        """The result's sharding when all operands have this one and nothing is moved; None if that cannot be."""
+        axes = factor_axes(rule, 0, operand)
+        if not self._valid(rule, axes) or any(rule.kinds[f] is REDUCTION for f in axes):
+            return None
+        if any(tensor_axes(rule, t, axes) != operand.dim_axes() for t in range(len(rule.operands))):
+            return None
+        dims = tensor_axes(rule, len(rule.operands), axes)
+        return None if dims is None else operand.with_axes(dims, operand.unreduced)
+
     def _agreed(
         self, rule: OpShardingRule, split: list[FactorAxes], shardings: tuple[TensorSharding, ...]
     ) -> FactorAxes | None:

@@ -21,12 +21,14 @@ class OpDef:
     """`rule` gives the sharding rule of an occurrence; it may raise Unsupported.
 
     `localize` rewrites an occurrence to its per-device form where that is more than the same operation
-    on smaller types.
+    on smaller types. What is not `replicable` means something else on every device, or to the world, and is never
+    computed whole on each of them.
     """
 
     name: str
     rule: RuleFunction
     localize: Localizer | None = None
+    replicable: bool = True
 
 
 OpTable = dict[str, OpDef]

@@ -150,14 +150,23 @@ _COMBINERS = {
     "stablehlo.multiply": "mul",
     "stablehlo.maximum": "max",
     "stablehlo.minimum": "min",
+}
+_BOOLEAN_COMBINERS = {
+    "stablehlo.add": "or",
+    "stablehlo.multiply": "and",
+    "stablehlo.maximum": "or",
+    "stablehlo.minimum": "and",
     "stablehlo.and": "and",
     "stablehlo.or": "or",
-    "stablehlo.xor": "xor",
 }
 
 
 def combiner(info: OpInfo) -> str | None:
-    """The reduction that the op's region performs, or None when it is not one of the plain ones."""
-    if len(info.body) == 2:
-        return _COMBINERS.get(info.body[0])
-    return None
+    """The reduction that the op's region performs, or None when it is not one that all-reduces can do.
+
+    XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
+    """
+    if len(info.body) != 2:
+        return None
+    known = _BOOLEAN_COMBINERS if info.results[0].element == "i1" else _COMBINERS
+    return known.get(info.body[0])

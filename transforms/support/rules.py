@@ -62,12 +62,21 @@ class RuleBook:
                 )
             return definition.rule(info)
         except Unsupported as error:
-            if not self._replicate_unsupported or not _replicable(info):
+            if not self._replicate_unsupported or not self._replicable(info):
                 raise error.at(source_location(ir_op.location), info.name) from None
             self.replicated[info] = error.message
             return whole(info)
         except Error as error:
             raise error.at(source_location(ir_op.location), info.name) from None
+
+    def _replicable(self, info: OpInfo) -> bool:
+        """Whether running the operation on every device, on equal operands, gives equal results."""
+        definition = self.table.get(info.name)
+        if definition is not None and not definition.replicable:
+            return False
+        if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:
+            return False
+        return all(t.is_tensor for t in info.operands + info.results)
 
 
 def whole(info: OpInfo) -> OpShardingRule:
@@ -77,10 +86,3 @@ def whole(info: OpInfo) -> OpShardingRule:
 
 def _shapes(types: tuple[TensorType, ...]) -> list[tuple[int, ...]]:
     return [t.shape for t in types]
-
-
-def _replicable(info: OpInfo) -> bool:
-    """Whether running the operation on every device, on equal operands, gives equal results."""
-    if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:
-        return False
-    return all(t.is_tensor for t in info.operands + info.results)

@@ -1,0 +1,121 @@
+"""bitcast_convert, batch_norm, rng_bit_generator, custom_call, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from single_op import MESHES, check, read, rule_of
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.rule import print_rule
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.support.rules import RuleBook
+
+
+def bitcast(operand: str, result: str) -> str:
+    return f"""
+func.func public @main(%x: tensor<{operand}>) -> tensor<{result}> {{
+  %0 = stablehlo.bitcast_convert %x : (tensor<{operand}>) -> tensor<{result}>
+  return %0 : tensor<{result}>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operand", "result"), [("5x6xf32", "5x6xi32"), ("5x6xf32", "5x6x2xi16"), ("5x6x2xf32", "5x6xf64")]
+)
+def test_bitcast_convert(operand: str, result: str) -> None:
+    shape = (5, 6, 2) if operand == "5x6x2xf32" else (5, 6)
+    check(bitcast(operand, result), [np.arange(np.prod(shape)).reshape(shape).astype(np.float32)], MESHES["4x2"])
+
+
+NORMALIZE = {
+    "inference": """
+func.func public @main(%x: tensor<5x4x6xf32>, %scale: tensor<4xf32>, %offset: tensor<4xf32>,
+                       %mean: tensor<4xf32>, %variance: tensor<4xf32>) -> tensor<5x4x6xf32> {
+  %0 = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) <{
+    epsilon = 0.01 : f32, feature_index = 1 : i64
+  }> : (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<5x4x6xf32>
+  return %0 : tensor<5x4x6xf32>
+}
+""",
+    "training": """
+func.func public @main(%x: tensor<5x4x6xf32>, %scale: tensor<4xf32>, %offset: tensor<4xf32>)
+    -> (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0:3 = "stablehlo.batch_norm_training"(%x, %scale, %offset) <{epsilon = 0.01 : f32, feature_index = 1 : i64}>
+    : (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1, %0#2 : tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>
+}
+""",
+}
+
+
+@pytest.mark.parametrize("kind", NORMALIZE)
+def test_batch_norm(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    vectors = [rng.random(4).astype(np.float32) for _ in range(4 if kind == "inference" else 2)]
+    inputs = [rng.random((5, 4, 6)).astype(np.float32), *vectors]
+    check(NORMALIZE[kind], inputs, MESHES["4x2"], tolerance=1e-6)
+
+
+def test_rules_of_batch_norm() -> None:
+    assert print_rule(rule_of(NORMALIZE["inference"])) == (
+        "([i, j, k], [j], [j], [j], [j])->([i, j, k]) {i=5, j=4, k=6}"
+    )
+    assert print_rule(rule_of(NORMALIZE["training"])) == (
+        "([j, i, k], [i], [i])->([l, i, m], [i], [i]) {i=4, j=5, k=6, l=5, m=6} need_replication={j, k, l, m}"
+    )
+
+
+def test_random_bits_are_made_whole() -> None:
+    text = """
+func.func public @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<8x8xui32>) {
+  %0:2 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8x8xui32>)
+  return %0#0, %0#1 : tensor<2xui64>, tensor<8x8xui32>
+}
+"""
+    assert print_rule(rule_of(text)) == "([i])->([j], [k, l]) {i=2, j=2, k=8, l=8} need_replication={i, j, k, l}"
+
+
+def custom_call(target: str) -> str:
+    return f"""
+func.func public @main(%x: tensor<5x6xf32>) -> tensor<5x6xf32> {{
+  %0 = stablehlo.custom_call @{target}(%x) : (tensor<5x6xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}}
+"""
+
+
+def test_custom_call_of_a_known_target() -> None:
+    assert print_rule(rule_of(custom_call("mhlo.erf"))) == "([i, j])->([i, j]) {i=5, j=6}"
+
+
+def test_custom_call_of_an_unknown_target_is_refused() -> None:
+    with pytest.raises(Unsupported, match="calls 'lapack_sgetrf', which has no sharding rule; compute it in a manual"):
+        rule_of(custom_call("lapack_sgetrf"))
+
+
+REFUSED = {
+    "stablehlo.partition_id": '%0 = "stablehlo.partition_id"() : () -> tensor<ui32>',
+    "stablehlo.collective_permute": """%0 = "stablehlo.collective_permute"(%x) <{
+        source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>""",
+    "stablehlo.rng": """%0 = "stablehlo.rng"(%y, %y, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}>
+        : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>""",
+    "stablehlo.real_dynamic_slice": """%0 = stablehlo.real_dynamic_slice %x, %s, %s, %s
+        : (tensor<4xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<4xf32>""",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_partitioned_is_refused_and_never_computed_whole(name: str) -> None:
+    program = read(f"""
+func.func public @main(%x: tensor<4xf32>, %y: tensor<f32>, %s: tensor<1xi64>) {{
+  {REFUSED[name]}
+  return
+}}
+""")
+    (op,) = program.body.ops
+    assert op.info.name == name
+    for replicate in (False, True):
+        with pytest.raises(Unsupported, match="; "):
+            RuleBook(OPS, replicate).of_op(op.info, op.ir)

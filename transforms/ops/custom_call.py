@@ -1,0 +1,39 @@
+"""custom_call: refused, except for the few targets that StableHLO itself is exported with."""
+
+from __future__ import annotations
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.elementwise import elementwise_rule
+from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
+from gspmd.transforms.support.op_info import OpInfo
+
+
+def _batched_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions but the last pass through."""
+    shape = info.operands[0].shape
+    builder = RuleBuilder([shape], [t.shape for t in info.results])
+    for dim, size in enumerate(shape[:-1]):
+        builder.factor([dim], [dim] * len(info.results), size)
+    return builder.build()
+
+
+# CHLO operations travel as calls of these targets in portable artifacts.
+_POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
+_RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
+_RULES["mhlo.topk"] = _batched_rule
+
+
+def custom_call_rule(info: OpInfo) -> OpShardingRule:
+    """The target's rule. Raises Unsupported for targets whose meaning is not known."""
+    target = info.text("call_target_name")
+    rule = _RULES.get(target)
+    if rule is None:
+        raise Unsupported(
+            f"calls '{target}', which has no sharding rule",
+            hint="compute it in a manual computation, or whole on every device with --replicate-unsupported",
+        )
+    return rule(info)
+
+
+OPS = op_table([OpDef("stablehlo.custom_call", custom_call_rule)])
