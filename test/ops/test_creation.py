@@ -38,3 +38,14 @@ func.func public @main() -> tensor<5x11x{element}> {{
 }}
 """
     check(text, [], MESHES["4x2"])
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_iota_beyond_what_a_short_float_counts(element: str) -> None:
+    text = f"""
+func.func public @main() -> tensor<4100x{element}> {{
+  %0 = stablehlo.iota dim = 0 : tensor<4100x{element}>
+  return %0 : tensor<4100x{element}>
+}}
+"""
+    check(text, [], MESHES["8"])

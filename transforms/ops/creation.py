@@ -55,14 +55,22 @@ def _complex_constant(op: LocalOp) -> Any:
 
 
 def localize_iota(op: LocalOp) -> None:
-    """Count from the shard's offset along the iota dimension."""
+    """Count from the shard's offset along the iota dimension.
+
+    Positions are added as integers and converted once: a short float type would round both terms of the sum.
+    """
     dim = op.info.integer("iota_dimension")
-    local = op.emit.op("stablehlo.iota", [], [op.local_result(0)], iota_dimension=op.ir.attributes["iota_dimension"])
-    axes = op.result_shardings[0].dims[dim].axes
+    result, axes = op.local_result(0), op.result_shardings[0].dims[dim].axes
+    counted = TensorType(result.shape, "i32") if axes and not _is_integer(result.element) else result
+    local = op.emit.op("stablehlo.iota", [], [counted], iota_dimension=op.ir.attributes["iota_dimension"])
     if axes:
-        offset = op.emit.shard_offset(axes, op.local_result(0).shape[dim], op.info.results[0].element)
-        local = op.emit.binary("add", local, op.emit.broadcast_scalar(offset, op.local_result(0)))
-    op.replace([local])
+        offset = op.emit.shard_offset(axes, result.shape[dim], counted.element)
+        local = op.emit.binary("add", local, op.emit.broadcast_scalar(offset, counted))
+    op.replace([op.emit.convert(local, result.element)])
+
+
+def _is_integer(element: str) -> bool:
+    return element.lstrip("su").startswith("i")
 
 
 OPS = op_table(

@@ -287,11 +287,7 @@ class Emitter:
         """Groups by axis name: their text does not grow with the number of devices."""
         refs = []
         for axis in axes:
-            sub = (
-                ""
-                if self.mesh.is_full(axis)
-                else (f", sub_axis_info = #stablehlo.sub_axis_info<pre_size = {axis.pre}, size = {axis.size}>")
-            )
+            sub = "" if self.mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
             refs.append(f'#stablehlo.axis_ref<name = "{axis.name}"{sub}>')
         text = f"#stablehlo.replica_group_mesh_axes<mesh = @{self.mesh.name}, axes = [{', '.join(refs)}]>"
         return ir.Attribute.parse(text, self.context)
