@@ -70,6 +70,9 @@ def localize_slice(op: LocalOp) -> None:
             windows = Windows(operand[dim], starts[dim], step, step - strides[dim] + 1)
             op.operands[0] = take_windows(op.emit, op.operands[0], dim, axes, windows, None, _cause(op))
             starts[dim], limits[dim] = 0, windows.length
+    if read_type(op.operands[0]) == op.local_result(0) and op.operands[0] != op.ir.operands[0]:
+        op.replace([op.operands[0]])
+        return
     op.ir.attributes["start_indices"] = op.emit.i64s(starts)
     op.ir.attributes["limit_indices"] = op.emit.i64s(limits)
     op.keep()
@@ -134,6 +137,9 @@ def localize_pad(op: LocalOp) -> None:
         value = take_windows(op.emit, value, dim, axes, windows, fill, _cause(op))
         for amounts in lists:
             amounts[dim] = 0
+    if value != op.ir.operands[0] and not any(map(any, lists)):
+        op.replace([value])
+        return
     op.operands[0] = value
     for name, amounts in zip(("edge_padding_low", "edge_padding_high", "interior_padding"), lists, strict=True):
         op.ir.attributes[name] = op.emit.i64s(amounts)
