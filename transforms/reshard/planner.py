@@ -191,7 +191,7 @@ class _Search:
         dims, _ = state
         goal = self.target[0]
         shared = tuple(_shared(a, b) for a, b in zip(dims, goal, strict=True))
-        options = {shared} if shared != dims else set()
+        options = {shared, ((),) * len(dims)} - {dims}
         for d, axes in enumerate(dims):
             for keep in range(len(axes)):
                 options.add((*dims[:d], axes[:keep], *dims[d + 1 :]))
