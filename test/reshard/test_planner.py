@@ -114,6 +114,15 @@ def test_no_step_gathers_more_than_it_has_to_when_the_target_is_finer(seed: int)
         assert [step.kind for step in steps] in ([], ["all_slice"])
 
 
+def test_sums_may_stay_partial_between_parts_of_an_axis_that_do_not_nest() -> None:
+    mesh = Mesh((("x", 12),))
+    whole, partial = replicated(mesh, 1), (mesh.axis("x", 1, 2),)
+    source = whole.with_axes(((mesh.axis("x", 2, 2),),), partial)
+    target = whole.with_axes(((mesh.axis("x", 2, 3),),), partial)
+    steps = Planner(mesh).plan(TensorType((12,), "f32"), source, target).steps
+    assert [(step.kind, step.after.unreduced) for step in steps] == [("all_gather", partial), ("all_slice", partial)]
+
+
 def test_the_same_question_is_answered_from_memory() -> None:
     mesh, ((shape, source, target), *_) = cases(3, 1)
     planner, type_ = Planner(mesh), TensorType(shape, "f32")

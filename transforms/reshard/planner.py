@@ -71,7 +71,7 @@ class Planner:
             cuts = atoms(lists)
         except ValueError:
             # Sub-axes that do not nest share no atoms: gather everything, then cut.
-            whole = source.with_axes(((),) * source.rank)
+            whole = source.with_axes(((),) * source.rank, target.unreduced)
             first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
             return Path(first.steps + last.steps, first.time_s + last.time_s)
         return _Search(self, type_, source, target, cuts).run()
