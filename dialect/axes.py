@@ -10,23 +10,30 @@ Source: Shardy's sub-axis notation; the partial tiling of arXiv 2105.04663, sect
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Axis:
-    """The part of mesh axis `name` between the products `pre` and `pre * size`."""
-
+class _Part(NamedTuple):
     name: str
     pre: int
     size: int
 
-    def __post_init__(self) -> None:
-        if self.pre < 1 or self.size < 1:
-            raise ValueError(f'axis "{self.name}":({self.pre}){self.size} needs sizes of at least 1')
+
+class Axis(_Part):
+    """The part of mesh axis `name` between the products `pre` and `pre * size`; ordered by these three.
+
+    A tuple, because axes key the memo tables of every stage.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, pre: int, size: int) -> Self:
+        if pre < 1 or size < 1:
+            raise ValueError(f'axis "{name}":({pre}){size} needs sizes of at least 1')
+        return super().__new__(cls, name, pre, size)
 
     @property
     def end(self) -> int:
@@ -57,7 +64,10 @@ Axes = tuple[Axis, ...]
 
 def size_of(axes: Iterable[Axis]) -> int:
     """The number of shards that the list makes."""
-    return math.prod(axis.size for axis in axes)
+    count = 1
+    for axis in axes:
+        count *= axis.size
+    return count
 
 
 def canonical(axes: Iterable[Axis]) -> Axes:

@@ -51,7 +51,7 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
             )
         if isinstance(leaf.body, Named) and leaf.body.sharding.mesh.axes:
             meshes[_mesh_of(leaf.body)] = None
-            tilings[leaf.body.tiled()] = None  # it may cut an axis of its mesh
+            tilings[_cuts(leaf.body)] = None
         elif isinstance(leaf.body, Tiled):
             tilings[leaf.body] = None
     found = find_mesh(tuple(meshes), tuple(tilings), num_devices)
@@ -138,6 +138,13 @@ def _named(named: Named, rank: int, mesh: Mesh) -> TensorSharding:
     own = named.sharding
     source = TensorSharding(_mesh_of(named), own.dims or (CLOSED,) * rank, own.replicated, own.unreduced, own.manual)
     return express(source, mesh)
+
+
+def _cuts(named: Named) -> Tiled:
+    """A tiling that cuts the axes of the mesh wherever the sharding does, its explicit replication included."""
+    own = named.sharding
+    dims = (*own.dims, DimSharding(own.replicated))
+    return tile(TensorSharding(own.mesh, dims, (), own.unreduced, own.manual), named.order)
 
 
 def _mesh_of(named: Named) -> Mesh:

@@ -24,8 +24,16 @@ class Mesh:
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...] = ()
     name: str = dataclasses.field(default="mesh", compare=False)
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __post_init__(self) -> None:
+        self._check()
+        object.__setattr__(self, "_hash", hash((self.axes, self.device_ids)))
+
+    def _check(self) -> None:
         names = [name for name, _ in self.axes]
         for name, size in self.axes:
             if size < 1:

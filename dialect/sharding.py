@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
 from gspmd.dialect.errors import AnnotationError
@@ -51,15 +53,17 @@ class TensorSharding:
     replicated: Axes = ()
     unreduced: Axes = ()
     manual: Axes = ()
+    _dim_axes: tuple[Axes, ...] = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        # Shardings key the memo tables of every stage, so what these ask for is computed once.
+        object.__setattr__(self, "_dim_axes", tuple([dim.axes for dim in self.dims]))
         key = (self.mesh, self.dims, self.replicated, self.unreduced, self.manual)
         object.__setattr__(self, "_hash", hash(key))
         self._check()
 
     def __hash__(self) -> int:
-        # Shardings key the memo tables of every stage, so the hash is computed once.
         return self._hash
 
     def _check(self) -> None:
@@ -89,11 +93,11 @@ class TensorSharding:
 
     def used_axes(self) -> Axes:
         """Axes that split a dimension, are unreduced, or are manual."""
-        return tuple(a for dim in self.dims for a in dim.axes) + self.unreduced + self.manual
+        return (*itertools.chain.from_iterable(self._dim_axes), *self.unreduced, *self.manual)
 
     def dim_axes(self) -> tuple[Axes, ...]:
         """The axes of every dimension."""
-        return tuple(dim.axes for dim in self.dims)
+        return self._dim_axes
 
     def shard_counts(self) -> tuple[int, ...]:
         """Into how many shards each dimension is split."""
@@ -115,7 +119,7 @@ class TensorSharding:
 
     def is_replicated(self) -> bool:
         """Whether every device holds the whole, finished value."""
-        return not self.used_axes()
+        return not (any(self._dim_axes) or self.unreduced or self.manual)
 
     def check_rank(self, rank: int) -> None:
         if rank != self.rank:
@@ -125,11 +129,18 @@ class TensorSharding:
 
     def with_axes(self, dims: tuple[Axes, ...], unreduced: Axes = ()) -> TensorSharding:
         """A closed sharding on the same mesh with these axes."""
-        return TensorSharding(self.mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, self.manual)
+        return _closed(self.mesh, self.mesh.name, dims, unreduced, self.manual)
 
     def closed(self) -> TensorSharding:
         """The same placement with nothing left open: what it means once propagation is over."""
         return self.with_axes(self.dim_axes(), self.unreduced)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _closed(mesh: Mesh, name: str, dims: tuple[Axes, ...], unreduced: Axes, manual: Axes) -> TensorSharding:
+    # Meshes that differ in name only are equal, but what is printed must name the right one.
+    assert mesh.name == name
+    return TensorSharding(mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, manual)
 
 
 def replicated(mesh: Mesh, rank: int) -> TensorSharding:

@@ -61,17 +61,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> CheckReport:
-    from gspmd.executable_module import is_partitioned, open_module
+    from gspmd.executable_module import is_partitioned
+    from gspmd.reading import read_program_file
+    from gspmd.transforms.support.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0")
-    module = open_module(args.file)
+    module = read_program_file(args.file, new_context())
     if is_partitioned(module) and args.against is None:
         raise UsageError(f"'{args.file}' is already partitioned", hint="name its original with --against")
     if args.against is not None and not is_partitioned(module):
         raise UsageError(f"'{args.file}' is not partitioned", hint="leave --against out, and gspmd check partitions it")
-    original = module if args.against is None else open_module(args.against)
+    original = module if args.against is None else read_program_file(args.against, new_context())
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)

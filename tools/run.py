@@ -39,12 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gspmd.executable_module import open_module
+    from gspmd.reading import read_program_file
+    from gspmd.transforms.support.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0")
-    module = open_module(args.file)
+    module = read_program_file(args.file, new_context())
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)

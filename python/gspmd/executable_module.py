@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -127,13 +126,6 @@ def _drop_own_attributes(module: ir.Module) -> None:
 
 def _is_own(name: str) -> bool:
     return name.startswith("gspmd.")
-
-
-def open_module(path: str) -> ir.Module:
-    """The program in a file, `-` for stdin. Errors: as `read_program`."""
-    if path == "-":
-        return read_program(sys.stdin.buffer.read(), new_context(), "<stdin>")
-    return read_program(Path(path), new_context())
 
 
 def is_partitioned(module: ir.Module) -> bool:

@@ -161,7 +161,7 @@ def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
     chosen = platform_devices("cpu") if devices is None else tuple(devices)
     if len(chosen) < count:
         platform = chosen[0].platform if chosen else "cpu"
-        hint = f"set XLA_FLAGS=--xla_force_host_platform_device_count={count} before importing jax"
+        hint = f"set JAX_NUM_CPU_DEVICES={count} in the environment before jax is used"
         raise ExecutionError(
             f"the program has {count} partitions, but there are {len(chosen)} {platform} devices",
             hint=hint if platform == "cpu" else "partition it for fewer devices",

@@ -262,6 +262,14 @@ def test_a_named_sharding_may_cut_its_own_axes() -> None:
         assert_agree(hlo, to_tensor_sharding(hlo, 2, mesh))
 
 
+def test_explicit_replication_cuts_axes_too() -> None:
+    named = parse("{mesh['a'=12], [{}, {}], replicated={'a':(3)4}}")
+    mesh = common_mesh([parse("{devices=[6,2]<=[12]}"), named, parse("{mesh['b'=3,'c'=4], [{'c'}, {}]}")], 12)
+    assert print_sharding(to_tensor_sharding(named, 2, mesh)) == '<@mesh, [{}, {}], replicated={"a":(3)4}>'
+    with pytest.raises(Unsupported, match="do not factor into the axes of one mesh"):
+        common_mesh([parse("{devices=[2,2,3]<=[2,2,3]T(0,2,1)}"), named], 12)
+
+
 def test_one_permutation_becomes_device_ids() -> None:
     shardings = [parse("{devices=[2,2]0,3,1,2}"), parse("{devices=[2,1,2]0,3,1,2 last_tile_dim_replicate}")]
     mesh = common_mesh(shardings, 4)

@@ -77,4 +77,4 @@ def test_a_program_runs_over_two_processes(tmp_path: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    return {**os.environ, "JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu"}

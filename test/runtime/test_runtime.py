@@ -93,7 +93,7 @@ def test_too_few_devices() -> None:
         runtime.compile(doubling(), jax.devices()[:3])
     assert str(caught.value) == (
         "gspmd: error: the program has 4 partitions, but there are 3 cpu devices; "
-        "set XLA_FLAGS=--xla_force_host_platform_device_count=4 before importing jax"
+        "set JAX_NUM_CPU_DEVICES=4 in the environment before jax is used"
     )
 
 

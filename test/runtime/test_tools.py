@@ -236,18 +236,20 @@ def test_another_platform_must_be_there(files: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("", "--xla_force_host_platform_device_count=4"),
-        ("--a=1", "--a=1 --xla_force_host_platform_device_count=4"),
-        ("--xla_force_host_platform_device_count=2 --a=1", "--xla_force_host_platform_device_count=4 --a=1"),
-        ("--xla_force_host_platform_device_count=16", "--xla_force_host_platform_device_count=16"),
+        ("", "4"),
+        ("--a=1", "4"),
+        ("--xla_force_host_platform_device_count=2 --a=1", "4"),
+        ("--xla_force_host_platform_device_count=16", "16"),
     ],
 )
-def test_requesting_devices_keeps_other_flags(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requesting_devices_keeps_larger_requests(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", before)
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
     request_devices("cpu", 4)
-    assert os.environ["XLA_FLAGS"] == after
+    assert os.environ["XLA_FLAGS"] == before
+    assert os.environ["JAX_NUM_CPU_DEVICES"] == after
 
 
 # ---- with the partitioner -------------------------------------------------------------------------

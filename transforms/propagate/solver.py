@@ -77,6 +77,8 @@ class Solver:
             for slot in set(node.slots):
                 self._users[slot].append(index)
         self._activities = [[activity(rule, level) for level in range(len(LEVELS))] for rule in rules]
+        # A step depends on the level only through the rule's part in it: levels with the same part share results.
+        self._aliases = [[parts.index(part) for part in parts] for parts in self._activities]
         self._memo: dict[tuple[int, ...], tuple[tuple[int, ...], bool]] = {}
         self._contested: set[int] = set()
 
@@ -116,7 +118,7 @@ class Solver:
         """
         nodes, state, users = self.nodes, self.state, self._users
         dirty = self._first(level, aggressive)
-        memo, code = self._memo, level * 2 + aggressive
+        memo, aliases = self._memo, [alias[level] for alias in self._aliases]
         forward = True
         while any(dirty):
             order = range(len(nodes)) if forward else range(len(nodes) - 1, -1, -1)
@@ -126,13 +128,20 @@ class Solver:
                 dirty[index] = 0
                 node = nodes[index]
                 before = tuple([state[s] for s in node.slots])
-                key = (node.rule, code, *before)
+                key = (node.rule, aliases[node.rule], *before)
                 found = memo.get(key)
                 if found is None:
-                    found = memo[key] = self._step(node, before, level, aggressive)
+                    found = memo[key] = self._step(node, before, level, False)
                 after, contested = found
                 if contested:
-                    self._contested.add(index)
+                    if aggressive:
+                        key = (node.rule, -1 - aliases[node.rule], *before)
+                        found = memo.get(key)
+                        if found is None:
+                            found = memo[key] = self._step(node, before, level, True)
+                        after = found[0]
+                    else:
+                        self._contested.add(index)
                 if after == before:
                     continue
                 for slot, old, new in zip(node.slots, before, after, strict=True):

@@ -13,6 +13,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, Axis, atoms, canonical, size_of, split_at, starts_with
 from gspmd.dialect.mesh import Mesh
@@ -44,7 +45,17 @@ class Path:
 
 Dims = tuple[Axes, ...]
 State = tuple[Dims, Axes]
-Move = tuple[float, Step, State]
+
+
+class Move(NamedTuple):
+    """A step that is not worth writing out yet: see `Step` for the parts."""
+
+    time_s: float
+    after: State
+    kind: str
+    dims: Dims = ()
+    axes: Axes = ()
+    moves: tuple[tuple[Axes, int, int], ...] = ()
 
 
 class Planner:
@@ -104,44 +115,48 @@ class _Search:
     def run(self) -> Path:
         direct = self._direct()
         if direct is not None:
-            return Path((direct[1],), direct[0])
+            return Path((self._step(direct),), direct.time_s)
         counter = itertools.count()
         queue: list[tuple[float, int, State]] = [(0.0, next(counter), self.source)]
         best: dict[State, float] = {self.source: 0.0}
-        came: dict[State, tuple[State, Step]] = {}
+        came: dict[State, tuple[State, Move]] = {}
         while queue:
             time_s, _, state = heapq.heappop(queue)
             if state == self.target:
                 return Path(self._trace(came), time_s)
             if time_s > best[state]:
                 continue
-            for cost, step, after in self._moves(state):
-                total = time_s + cost
-                if total < best.get(after, math.inf):
-                    best[after] = total
-                    came[after] = (state, step)
-                    heapq.heappush(queue, (total, next(counter), after))
+            for move in self._moves(state):
+                total = time_s + move.time_s
+                if total < best.get(move.after, math.inf):
+                    best[move.after] = total
+                    came[move.after] = (state, move)
+                    heapq.heappush(queue, (total, next(counter), move.after))
         raise AssertionError("a reshard through full replication always exists")
 
-    def _trace(self, came: dict[State, tuple[State, Step]]) -> tuple[Step, ...]:
+    def _trace(self, came: dict[State, tuple[State, Move]]) -> tuple[Step, ...]:
         steps: list[Step] = []
         state = self.target
         while state != self.source:
-            state, step = came[state]
-            steps.append(step)
+            state, move = came[state]
+            steps.append(self._step(move))
         return tuple(reversed(steps))
 
-    def _direct(self) -> tuple[float, Step] | None:
+    def _step(self, move: Move) -> Step:
+        dims, unreduced = move.after
+        after = self.form.with_axes(tuple(map(canonical, dims)), self.mesh.sorted(canonical(unreduced)))
+        moves = tuple((canonical(axes), source, target) for axes, source, target in move.moves)
+        return Step(move.kind, after, tuple(map(canonical, move.dims)), self.mesh.sorted(canonical(move.axes)), moves)
+
+    def _direct(self) -> Move | None:
         """A single gather or slice, where that is all it takes: nothing can be cheaper."""
         (dims, unreduced), (goal, goal_unreduced) = self.source, self.target
         if unreduced != goal_unreduced:
             return None
         if all(starts_with(a, b) for a, b in zip(dims, goal, strict=True)):
-            found = self._gather(self.source, goal)
-            return found[:2] if found else None
+            return self._gather(self.source, goal)
         if all(starts_with(b, a) for a, b in zip(dims, goal, strict=True)):
-            found = self._slice(self.source, goal)
-            return found[:2] if found else None
+            return self._slice(self.source, goal)
         return None
 
     # ---- sizes ----
@@ -153,10 +168,6 @@ class _Search:
         """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
         n = self.shape[dim]
         return coarse == 1 or fine // coarse * -(-n // fine) == -(-n // coarse)
-
-    def _sharding(self, state: State) -> TensorSharding:
-        dims, unreduced = state
-        return self.form.with_axes(tuple(canonical(axes) for axes in dims), self.mesh.sorted(canonical(unreduced)))
 
     def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
         touched = self._local_bytes(before) + self._local_bytes(after)
@@ -182,10 +193,8 @@ class _Search:
         for d, axes in enumerate(gathered):
             if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
                 return None
-        after = (goal, unreduced)
         devices = math.prod(size_of(axes) for axes in gathered)
-        step = Step("all_gather", self._sharding(after), tuple(map(canonical, gathered)))
-        return self._time("all_gather", dims, goal, devices), step, after
+        return Move(self._time("all_gather", dims, goal, devices), (goal, unreduced), "all_gather", gathered)
 
     def _gathers(self, state: State) -> Iterator[Move]:
         dims, _ = state
@@ -206,9 +215,7 @@ class _Search:
         for d, axes in enumerate(new):
             if axes and not self._nests(d, size_of(dims[d]), size_of(goal[d])):
                 return None
-        after = (goal, unreduced)
-        step = Step("all_slice", self._sharding(after), tuple(map(canonical, new)))
-        return self._time("", dims, goal, 1), step, after
+        return Move(self._time("", dims, goal, 1), (goal, unreduced), "all_slice", new)
 
     def _slices(self, state: State) -> Iterator[Move]:
         dims, unreduced = state
@@ -246,10 +253,9 @@ class _Search:
                             continue
                         if not self._nests(target, size_of(dims[target]), size_of(option[target])):
                             continue
-                        after = (tuple(option), unreduced)
-                        moves = ((canonical(moved), source, target),)
-                        step = Step("all_to_all", self._sharding(after), moves=moves)
-                        yield self._time("all_to_all", dims, after[0], size_of(moved)), step, after
+                        time_s = self._time("all_to_all", dims, tuple(option), size_of(moved))
+                        moves = ((moved, source, target),)
+                        yield Move(time_s, (tuple(option), unreduced), "all_to_all", moves=moves)
 
     def _permutes(self, state: State) -> Iterator[Move]:
         dims, unreduced = state
@@ -264,9 +270,8 @@ class _Search:
             flat = [a for axes in option for a in axes]
             if len(set(flat)) != len(flat) or any(a in unreduced for a in flat):
                 continue
-            after = (option, unreduced)
-            step = Step("collective_permute", self._sharding(after))
-            yield self._time("collective_permute", dims, option, 2), step, after
+            time_s = self._time("collective_permute", dims, option, 2)
+            yield Move(time_s, (option, unreduced), "collective_permute")
 
     def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
         """Every dimension takes as much of its target as its shard count allows; the rest fills up."""
@@ -293,9 +298,7 @@ class _Search:
         dims, unreduced = state
         goal = self.target[0]
         left = tuple(a for a in unreduced if a not in pending)
-        after: State = (dims, left)
-        step = Step("all_reduce", self._sharding(after), axes=self.mesh.sorted(canonical(pending)))
-        yield self._time("all_reduce", dims, dims, size_of(pending)), step, after
+        yield Move(self._time("all_reduce", dims, dims, size_of(pending)), (dims, left), "all_reduce", axes=pending)
         for d, axes in enumerate(goal):
             here = dims[d]
             if not starts_with(axes, here):
@@ -311,9 +314,9 @@ class _Search:
             if not self._nests(d, size_of(here), size_of(option[d])):
                 continue
             rest = tuple(a for a in unreduced if a not in scattered)
-            parts = tuple(canonical(scattered) if i == d else () for i in range(len(dims)))
-            step = Step("reduce_scatter", self._sharding((option, rest)), parts)
-            yield self._time("reduce_scatter", dims, option, size_of(scattered)), step, (option, rest)
+            parts = tuple(tuple(scattered) if i == d else () for i in range(len(dims)))
+            time_s = self._time("reduce_scatter", dims, option, size_of(scattered))
+            yield Move(time_s, (option, rest), "reduce_scatter", parts)
 
 
 def _shared(a: Axes, b: Axes) -> Axes:

@@ -26,7 +26,6 @@ class Strategy:
 
     operands: tuple[TensorSharding, ...]
     results: tuple[TensorSharding, ...]
-    axes: tuple[tuple[int, Axes], ...]
     time_s: float
 
 
@@ -47,9 +46,8 @@ class Chooser:
         """The cheapest way to get `results` from `operands`."""
         shardings = operands + results
         split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
-        agreed = self._agreed(rule, split, shardings)
-        if agreed is not None:
-            return self._strategy(rule, agreed, operands, results, 0.0)
+        if self._agree(rule, split, shardings):
+            return Strategy(operands, results, 0.0)
         best: Strategy | None = None
         for axes in self._candidates(rule, split):
             found = self._price(rule, info, axes, operands, results, best.time_s if best else math.inf)
@@ -68,23 +66,16 @@ class Chooser:
         dims = tensor_axes(rule, len(rule.operands), axes)
         return None if dims is None else operand.with_axes(dims, operand.unreduced)
 
-    def _agreed(
-        self, rule: OpShardingRule, split: list[FactorAxes], shardings: tuple[TensorSharding, ...]
-    ) -> FactorAxes | None:
-        """The assignment that all tensors have already, if there is one."""
+    def _agree(self, rule: OpShardingRule, split: list[FactorAxes], shardings: tuple[TensorSharding, ...]) -> bool:
+        """Whether all tensors fit one assignment as they are, and nothing is left to reduce."""
         merged: FactorAxes = {}
         for axes in split:
             for factor, mine in axes.items():
                 if merged.setdefault(factor, mine) != mine:
-                    return None
-        if not self._valid(rule, merged):
-            return None
-        if any(rule.kinds[f] is REDUCTION for f in merged):
-            return None
-        for tensor, sharding in enumerate(shardings):
-            if tensor_axes(rule, tensor, merged) != sharding.dim_axes():
-                return None
-        return merged
+                    return False
+        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION for f in merged):
+            return False
+        return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
 
     @staticmethod
     def _valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
@@ -139,19 +130,6 @@ class Chooser:
             if not overlap(axes, more) and size % size_of(axes + more) == 0
         }
 
-    def _strategy(
-        self,
-        rule: OpShardingRule,
-        axes: FactorAxes,
-        operands: tuple[TensorSharding, ...],
-        results: tuple[TensorSharding, ...],
-        time_s: float,
-    ) -> Strategy:
-        found = self._shardings(rule, axes, operands + results)
-        assert found is not None
-        count = len(operands)
-        return Strategy(found[:count], found[count:], tuple(sorted(axes.items())), time_s)
-
     def _shardings(
         self, rule: OpShardingRule, axes: FactorAxes, shardings: tuple[TensorSharding, ...]
     ) -> tuple[TensorSharding, ...] | None:
@@ -195,7 +173,7 @@ class Chooser:
                 return None
             if have != need:
                 time_s += self.planner.plan(type_, have, need).time_s
-        return Strategy(made[:count], made[count:], tuple(sorted(axes.items())), time_s)
+        return Strategy(made[:count], made[count:], time_s)
 
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]

@@ -1,0 +1,34 @@
+"""Our partitioner, as `gspmd.partition` runs it."""
+
+from __future__ import annotations
+
+import time
+
+from measurement import PARTITION, PROPAGATE, Clock, Run, Stage
+from programs import Program
+from traffic import of_stablehlo
+
+from gspmd.api import partition
+
+NAME = "gspmd"
+_PHASES = {
+    "gspmd-propagate": PROPAGATE,
+    "gspmd-reshard": PARTITION,
+    "gspmd-localize": PARTITION,
+    "gspmd-optimize": PARTITION,
+}
+
+
+def run(program: Program, want_traffic: bool) -> Run:
+    """Partition once. `parse` is the rest of the call: a new context and reading the text."""
+    seconds: dict[Stage, float] = {Stage("parse", None): 0.0}
+    clock = Clock()
+    started = time.perf_counter()
+    result = partition(program.sdy, on_stage=lambda name, s: seconds.update({Stage(name, _PHASES.get(name)): s}))
+    total = time.perf_counter() - started
+    seconds[Stage("parse", None)] = total - sum(seconds.values())
+    started = time.perf_counter()
+    str(result.module)
+    seconds[Stage("print", None)] = time.perf_counter() - started
+    share = clock.cpu_share()
+    return Run.of(seconds, share, of_stablehlo(result.module, program.axes) if want_traffic else None)

@@ -1,0 +1,73 @@
+"""The programs that are partitioned: a decoder-only Transformer's training step, its layers unrolled."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from gspmd.examples import decoder_lm
+from gspmd.pass_manager import PassManager
+from gspmd.transforms.support.mlir import new_context, parse_module
+
+# A larger batch than weights, as in practice; every size divides by 64, the longer side of the largest mesh.
+_CONFIG = decoder_lm.Config(model=128, heads=64, head_size=16, hidden=512, vocabulary=512, sequence=128, batch=64)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A program with Shardy's annotations (`sdy`) and the same one with GSPMD's (`mhlo`), as MLIR text.
+
+    `mesh_shape` are the sizes of the axes x and y; `ops` is how many operations it has, calls inlined.
+    """
+
+    layers: int
+    mesh_shape: tuple[int, int]
+    sdy: str
+    mhlo: str
+    ops: int
+
+    @property
+    def devices(self) -> int:
+        return math.prod(self.mesh_shape)
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The mesh: size by name of axis."""
+        return dict(zip(("x", "y"), self.mesh_shape, strict=True))
+
+
+def mesh_shape(devices: int) -> tuple[int, int]:
+    """The most nearly square mesh of a power of two of devices, the longer side first."""
+    if devices < 1 or devices & (devices - 1) or devices > 4096:
+        raise ValueError(f"expected a power of two up to 4096, got {devices} devices")
+    shorter = 2 ** (int(math.log2(devices)) // 2)
+    return devices // shorter, shorter
+
+
+def lower(layers: int, devices: int) -> Program:
+    """The training step lowered by JAX for both partitioners of XLA."""
+    shape = mesh_shape(devices)
+    mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
+    config = dataclasses.replace(_CONFIG, layers=layers)
+    usual = jax.config.values["jax_use_shardy_partitioner"]
+    texts = []
+    try:
+        for shardy in (True, False):
+            jax.config.update("jax_use_shardy_partitioner", shardy)
+            texts.append(decoder_lm.lower(config, mesh).as_text())
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", usual)
+    sdy, mhlo = texts
+    return Program(layers, shape, sdy, mhlo, _count(sdy))
+
+
+def _count(text: str) -> int:
+    """Operations of the program with its calls inlined, without the bodies of reductions and the return."""
+    module = parse_module(text, new_context())
+    PassManager(["gspmd-ingest"]).run(module)
+    (main,) = (op for op in module.body.operations if op.operation.name == "func.func")
+    return len(main.operation.regions[0].blocks[0].operations) - 1

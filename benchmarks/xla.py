@@ -1,0 +1,156 @@
+"""The partitioners inside XLA, timed by XLA's own log of its passes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from measurement import PARTITION, PROPAGATE, Clock, Run, Stage, Transfer
+
+if TYPE_CHECKING:
+    from programs import Program
+
+GSPMD = "XLA GSPMD"
+SHARDY = "XLA Shardy"
+_REFUSAL = "Eigh custom call"  # what XLA says about a program that `refused_after_partitioning` made
+_INFO, _WARNING = 0, 1
+_DEVICES_PER_PROCESS = 2048  # a constant of XLA's CPU client; further devices belong to a second process
+_PASS_TIME = re.compile(r"HLO pass: (\S+) time: [^(]*\((\d+) us\) \(cumulative")
+
+
+def prepare(devices: int) -> None:
+    """Start JAX with this many virtual CPU devices and a log of XLA's passes; call before anything imports jax.
+
+    Above 2,048 devices the last belong to another process, so that XLA wants cross-process collectives to compile
+    for them. A distributed runtime of this process alone provides these.
+    """
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["TF_CPP_VMODULE"] = "hlo_pass_pipeline=1"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(_INFO)  # what is off at the start stays off
+    import jax
+    from jaxlib import utils
+
+    utils.absl_set_min_log_level(_WARNING)
+
+    if devices > _DEVICES_PER_PROCESS:
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            address = f"localhost:{free.getsockname()[1]}"
+        jax.distributed.initialize(address, num_processes=1, process_id=0)
+    if len(jax.devices()) != devices:
+        raise RuntimeError(f"expected {devices} devices, got {len(jax.devices())}")
+
+
+def run_gspmd(program: Program, want_traffic: bool) -> Run:
+    """Partition once with GSPMD: `sharding-propagation` and `spmd-partitioning` (which includes its clean-up)."""
+    return _run(program, False, "sharding-propagation", want_traffic)
+
+
+def run_shardy(program: Program, want_traffic: bool) -> Run:
+    """Partition once as JAX does by default: `shardy-xla` propagates on StableHLO, then `spmd-partitioning`."""
+    return _run(program, True, "shardy-xla", want_traffic)
+
+
+def _run(program: Program, use_shardy: bool, propagation: str, want_traffic: bool) -> Run:
+    text = refused_after_partitioning(program.sdy if use_shardy else program.mhlo)
+    with tempfile.TemporaryDirectory() as directory:
+        clock = Clock()
+        times = _compile(text, program.devices, use_shardy, directory if want_traffic else None)
+        share = clock.cpu_share()
+        traffic = _read_traffic(Path(directory)) if want_traffic else None
+    stages = (Stage(propagation, PROPAGATE), Stage("spmd-partitioning", PARTITION))
+    return Run.of({stage: times[stage.name] for stage in stages}, share, traffic)
+
+
+def refused_after_partitioning(text: str) -> str:
+    """The program with its last result, a scalar, led through a call that XLA refuses soon after partitioning.
+
+    Otherwise XLA would go on to compile for the CPU, which takes some hundred times longer than what is measured.
+    """
+    start = text.index("@main(")
+    found = re.compile(r"^ *return (.*) : (.*)$", re.MULTILINE).search(text, start)
+    if found is None or not found[2].endswith("tensor<f32>"):
+        raise ValueError("expected a program whose last result is tensor<f32>")
+    values = found[1].split(", ")
+    lines = (
+        f"%matrix = stablehlo.reshape {values[-1]} : (tensor<f32>) -> tensor<1x1xf32>",
+        "%refused:2 = stablehlo.custom_call @Eigh(%matrix) : (tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<1xf32>)",
+        "%scalar = stablehlo.reshape %refused#1 : (tensor<1xf32>) -> tensor<f32>",
+        f"return {', '.join([*values[:-1], '%scalar'])} : {found[2]}",
+    )
+    return text[: found.start()] + "\n".join(lines) + text[found.end() :]
+
+
+def _compile(text: str, devices: int, use_shardy: bool, dump_to: str | None) -> dict[str, float]:
+    """Hand the program to XLA until it refuses it; returns the seconds of each pass that ran, by its name."""
+    import jax
+    from jaxlib import _jax
+
+    from gspmd.transforms.support.mlir import new_context, parse_module
+
+    module = parse_module(text, new_context())
+    chosen = tuple(jax.devices()[:devices])
+    with _captured_log() as log, module.context:
+        try:
+            chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), _options(devices, use_shardy, dump_to))
+        except jax.errors.JaxRuntimeError as error:
+            if _REFUSAL not in str(error):
+                raise
+        else:
+            raise RuntimeError(f"XLA compiled a program with an invalid '{_REFUSAL}'")
+    times: dict[str, float] = {}
+    for name, microseconds in _PASS_TIME.findall(log()):
+        times[name] = times.get(name, 0.0) + int(microseconds) * 1e-6
+    return times
+
+
+def _options(devices: int, use_shardy: bool, dump_to: str | None) -> Any:
+    import numpy as np
+    from jaxlib import xla_client
+
+    options = xla_client.CompileOptions()
+    build = options.executable_build_options
+    options.num_partitions = build.num_partitions = devices
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = use_shardy
+    build.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
+    if dump_to is not None:
+        build.debug_options.xla_dump_to = dump_to
+        build.debug_options.xla_dump_hlo_pass_re = "spmd-partitioning"
+    return options
+
+
+def _read_traffic(directory: Path) -> tuple[Transfer, ...]:
+    from traffic import of_hlo
+
+    (path,) = directory.glob("*after_spmd-partitioning.*.txt")
+    return of_hlo(path.read_text())
+
+
+@contextlib.contextmanager
+def _captured_log() -> Iterator[Any]:
+    """Let XLA log what it does, into a file; yields a function that gives the text once the block has ended."""
+    from jaxlib import utils
+
+    text = ""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        utils.absl_set_min_log_level(_INFO)
+        try:
+            yield lambda: text
+        finally:
+            utils.absl_set_min_log_level(_WARNING)
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            text = file.read().decode(errors="replace")
