@@ -82,7 +82,7 @@ class Planner:
             cuts = atoms(lists)
         except ValueError:
             # Sub-axes that do not nest share no atoms: gather everything, then cut.
-            whole = source.with_axes(((),) * source.rank)
+            whole = source.with_axes(((),) * source.rank, target.unreduced)
             first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
             return Path(first.steps + last.steps, first.time_s + last.time_s)
         return _Search(self, type_, source, target, cuts).run()
@@ -200,7 +200,7 @@ class _Search:
         dims, _ = state
         goal = self.target[0]
         shared = tuple(_shared(a, b) for a, b in zip(dims, goal, strict=True))
-        options = {shared} if shared != dims else set()
+        options = {shared, ((),) * len(dims)} - {dims}
         for d, axes in enumerate(dims):
             for keep in range(len(axes)):
                 options.add((*dims[:d], axes[:keep], *dims[d + 1 :]))

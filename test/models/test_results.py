@@ -1,0 +1,58 @@
+"""One training step of every example, in every parallelism: partitioned and run, it gives the same numbers.
+
+Every perceptron is run on every mesh. Compiling a decoder takes seconds, so of its 48 combinations those are run that
+cover every recipe on every mesh, and every recipe unrolled and scanned, with both annotation families; the others are
+partitioned only, and what is compared is the two families.
+"""
+
+from __future__ import annotations
+
+import pytest
+from traced import MESHES, inputs_of, lower, partition
+
+import gspmd
+from gspmd.examples import decoder_lm, mlp
+
+SMALL = {"model": 16, "heads": 4, "head_size": 4, "hidden": 32, "vocabulary": 32, "sequence": 8, "batch": 8}
+
+
+@pytest.mark.parametrize("shardy", [True, False], ids=["sdy", "mhlo"])
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("recipe", mlp.RECIPES)
+def test_a_perceptron_learns_the_same(recipe: str, mesh: str, shardy: bool) -> None:
+    config = mlp.Config(recipe=recipe)
+    assert gspmd.check(lower(mlp, config, mesh, shardy), inputs=inputs_of(mlp, config))
+
+
+DECODERS = [
+    ("2d", "8", False, False),
+    ("2d", "4x2", True, True),
+    ("2d", "2x2x2", False, True),
+    ("dp", "8", True, True),
+    ("dp", "4x2", False, False),
+    ("dp", "2x2x2", False, True),
+    ("fsdp", "8", False, True),
+    ("fsdp", "4x2", True, False),
+    ("fsdp", "2x2x2", False, True),
+    ("tp", "8", False, True),
+    ("tp", "4x2", False, False),
+    ("tp", "2x2x2", True, True),
+]
+
+
+@pytest.mark.parametrize(("recipe", "mesh", "scan", "shardy"), DECODERS)
+def test_a_decoder_learns_the_same(recipe: str, mesh: str, scan: bool, shardy: bool) -> None:
+    config = decoder_lm.Config(recipe=recipe, scan=scan, layers=2 if scan else 1, **SMALL)
+    assert gspmd.check(lower(decoder_lm, config, mesh, shardy), inputs=inputs_of(decoder_lm, config))
+
+
+@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scan"])
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("recipe", decoder_lm.RECIPES)
+def test_both_annotation_families_give_the_same_communication(recipe: str, mesh: str, scan: bool) -> None:
+    config = decoder_lm.Config(recipe=recipe, scan=scan, layers=2, **SMALL)
+    sdy, mhlo = (partition(decoder_lm, config, mesh, shardy) for shardy in (True, False))
+    assert [str(s.mhlo) for s in sdy.in_shardings] == [str(s.mhlo) for s in mhlo.in_shardings]
+    assert [str(s.mhlo) for s in sdy.out_shardings] == [str(s.mhlo) for s in mhlo.out_shardings]
+    what = [[(c.kind, c.bytes, c.count, c.location) for c in p.collectives] for p in (sdy, mhlo)]
+    assert what[0] == what[1]

@@ -1,0 +1,100 @@
+"""The examples, lowered by JAX for a mesh, and the communication that resharding decides on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jaxlib.mlir import ir
+
+from gspmd import api
+from gspmd.pass_manager import PassManager
+from gspmd.reading import read_program
+from gspmd.transforms.pipeline import default_pipeline
+from gspmd.transforms.support.emitter import read_type
+from gspmd.transforms.support.mlir import new_context, source_location
+
+MESHES: dict[str, dict[str, int]] = {
+    "8": {"x": 8},
+    "4x2": {"x": 4, "y": 2},
+    "2x2x2": {"x": 2, "y": 2, "z": 2},
+}
+
+
+@functools.lru_cache(maxsize=16)
+def lower(example: Any, config: Any, mesh: str, shardy: bool = True) -> str:
+    """The training step's text, annotated as Shardy or as GSPMD has it."""
+    axes = MESHES[mesh]
+    devices = np.array(jax.devices()[: math.prod(axes.values())]).reshape(tuple(axes.values()))
+    before = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", shardy)
+    try:
+        return str(example.lower(config, Mesh(devices, tuple(axes))).as_text(debug_info=True))
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)
+
+
+def inputs_of(example: Any, config: Any) -> list[Any]:
+    """Real arguments of the step: initial state and the first batch."""
+    batch = example.batch(config)
+    return list(jax.tree.leaves((example.init_state(config), *(batch if isinstance(batch, tuple) else (batch,)))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A collective between global tensors: `kind` as in `sdy`, the tensor's global shape, axes as text.
+
+    `line` is the line of the model that needs it.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    axes: str
+    cause: str
+    line: int
+    in_loop: bool
+
+
+_AXES = {
+    "all_gather": "gathering_axes",
+    "reduce_scatter": "reduce_scatter_axes",
+    "all_reduce": "reduction_axes",
+    "all_to_all": "params",
+}
+
+
+@functools.lru_cache(maxsize=16)
+def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Move, ...]:
+    """What resharding inserts into the step, in order; cuts, which cost nothing, left out."""
+    module = read_program(lower(example, config, mesh, shardy), new_context())
+    manager = PassManager()
+    for pass_ in default_pipeline({})[:3]:
+        manager.add(pass_)
+    manager.run(module)
+    found: list[Move] = []
+
+    def visit(op: Any, in_loop: bool) -> None:
+        name = op.name
+        if name.startswith("sdy.") and name[4:] in (*_AXES, "collective_permute"):
+            kind = name[4:]
+            axes = str(op.attributes[_AXES[kind]]).split("<", 1)[1] if kind in _AXES else ""
+            where = source_location(op.location)
+            cause = ir.StringAttr(op.attributes["gspmd.cause"]).value
+            shape = read_type(op.results[0]).shape
+            found.append(Move(kind, shape, axes, cause, where.line if where else 0, in_loop))
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner.operation, in_loop or name == "stablehlo.while")
+
+    visit(module.operation, False)
+    return tuple(found)
+
+
+def partition(example: Any, config: Any, mesh: str, shardy: bool = True) -> api.Partitioned:
+    return api.partition(lower(example, config, mesh, shardy))

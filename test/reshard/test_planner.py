@@ -1,0 +1,179 @@
+"""Paths from any sharding to any other: right, chained, and never dearer than gathering everything."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+from random_shardings import random_mesh, random_shape, random_sharding
+
+from gspmd import api, runtime
+from gspmd.dialect.axes import Axes, canonical, overlap, remove_prefix, size_of, starts_with, without
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_mesh, print_sharding
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.reshard.planner import Planner, Step
+from gspmd.transforms.support.op_info import TensorType
+
+Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
+
+
+def cases(seed: int, count: int, unreduced: bool = False) -> tuple[Mesh, list[Case]]:
+    rng = random.Random(seed)
+    mesh = random_mesh(rng)
+    found = []
+    for _ in range(count):
+        shape = random_shape(rng)
+        source = random_sharding(rng, mesh, len(shape), unreduced)
+        found.append((shape, source, random_sharding(rng, mesh, len(shape))))
+    return mesh, found
+
+
+# ---- paths as values ----
+
+
+def apply(step: Step, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
+    """Axes per dimension and unreduced axes that a step leaves, worked out from what it says it does."""
+    dims, unreduced = list(before.dim_axes()), before.unreduced
+    if step.kind == "all_gather":
+        for d, axes in enumerate(step.dims):
+            kept = size_of(dims[d]) // size_of(axes)
+            dims[d] = prefix(dims[d], kept)
+            assert canonical(dims[d] + axes) == canonical(before.dim_axes()[d]), "gathers what is not most minor"
+    elif step.kind == "all_slice":
+        dims = [canonical(mine + axes) for mine, axes in zip(dims, step.dims, strict=True)]
+    elif step.kind == "reduce_scatter":
+        for d, axes in enumerate(step.dims):
+            dims[d] = canonical(dims[d] + axes)
+            unreduced = without(unreduced, axes)
+    elif step.kind == "all_reduce":
+        assert not without(step.axes, unreduced), "reduces what is not partial"
+        unreduced = without(unreduced, step.axes)
+    elif step.kind == "all_to_all":
+        for axes, source, target in step.moves:
+            dims[source] = prefix(dims[source], size_of(dims[source]) // size_of(axes))
+            dims[target] = canonical(dims[target] + axes)
+    else:
+        assert step.kind == "collective_permute"
+        after = step.after.dim_axes()
+        assert [size_of(a) for a in after] == [size_of(a) for a in dims], "a permute changes the local shape"
+        dims = list(after)
+    return tuple(dims), unreduced
+
+
+def prefix(axes: Axes, size: int) -> Axes:
+    """The most major part of a list that makes `size` shards."""
+    taken: Axes = ()
+    for axis in axes:
+        if size_of(taken) == size:
+            break
+        want = size // size_of(taken)
+        taken += (axis,) if axis.size <= want else (axis.split(want)[0],)
+    assert size_of(taken) == size
+    assert starts_with(axes, taken)
+    assert canonical(taken + remove_prefix(axes, taken)) == canonical(axes)
+    return taken
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_step_starts_where_the_one_before_it_ends(seed: int) -> None:
+    mesh, found = cases(seed, 10, unreduced=seed % 2 == 1)
+    planner = Planner(mesh)
+    for shape, source, target in found:
+        state = source
+        for step in planner.plan(TensorType(shape, "f32"), source, target).steps:
+            dims, unreduced = apply(step, state)
+            assert (dims, unreduced) == (step.after.dim_axes(), step.after.unreduced), step
+            assert not overlap(unreduced, [a for axes in dims for a in axes])
+            state = step.after
+        assert state == target
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_path_is_dearer_than_gathering_everything_and_cutting(seed: int) -> None:
+    mesh, found = cases(1000 + seed, 10)
+    planner = Planner(mesh)
+    for shape, source, target in found:
+        type_, whole = TensorType(shape, "f32"), replicated(mesh, len(shape))
+        through = planner.plan(type_, source, whole).time_s + planner.plan(type_, whole, target).time_s
+        assert planner.plan(type_, source, target).time_s <= through * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_step_gathers_more_than_it_has_to_when_the_target_is_finer(seed: int) -> None:
+    """Splitting further never communicates."""
+    rng = random.Random(seed)
+    mesh = random_mesh(rng)
+    for _ in range(10):
+        target = random_sharding(rng, mesh, 2)
+        shape = tuple(8 * size_of(axes) for axes in target.dim_axes())
+        source = target.with_axes(tuple(axes[: rng.randint(0, len(axes))] for axes in target.dim_axes()))
+        steps = Planner(mesh).plan(TensorType(shape, "f32"), source, target).steps
+        assert [step.kind for step in steps] in ([], ["all_slice"])
+
+
+def test_sums_may_stay_partial_between_parts_of_an_axis_that_do_not_nest() -> None:
+    mesh = Mesh((("x", 12),))
+    whole, partial = replicated(mesh, 1), (mesh.axis("x", 1, 2),)
+    source = whole.with_axes(((mesh.axis("x", 2, 2),),), partial)
+    target = whole.with_axes(((mesh.axis("x", 2, 3),),), partial)
+    steps = Planner(mesh).plan(TensorType((12,), "f32"), source, target).steps
+    assert [(step.kind, step.after.unreduced) for step in steps] == [("all_gather", partial), ("all_slice", partial)]
+
+
+def test_the_same_question_is_answered_from_memory() -> None:
+    mesh, ((shape, source, target), *_) = cases(3, 1)
+    planner, type_ = Planner(mesh), TensorType(shape, "f32")
+    assert planner.plan(type_, source, target) is planner.plan(type_, source, target)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_planning_on_a_mesh_of_six_axes_takes_no_seconds(seed: int) -> None:
+    rng = random.Random(seed)
+    mesh = Mesh(tuple((name, 4) for name in "abcdef"))
+    source, target = (random_sharding(rng, mesh, 4) for _ in range(2))
+    started = time.perf_counter()
+    Planner(mesh).plan(TensorType((4096, 4096, 4096, 4096), "f32"), source, target)
+    assert time.perf_counter() - started < 5
+
+
+# ---- paths as programs ----
+
+
+def there_and_back(mesh: Mesh, found: list[Case]) -> str:
+    """A program that takes every tensor as its source sharding, and returns it as its target, and again as its source."""
+    types = [f"tensor<{'x'.join(map(str, shape))}xf32>" for shape, _, _ in found]
+    sharding = [[f"#sdy.sharding{print_sharding(s)}" for s in pair] for _, *pair in found]
+    arguments = [f"%a{i}: {t} {{sdy.sharding = {s[0]}}}" for i, (t, s) in enumerate(zip(types, sharding, strict=True))]
+    results = [f"{t} {{sdy.sharding = {way}}}" for t, s in zip(types, sharding, strict=True) for way in reversed(s)]
+    body = [
+        line
+        for i, (t, s) in enumerate(zip(types, sharding, strict=True))
+        for line in (
+            f"%t{i} = sdy.sharding_constraint %a{i} {s[1].removeprefix('#sdy.sharding')} : {t}",
+            f"%b{i} = sdy.sharding_constraint %t{i} {s[0].removeprefix('#sdy.sharding')} : {t}",
+        )
+    ]
+    values = ", ".join(f"%t{i}, %b{i}" for i in range(len(found)))
+    returned = ", ".join(f"{t}, {t}" for t in types)
+    return (
+        f"sdy.mesh @mesh = {print_mesh(mesh)}\n"
+        f"func.func public @main({', '.join(arguments)}) -> ({', '.join(results)}) {{\n"
+        + "\n".join(body)
+        + f"\nreturn {values} : {returned}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_shard_arrives_and_comes_back(seed: int) -> None:
+    mesh, found = cases(2000 + seed, 8)
+    executable = runtime.compile(api.partition(there_and_back(mesh, found)), padding="nan")
+    arrays = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1 for shape, _, _ in found]
+    results = executable(*arrays)
+    for i, array in enumerate(arrays):
+        for result, sharding in zip(results[2 * i : 2 * i + 2], reversed(found[i][1:]), strict=True):
+            assert result.sharding.dim_axes() == sharding.dim_axes()
+            for shard in result.shards:
+                np.testing.assert_array_equal(shard.to_numpy(), array[shard.index], f"{found[i]}")
