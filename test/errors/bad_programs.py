@@ -9,7 +9,7 @@ _MESH = 'sdy.mesh @mesh = <["x"=4]>\n'
 
 @dataclasses.dataclass(frozen=True)
 class Bad:
-    """`place` is line:column, "" where only the tool's name can stand; `unsupported` if it is our limit, not a mistake."""
+    """`place` is line:column; `unsupported` is what we lack, the rest are mistakes."""
 
     text: str
     place: str
