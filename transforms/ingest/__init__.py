@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Error, Unsupported, UsageError
+from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
@@ -68,8 +68,12 @@ def _in_module(module: ir.Module) -> Iterator[None]:
 
 
 def _module_count(module: ir.Module, name: str) -> int | None:
-    attributes = module.operation.attributes
-    return int(ir.IntegerAttr(attributes[name]).value) if name in attributes else None
+    attribute = module.operation.attributes.get(name)
+    if attribute is None:
+        return None
+    if not isinstance(attribute, ir.IntegerAttr):
+        raise AnnotationError(f"'{name}' is {attribute}, expected an integer", hint="write it as 8 : i32")
+    return int(attribute.value)
 
 
 def _check_replicas(module: ir.Module) -> None:

@@ -143,6 +143,10 @@ class Annotations:
             if NESTED not in attributes or "mhlo.sharding" not in attributes[NESTED]:
                 return None
             holder = attributes[NESTED]
+        if not isinstance(holder["mhlo.sharding"], ir.StringAttr):
+            raise AnnotationError(
+                f"'mhlo.sharding' is {holder['mhlo.sharding']}, expected a string", hint='write it as "{replicated}"'
+            )
         key = (
             text_of(holder["mhlo.sharding"]),
             text_of(given(attributes, "backend_config")),
