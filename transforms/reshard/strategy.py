@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.support.cost import collective_time
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 MOST_CANDIDATES = 512
@@ -206,12 +207,16 @@ class Chooser:
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
-        """Seconds of arithmetic and memory traffic on one device."""
+        """Seconds of arithmetic, memory traffic and what the local form itself sends, on one device."""
         touched = sum(local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape)
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
             time_s += 2 * work / self.hardware.flops_per_s
+        if any(rule.kinds[factor] is PERMUTATION for factor in axes):
+            # What the local form sends by itself, halos or partial results, is about a result's size at most.
+            sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
+            time_s += collective_time("collective_permute", sent, 2, self.hardware)
         return time_s
 
 
