@@ -124,7 +124,8 @@ def _passes(num_partitions: int | None, replicate_unsupported: bool) -> list[Pas
 def _run(passes: list[Pass], module: ir.Module, on_stage: Callable[[str, float], None] | None) -> None:
     for pass_ in passes:
         started = time.perf_counter()
-        manager = PassManager()
+        # What a pass leaves is checked once, at the end; gspmd-opt checks after every pass.
+        manager = PassManager(verify_each=pass_ is passes[-1])
         manager.add(pass_)
         manager.run(module)
         if on_stage is not None:

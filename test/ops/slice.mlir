@@ -19,3 +19,37 @@ func.func public @main(%x: tensor<10x9xf32> {sdy.sharding = #sdy.sharding<@mesh,
   %3 = stablehlo.reverse %2, dims = [1] : tensor<10x17xf32>
   return %3 : tensor<10x17xf32>
 }
+
+// -----
+
+// A shift along a split dimension: one element goes to the neighbour.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[HEAD:[0-9]+]] = stablehlo.slice %arg0 [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+// CHECK: "stablehlo.collective_permute"(%[[HEAD]])
+// CHECK-SAME: {{\[}}[1, 0], [2, 1], [3, 2]]
+// CHECK: stablehlo.concatenate %arg0, %{{.*}} -> tensor<5xf32>
+// CHECK-NOT: stablehlo.all_
+func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<15xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.slice %x [1:16] : (tensor<16xf32>) -> tensor<15xf32>
+  return %0 : tensor<15xf32>
+}
+
+// -----
+
+// The last element: the shard that holds it gives it to all.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[OWN:[0-9]+]] = stablehlo.select
+// CHECK-SAME: tensor<1xf32>
+// CHECK: "stablehlo.all_reduce"(%[[OWN]])
+// CHECK-NOT: stablehlo.all_gather
+func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<1xf32> {
+  %0 = stablehlo.slice %x [15:16] : (tensor<16xf32>) -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}

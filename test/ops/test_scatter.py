@@ -77,7 +77,7 @@ def test_rule_keeps_partial_and_indexed_windows_whole() -> None:
 @pytest.mark.parametrize("mesh", MESHES)
 def test_embedding_gradient(mesh: str) -> None:
     inputs = [small_numbers((14, 6)), indices((5, 4, 1), 14), small_numbers((5, 4, 6), seed=6)]
-    check(gradient(), inputs, MESHES[mesh], count=4)
+    check(gradient(), inputs, MESHES[mesh], count=3)
 
 
 @pytest.mark.parametrize("mesh", MESHES)
@@ -87,14 +87,14 @@ def test_overwriting_rows(mesh: str) -> None:
     rows[2, 2, 0] = 2**31 - 1
     rows[3, 3, 0] = -(2**31)
     inputs = [table((14, 6)), rows, table((5, 4, 6), seed=6)]
-    check(gradient(update="set"), inputs, MESHES[mesh], count=4)
+    check(gradient(update="set"), inputs, MESHES[mesh], count=3)
 
 
 @pytest.mark.parametrize("index", ["i8", "ui8", "ui32", "i64", "ui64"])
 def test_index_types(index: str) -> None:
     dtype = np.dtype(index.replace("ui", "uint") if index.startswith("u") else index.replace("i", "int")).type
     inputs = [small_numbers((14, 6)), indices((5, 4, 1), 14, dtype), small_numbers((5, 4, 6), seed=6)]
-    check(gradient(index=index), inputs, MESHES["3x2"], count=3)
+    check(gradient(index=index), inputs, MESHES["3x2"], count=2)
 
 
 def test_indices_narrower_than_the_operand() -> None:
@@ -139,7 +139,7 @@ def test_updates(update: str, element: str, dtype: str) -> None:
         operand, updates = operand - 2.5, updates - 2.5
         operand[3], operand[4, :2] = -np.inf, np.inf
     inputs = [operand.astype(dtype), rows, updates.astype(dtype)]
-    check(gradient(update=update, element=element), inputs, MESHES["3x2"], count=4)
+    check(gradient(update=update, element=element), inputs, MESHES["3x2"], count=1)
 
 
 def test_what_no_update_touches_keeps_its_sign() -> None:
@@ -155,7 +155,7 @@ def test_two_indexed_dimensions_in_the_other_order(mesh: str) -> None:
     text = scatter("9x5x7", "2x6x3", "6x5x3", 0, dims)
     rows = np.random.default_rng(2).integers(-2, 11, (2, 6, 3)).astype(np.int32)
     inputs = [small_numbers((9, 5, 7)), rows, small_numbers((6, 5, 3), seed=6)]
-    check(text, inputs, MESHES[mesh], count=4)
+    check(text, inputs, MESHES[mesh], count=3)
 
 
 @pytest.mark.parametrize("mesh", MESHES)
@@ -176,7 +176,7 @@ def test_promises_about_indices() -> None:
     flags = "indices_are_sorted = true, unique_indices = true"
     rows = np.sort(np.random.default_rng(0).permutation(23)[:20] - 3).astype(np.int32).reshape(5, 4, 1)
     inputs = [small_numbers((14, 6)), rows, small_numbers((5, 4, 6), seed=6)]
-    check(gradient(flags=flags), inputs, MESHES["3x2"], count=4)
+    check(gradient(flags=flags), inputs, MESHES["3x2"], count=1)
 
 
 def test_window_of_one_that_is_kept() -> None:
@@ -190,7 +190,7 @@ def test_partial_windows_beside_split_rows() -> None:
     dims = "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0, 1]"
     rows = np.random.default_rng(4).integers(-3, 10, (7, 2)).astype(np.int32)
     inputs = [small_numbers((9, 8)), rows, small_numbers((7, 3), seed=6)]
-    check(scatter("9x8", "7x2", "7x3", 1, dims), inputs, MESHES["3x2"], count=3)
+    check(scatter("9x8", "7x2", "7x3", 1, dims), inputs, MESHES["3x2"], count=2)
 
 
 def test_scalar_indices_without_vector_dimension() -> None:

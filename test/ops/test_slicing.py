@@ -19,60 +19,103 @@ func.func public @main(%x: tensor<{operand}xf32>) -> tensor<{result}xf32> {{
 """
 
 
-SLICE = unary(
-    "slice", "10x9x6", "7x9x6",
-    "start_indices = array<i64: 1, 0, 0>, limit_indices = array<i64: 8, 9, 6>, strides = array<i64: 1, 1, 1>",
-)  # fmt: skip
-STRIDED = unary(
-    "slice", "10x9x6", "10x5x6",
-    "start_indices = array<i64: 0, 0, 0>, limit_indices = array<i64: 10, 9, 6>, strides = array<i64: 1, 2, 1>",
-)  # fmt: skip
-REVERSE = unary("reverse", "10x9x6", "10x9x6", "dimensions = array<i64: 1>")
-PAD = """
-func.func public @main(%x: tensor<10x9x6xf32>, %p: tensor<f32>) -> tensor<10x13x6xf32> {
-  %0 = stablehlo.pad %x, %p, low = [0, -1, 0], high = [0, -3, 0], interior = [0, 1, 0]
-    : (tensor<10x9x6xf32>, tensor<f32>) -> tensor<10x13x6xf32>
-  return %0 : tensor<10x13x6xf32>
-}
-"""
-CONCATENATE = """
-func.func public @main(%x: tensor<10x9x6xf32>, %y: tensor<10x2x6xf32>) -> tensor<10x11x6xf32> {
-  %0 = stablehlo.concatenate %x, %y, dim = 1
-    : (tensor<10x9x6xf32>, tensor<10x2x6xf32>) -> tensor<10x11x6xf32>
-  return %0 : tensor<10x11x6xf32>
-}
-"""
-
-
-def test_rules() -> None:
-    assert print_rule(rule_of(SLICE)) == "([k, i, j])->([l, i, j]) {i=9, j=6, k=10, l=7} need_replication={k, l}"
-    assert print_rule(rule_of(STRIDED)) == "([i, k, j])->([i, l, j]) {i=10, j=6, k=9, l=5} need_replication={k, l}"
-    assert print_rule(rule_of(REVERSE)) == "([i, j, k])->([i, j, k]) {i=10, j=9, k=6} need_replication={j}"
-    assert print_rule(rule_of(PAD)) == "([i, k, j], [])->([i, l, j]) {i=10, j=6, k=9, l=13} need_replication={k, l}"
-    assert print_rule(rule_of(CONCATENATE)) == (
-        "([i, k, j], [i, l, j])->([i, m, j]) {i=10, j=6, k=9, l=2, m=11} need_replication={k, l, m}"
+def slice_(size: int, start: int, limit: int, stride: int = 1) -> str:
+    return unary(
+        "slice",
+        f"{size}x3",
+        f"{-(-(limit - start) // stride)}x3",
+        f"start_indices = array<i64: {start}, 0>, limit_indices = array<i64: {limit}, 3>, "
+        f"strides = array<i64: {stride}, 1>",
     )
 
 
-def test_slice_that_keeps_everything_passes_everything_through() -> None:
-    text = unary(
-        "slice", "10x9", "10x9",
-        "start_indices = array<i64: 0, 0>, limit_indices = array<i64: 10, 9>, strides = array<i64: 1, 1>",
-    )  # fmt: skip
-    assert print_rule(rule_of(text)) == "([i, j])->([i, j]) {i=10, j=9}"
+def pad(size: int, low: int, high: int, interior: int = 0) -> str:
+    result = low + high + size + max(size - 1, 0) * interior
+    return f"""
+func.func public @main(%x: tensor<{size}x3xf32>, %p: tensor<f32>) -> tensor<{result}x3xf32> {{
+  %0 = stablehlo.pad %x, %p, low = [{low}, 0], high = [{high}, 0], interior = [{interior}, 0]
+    : (tensor<{size}x3xf32>, tensor<f32>) -> tensor<{result}x3xf32>
+  return %0 : tensor<{result}x3xf32>
+}}
+"""
+
+
+REVERSE = unary("reverse", "10x9x6", "10x9x6", "dimensions = array<i64: 1, 2>")
+
+
+def concatenate(*sizes: int) -> str:
+    types = [f"tensor<{size}x3xf32>" for size in sizes]
+    arguments = ", ".join(f"%x{i}: {type_}" for i, type_ in enumerate(types))
+    result = f"tensor<{sum(sizes)}x3xf32>"
+    return f"""
+func.func public @main({arguments}) -> {result} {{
+  %0 = stablehlo.concatenate {", ".join(f"%x{i}" for i in range(len(sizes)))}, dim = 0
+    : ({", ".join(types)}) -> {result}
+  return %0 : {result}
+}}
+"""
+
+
+def test_rules_of_slices() -> None:
+    assert print_rule(rule_of(slice_(16, 0, 16))) == "([i, j])->([i, j]) {i=16, j=3}"
+    assert print_rule(rule_of(slice_(16, 1, 15))) == "([i, j])->([i, j]) {i=16, j=3} permutation={i}"
+    assert print_rule(rule_of(slice_(16, 1, 16, 2))) == "([i, j])->([i, j]) {i=16, j=3} permutation={i}"
+    assert print_rule(rule_of(slice_(16, 8, 16))) == ("([j, i])->([k, i]) {i=3, j=16, k=8} need_replication={j, k}")
+    assert print_rule(rule_of(slice_(16, 15, 16))) == (
+        "([i, j])->([k, j]) {i=16, j=3, k=1} reduction={i} need_replication={k}"
+    )
+
+
+def test_rules_of_pads() -> None:
+    assert print_rule(rule_of(pad(16, 0, 0))) == "([i, j], [])->([i, j]) {i=16, j=3}"
+    assert print_rule(rule_of(pad(16, 2, -1))) == "([i, j], [])->([i, j]) {i=16, j=3} permutation={i}"
+    assert print_rule(rule_of(pad(16, 0, 0, 1))) == "([i, j], [])->([i, j]) {i=16, j=3} permutation={i}"
+    assert print_rule(rule_of(pad(16, 16, 0))) == ("([j, i], [])->([k, i]) {i=3, j=16, k=32} need_replication={j, k}")
+
+
+def test_rules_of_others() -> None:
+    assert print_rule(rule_of(REVERSE)) == "([i, j, k])->([i, j, k]) {i=10, j=9, k=6} permutation={j, k}"
+    assert print_rule(rule_of(concatenate(9, 5))) == (
+        "([j, i], [k, i])->([l, i]) {i=3, j=9, k=5, l=14} need_replication={j, k, l}"
+    )
+    assert print_rule(rule_of(concatenate(1, 9))) == (
+        "([k, j], [i, j])->([i, j]) {i=9, j=3, k=1} need_replication={k} permutation={i}"
+    )
+
+
+SLICES = [
+    (16, 0, 14, 1),
+    (16, 2, 16, 1),
+    (17, 2, 15, 1),
+    (16, 0, 16, 2),
+    (17, 1, 17, 3),
+    (24, 3, 22, 4),
+    (13, 1, 13, 1),
+]
+
+
+@pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
+@pytest.mark.parametrize("cut", SLICES, ids=str)
+def test_slice(mesh: str, cut: tuple[int, int, int, int]) -> None:
+    check(slice_(*cut), [table((cut[0], 3))], MESHES[mesh], count=1)
+
+
+PADS = [(16, 1, 0, 0), (16, 0, 1, 0), (17, 2, 2, 0), (16, -1, 1, 0), (16, 1, -3, 0), (16, 0, 0, 1), (13, 3, -2, 2)]
+
+
+@pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
+@pytest.mark.parametrize("amounts", PADS, ids=str)
+def test_pad(mesh: str, amounts: tuple[int, int, int, int]) -> None:
+    check(pad(*amounts), [table((amounts[0], 3)), np.float32(3.5)], MESHES[mesh], count=1)
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-@pytest.mark.parametrize("text", [SLICE, STRIDED, REVERSE], ids=["slice", "strided", "reverse"])
-def test_unary(mesh: str, text: str) -> None:
-    check(text, [table((10, 9, 6))], MESHES[mesh])
+def test_reverse(mesh: str) -> None:
+    check(REVERSE, [table((10, 9, 6))], MESHES[mesh], count=3)
 
 
-@pytest.mark.parametrize("mesh", MESHES)
-def test_pad(mesh: str) -> None:
-    check(PAD, [table((10, 9, 6)), np.float32(3.5)], MESHES[mesh])
-
-
-@pytest.mark.parametrize("mesh", MESHES)
-def test_concatenate(mesh: str) -> None:
-    check(CONCATENATE, [table((10, 9, 6)), table((10, 2, 6), seed=1)], MESHES[mesh])
+@pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
+@pytest.mark.parametrize("sizes", [(9, 5), (1, 15), (16, 1), (17, 2, 1), (1, 1, 16, 2)], ids=str)
+def test_concatenate(mesh: str, sizes: tuple[int, ...]) -> None:
+    inputs = [table((size, 3), seed=size + index) for index, size in enumerate(sizes)]
+    check(concatenate(*sizes), inputs, MESHES[mesh], count=1)

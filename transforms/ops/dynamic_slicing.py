@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.ops.gather import partial_combiner
 from gspmd.transforms.support.emitter import read_type
-from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.halo import pad_dim
+from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import clamp, index_element, inside, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
@@ -48,7 +48,7 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     wide = [d for d in split if window[d] > 1]
     for dim in wide:
         starts[dim] = _shifted(op, starts[dim], window[dim])
-    operand = _extend(op, operand, {d: window[d] for d in wide}, neutral)
+        operand = pad_dim(emit, operand, dim, window[dim], window[dim], neutral)
     value = emit.op("stablehlo.dynamic_slice", [operand, *starts], [result], slice_sizes=emit.i64s(result.shape))
     found = _all_inside(op, starts, [d for d in split if d not in wide])
     if found is not None:
@@ -82,7 +82,7 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
     wide = [d for d in split if window[d] > 1]
     for dim in wide:
         starts[dim] = _shifted(op, starts[dim], window[dim])
-    operand = _extend(op, operand, {d: window[d] for d in wide}, 0)
+        operand = pad_dim(emit, operand, dim, window[dim], window[dim], 0)
     found = _all_inside(op, starts, [d for d in split if d not in wide])
     if found is not None:
         old = emit.op(
@@ -122,25 +122,8 @@ def _all_inside(op: LocalOp, starts: list[Any], dims: list[int]) -> Any:
     return found
 
 
-def _extend(op: LocalOp, value: Any, margins: dict[int, int], fill: Any) -> Any:
-    """Room on both sides of the given dimensions, for windows that reach out of the shard."""
-    if not margins:
-        return value
-    type_ = read_type(value)
-    amounts = op.emit.i64s([margins.get(d, 0) for d in range(type_.rank)])
-    shape = tuple(n + 2 * margins.get(d, 0) for d, n in enumerate(type_.shape))
-    return op.emit.op(
-        "stablehlo.pad",
-        [value, op.emit.constant(TensorType((), type_.element), fill)],
-        [TensorType(shape, type_.element)],
-        edge_padding_low=amounts,
-        edge_padding_high=amounts,
-        interior_padding=op.emit.i64s([0] * type_.rank),
-    )
-
-
 def _cut(op: LocalOp, value: Any, margins: dict[int, int], local: TensorType) -> Any:
-    """The inverse of `_extend`."""
+    """Without the margins again."""
     if not margins:
         return value
     starts = [margins.get(d, 0) for d in range(local.rank)]

@@ -8,16 +8,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import clamp, components, index_element, inside, join_components, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
-
-
-def partial_combiner(element: str) -> str:
-    """How partial results are combined of which all but one are the neutral element."""
-    return "or" if element == "i1" else "add"
 
 
 def gather_rule(info: OpInfo) -> OpShardingRule:

@@ -57,7 +57,8 @@ class Rewriter:
         self.handle: list[Any] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
-        self._strategies: dict[tuple[Any, ...], Strategy] = {}
+        # None where everything is right as it is.
+        self._strategies: dict[tuple[Any, ...], Strategy | None] = {}
         self._moved: list[dict[tuple[int, TensorSharding], Any]] = []
         self._loops: list[tuple[Any, int]] = []
         self._partial: dict[int, _Partial] = {}
@@ -155,15 +156,17 @@ class Rewriter:
                 self._reduce_now(value, op.ir)
         have = tuple([self.sharding[v] for v in op.operands])
         key = (op.info, have, wanted)
-        strategy = self._strategies.get(key)
-        if strategy is None:
-            strategy = self._strategies[key] = self.chooser.choose(self.rules.rules[number], op.info, have, wanted)
-        for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
-            if have[index] is not need and have[index] != need:
-                text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
-                op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
-        if strategy.results != wanted:
-            self._finish_results(op, strategy, wanted, self.rules.rules[number].combiner, after)
+        if key not in self._strategies:
+            chosen = self.chooser.choose(self.rules.rules[number], op.info, have, wanted)
+            self._strategies[key] = None if (chosen.operands, chosen.results) == (have, wanted) else chosen
+        strategy = self._strategies[key]
+        if strategy is not None:
+            for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
+                if have[index] != need:
+                    text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
+                    op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
+            if strategy.results != wanted:
+                self._finish_results(op, strategy, wanted, self.rules.rules[number].combiner, after)
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
 

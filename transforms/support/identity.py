@@ -34,6 +34,11 @@ def identity_of(combiner: str) -> Any:
     return _IDENTITIES[combiner]
 
 
+def partial_combiner(element: str) -> str:
+    """How partial results are combined of which all but one are the neutral element."""
+    return "or" if element == "i1" else "add"
+
+
 def splat(type_: Any, value: Any) -> Any:
     """The attribute of a constant of tensor type `type_` with one value everywhere: a number or one of
 

@@ -199,6 +199,7 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
     mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
     func = main_function(module)
     with module.context:
+        known: dict[ValueSignature, dict[str, ir.Attribute]] = {}
         attributes = module.operation.attributes
         attributes[MESH] = ir.StringAttr.get(print_mesh(mesh))
         attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
@@ -211,17 +212,19 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
             entries = dictionaries(func, key, count)
             for entry, value in zip(entries, values, strict=True):
                 entry.pop("sdy.sharding", None)
-                entry.update(_value_attributes(value, mesh))
+                form = dataclasses.replace(value, donated=False, name=None)
+                if form not in known:
+                    known[form] = _value_attributes(form, mesh)
+                entry.update(known[form])
+                if value.name is not None:
+                    entry[NAME] = ir.StringAttr.get(value.name)
             set_dictionaries(func, key, entries)
 
 
 def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:
     sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
-    attributes = {
+    return {
         "mhlo.sharding": ir.StringAttr.get("{manual}"),
         GLOBAL_TYPE: ir.TypeAttr.get(ir.Type.parse(value.type_text())),
         SHARDING: ir.StringAttr.get(print_sharding(sharding)),
     }
-    if value.name is not None:
-        attributes[NAME] = ir.StringAttr.get(value.name)
-    return attributes
