@@ -11,8 +11,8 @@ from jaxlib.mlir import ir
 from measurement import Transfer
 
 from gspmd.collectives import KINDS
+from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.emitter import bytes_of, read_type
 
 _NAMED_AXIS = re.compile(r'name ?= ?"(\w+)"(?:, sub_axis_info ?= ?[^>]*?\bsize ?= ?(\d+)>)?')
 

@@ -12,8 +12,8 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
+from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.emitter import bytes_of, read_type
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.trip_count import trip_count
 

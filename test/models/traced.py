@@ -16,7 +16,7 @@ from gspmd import api
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.pipeline import default_pipeline
-from gspmd.transforms.support.emitter import read_type
+from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.mlir import new_context, source_location
 
 MESHES: dict[str, dict[str, int]] = {

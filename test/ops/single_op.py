@@ -21,7 +21,9 @@ from gspmd.dialect.placement import FactorAxes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.support.emitter import Cause, Emitter, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.mlir import new_context, parse_module
 from gspmd.transforms.support.op_info import TensorType

@@ -13,7 +13,8 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.emitter import Cause, Emitter
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import permutation_pairs
 from gspmd.transforms.support.op_info import TensorType
 

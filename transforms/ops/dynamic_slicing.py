@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.emitter import read_type
+from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.halo import pad_dim
 from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import clamp, index_element, inside, relative

@@ -8,7 +8,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.emitter import INDEX, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.identity import identity_of
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table

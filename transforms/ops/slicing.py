@@ -12,7 +12,9 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.emitter import INDEX, Cause, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.halo import Windows, pad_dim, pad_interior, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner

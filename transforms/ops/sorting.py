@@ -8,7 +8,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.emitter import Emitter, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.support.emitter import INDEX, Cause, Emitter, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType

@@ -11,7 +11,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.transforms.support.emitter import Emitter, read_type
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TensorType
 
 

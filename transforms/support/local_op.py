@@ -7,7 +7,8 @@ from typing import Any
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.emitter import Cause, Emitter
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 

@@ -1,0 +1,129 @@
+"""Creating StableHLO operations from Python values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.support.identity import splat
+from gspmd.transforms.support.op_info import TensorType, element_bytes
+
+
+class Builder:
+    """Creates operations before `point`, a moving insertion point, at `location`."""
+
+    def __init__(self, context: ir.Context) -> None:
+        self.context = context
+        self.point: Any = None
+        self.location: Any = ir.Location.unknown(context)
+        self._types: dict[TensorType, Any] = {}
+
+    def mlir_type(self, type_: TensorType) -> Any:
+        found = self._types.get(type_)
+        if found is None:
+            shape = "x".join(map(str, type_.shape))
+            text = f"tensor<{shape}x{type_.element}>" if shape else f"tensor<{type_.element}>"
+            found = self._types[type_] = ir.Type.parse(text if type_.is_tensor else type_.element, self.context)
+        return found
+
+    def op(self, name: str, operands: Sequence[Any], results: Sequence[TensorType], **attributes: Any) -> Any:
+        """Create an operation; returns its result, or the list of results when there is not just one."""
+        created = ir.Operation.create(
+            name,
+            results=[self.mlir_type(t) for t in results],
+            operands=list(operands),
+            attributes={k: v for k, v in attributes.items() if v is not None},
+            loc=self.location,
+            ip=self.point,
+        )
+        return created.results[0] if len(results) == 1 else list(created.results)
+
+    def i64s(self, values: Sequence[int]) -> Any:
+        return ir.DenseI64ArrayAttr.get(list(values), self.context)
+
+    def i64(self, value: int) -> Any:
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, self.context), value)
+
+    def constant(self, type_: TensorType, value: Any) -> Any:
+        """A uniform constant; `value` is a number or a word that `splat` knows."""
+        if type_.element.startswith("complex<"):
+            if value in ("lowest", "highest", "ones"):
+                raise Unsupported(f"complex numbers have no '{value}' value")
+            part = TensorType(type_.shape, type_.element[len("complex<") : -1])
+            real = 0 if value == "zero" else value
+            parts = [self.constant(part, real), self.constant(part, real * 0.0)]
+            return self.op("stablehlo.complex", parts, [type_])
+        return self.op("stablehlo.constant", [], [type_], value=splat(self.mlir_type(type_), value))
+
+    def unary(self, name: str, value: Any, type_: TensorType) -> Any:
+        return self.op(f"stablehlo.{name}", [value], [type_])
+
+    def binary(self, name: str, left: Any, right: Any, type_: TensorType | None = None) -> Any:
+        return self.op(f"stablehlo.{name}", [left, right], [type_ or read_type(left)])
+
+    def reshape(self, value: Any, shape: Sequence[int]) -> Any:
+        type_ = read_type(value)
+        if type_.shape == tuple(shape):
+            return value
+        return self.op("stablehlo.reshape", [value], [TensorType(tuple(shape), type_.element)])
+
+    def transpose(self, value: Any, permutation: Sequence[int]) -> Any:
+        type_ = read_type(value)
+        shape = tuple(type_.shape[p] for p in permutation)
+        result = TensorType(shape, type_.element)
+        return self.op("stablehlo.transpose", [value], [result], permutation=self.i64s(permutation))
+
+    def broadcast_scalar(self, value: Any, type_: TensorType) -> Any:
+        return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))
+
+    def slice(self, value: Any, limits: Sequence[int]) -> Any:
+        """The leading part of every dimension."""
+        type_ = read_type(value)
+        if type_.shape == tuple(limits):
+            return value
+        rank = len(limits)
+        return self.op(
+            "stablehlo.slice",
+            [value],
+            [TensorType(tuple(limits), type_.element)],
+            start_indices=self.i64s([0] * rank),
+            limit_indices=self.i64s(limits),
+            strides=self.i64s([1] * rank),
+        )
+
+    def pad_to(self, value: Any, shape: Sequence[int]) -> Any:
+        """Extend every dimension at its end to `shape`; what is added is zero."""
+        type_ = read_type(value)
+        if type_.shape == tuple(shape):
+            return value
+        zero = self.constant(TensorType((), type_.element), 0)
+        rank = len(type_.shape)
+        return self.op(
+            "stablehlo.pad",
+            [value, zero],
+            [TensorType(tuple(shape), type_.element)],
+            edge_padding_low=self.i64s([0] * rank),
+            edge_padding_high=self.i64s([b - a for a, b in zip(type_.shape, shape, strict=True)]),
+            interior_padding=self.i64s([0] * rank),
+        )
+
+    def convert(self, value: Any, element: str) -> Any:
+        type_ = read_type(value)
+        if type_.element == element:
+            return value
+        return self.op("stablehlo.convert", [value], [TensorType(type_.shape, element)])
+
+
+def read_type(value: Any) -> TensorType:
+    """The current type of an MLIR tensor value."""
+    type_ = ir.RankedTensorType(value.type)
+    return TensorType(tuple(type_.shape), str(type_.element_type))
+
+
+def bytes_of(type_: TensorType) -> float:
+    """Bytes of one value of this type."""
+    return math.prod(type_.shape) * element_bytes(type_.element)

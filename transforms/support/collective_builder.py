@@ -1,0 +1,164 @@
+"""Creating collectives, each with its axes, its cause and its groups of partitions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axes
+from gspmd.transforms.support.builder import Builder, read_type
+from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.identity import reducer_operation
+from gspmd.transforms.support.op_info import TensorType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a collective exists: a sentence, and the location of the operation that needs it."""
+
+    text: str
+    location: Any
+
+
+class CollectiveBuilder(Builder):
+    """Builds the collectives of one mesh. Groups of larger meshes than `list_groups_up_to` name mesh axes."""
+
+    def __init__(self, context: ir.Context, mesh: Mesh, list_groups_up_to: int = 64) -> None:
+        super().__init__(context)
+        self.mesh = mesh
+        self._list_groups_up_to = list_groups_up_to
+        self._groups: dict[Axes, Any] = {}
+        self._channels = 0
+
+    def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
+        self._channels += 1
+        self.location = cause.location
+        handle = f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>"
+        return {
+            "channel_handle": ir.Attribute.parse(handle, self.context),
+            "gspmd.axes": ir.StringAttr.get(print_axes(axes, self.mesh), self.context),
+            "gspmd.cause": ir.StringAttr.get(cause.text, self.context),
+        }
+
+    def _replica_groups(self, axes: Axes) -> Any:
+        found = self._groups.get(axes)
+        if found is None:
+            if self.mesh.size <= self._list_groups_up_to:
+                found = ir.DenseElementsAttr.get(replica_groups(self.mesh, axes), context=self.context)
+            else:
+                found = self._named_groups(axes)
+            self._groups[axes] = found
+        return found
+
+    def _named_groups(self, axes: Axes) -> Any:
+        """Groups by axis name: their text does not grow with the number of devices."""
+        refs = []
+        for axis in axes:
+            sub = "" if self.mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
+            refs.append(f'#stablehlo.axis_ref<name = "{axis.name}"{sub}>')
+        text = f"#stablehlo.replica_group_mesh_axes<mesh = @{self.mesh.name}, axes = [{', '.join(refs)}]>"
+        return ir.Attribute.parse(text, self.context)
+
+    def _with_reducer(
+        self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]
+    ) -> Any:
+        created = ir.Operation.create(
+            name,
+            results=[self.mlir_type(result)],
+            operands=[value],
+            attributes=attributes,
+            regions=1,
+            loc=self.location,
+            ip=self.point,
+        )
+        scalar = self.mlir_type(TensorType((), result.element))
+        block = created.regions[0].blocks.append(scalar, scalar, arg_locs=[self.location, self.location])
+        point = self.point
+        self.point = ir.InsertionPoint(block)
+        combined = self.op(reducer_operation(combiner), list(block.arguments), [TensorType((), result.element)])
+        self.op("stablehlo.return", [combined], [])
+        self.point = point
+        return created.results[0]
+
+    def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        attributes = self._collective_attributes(axes, cause)
+        attributes["replica_groups"] = self._replica_groups(axes)
+        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
+        return self._with_reducer("stablehlo.all_reduce", value, read_type(value), combiner, attributes)
+
+    def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
+        """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        attributes = self._collective_attributes(axes, cause)
+        attributes["replica_groups"] = self._replica_groups(axes)
+        attributes["scatter_dimension"] = self.i64(dim)
+        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
+        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
+        return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
+
+    def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
+        """Concatenate the shards along `axes` in dimension `dim`."""
+        attributes = self._collective_attributes(axes, cause)
+        return self.op(
+            "stablehlo.all_gather",
+            [value],
+            [_resized(read_type(value), dim, lambda n: n * size_of(axes))],
+            all_gather_dim=self.i64(dim),
+            replica_groups=self._replica_groups(axes),
+            use_global_device_ids=ir.UnitAttr.get(self.context),
+            **attributes,
+        )
+
+    def all_gather_dims(self, value: Any, dims: dict[int, Axes], cause: Cause) -> Any:
+        """Gather several dimensions with one collective."""
+        if len(dims) == 1:
+            ((dim, axes),) = dims.items()
+            return self.all_gather(value, dim, axes, cause)
+        local = read_type(value).shape
+        joined = tuple(axis for axes in dims.values() for axis in axes)
+        gathered = self.all_gather(self.reshape(value, (1, *local)), 0, joined, cause)
+        counts = [size_of(axes) for axes in dims.values()]
+        gathered = self.reshape(gathered, (*counts, *local))
+        permutation: list[int] = []
+        for dim in range(len(local)):
+            if dim in dims:
+                permutation.append(list(dims).index(dim))
+            permutation.append(len(counts) + dim)
+        shape = [n * (size_of(dims[d]) if d in dims else 1) for d, n in enumerate(local)]
+        return self.reshape(self.transpose(gathered, permutation), shape)
+
+    def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
+        """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
+        count = size_of(axes)
+        attributes = self._collective_attributes(axes, cause)
+        result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
+        return self.op(
+            "stablehlo.all_to_all",
+            [value],
+            [result],
+            split_dimension=self.i64(split),
+            concat_dimension=self.i64(concat),
+            split_count=self.i64(count),
+            replica_groups=self._replica_groups(axes),
+            **attributes,
+        )
+
+    def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
+        attributes = self._collective_attributes(axes, cause)
+        return self.op(
+            "stablehlo.collective_permute",
+            [value],
+            [read_type(value)],
+            source_target_pairs=ir.DenseElementsAttr.get(np.ascontiguousarray(pairs), context=self.context),
+            **attributes,
+        )
+
+
+def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> TensorType:
+    shape = tuple(resize(n) if d == dim else n for d, n in enumerate(type_.shape))
+    return TensorType(shape, type_.element)
