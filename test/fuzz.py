@@ -130,9 +130,7 @@ class Writer:
         value = Value(f"%{len(self.statements)}", shape)
         annotated = "{s}" in text and bool(shape)
         line = f"{value.name} = {text}".replace("{r}", value.type)
-        self.statements.append(
-            Statement(value, operands, line, self.sharding(value, 0.15) if annotated else "")
-        )
+        self.statements.append(Statement(value, operands, line, self.sharding(value, 0.15) if annotated else ""))
         if not shape or all(n > 0 for n in shape):
             self.values.append(value)
         return value

@@ -10,7 +10,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.identity import identity_of, reducer_operation
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
@@ -49,20 +49,21 @@ def localize_reduce(op: LocalOp) -> None:
         for dim in split:
             op.mask_operand(operand, dim, fill)
     axes = tuple(axis for dim in split for axis in op.operand_axes(0, dim))
-    if reducer and axes:
-        _count_init_once(op, reducer, axes)
-    if reducer or not axes:
+    if not axes or (reducer and _is_identity(op.operands[1], reducer)):
         op.keep()
-        return
-    _reduce_partial_results(op, axes)
+    elif reducer:
+        _combine_init_once(op, reducer, axes)
+    else:
+        _reduce_partial_results(op, axes)
 
 
-def _count_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
-    """Only the first shard starts from the initial value, where that would count repeatedly."""
-    init = op.operands[1]
-    if reducer in ("max", "min", "and", "or") or _is_identity(init, reducer):
-        return
-    emit = op.emit
+def _combine_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
+    """Reduce from the identity, and let the first shard alone combine the initial value with its result.
+
+    A step of its own, because XLA drops the initial value of a reduction over dimensions of size 1, which
+    those of a shard may be.
+    """
+    emit, init, result = op.emit, op.operands[1], op.local_result(0)
     scalar = read_type(init)
     first = emit.op(
         "stablehlo.compare",
@@ -71,7 +72,9 @@ def _count_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
         comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
     )
     neutral = emit.constant(scalar, identity_of(reducer))
-    op.operands[1] = emit.op("stablehlo.select", [first, init, neutral], [scalar])
+    once = emit.op("stablehlo.select", [first, init, neutral], [scalar])
+    (reduced,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
+    op.replace([emit.op(reducer_operation(reducer), [reduced, emit.broadcast_scalar(once, result)], [result])])
 
 
 def _is_identity(init: Any, reducer: str) -> bool:
