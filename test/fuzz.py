@@ -130,9 +130,7 @@ class Writer:
         value = Value(f"%{len(self.statements)}", shape)
         annotated = "{s}" in text and bool(shape)
         line = f"{value.name} = {text}".replace("{r}", value.type)
-        self.statements.append(
-            Statement(value, operands, line, self.sharding(value, 0.15) if annotated else "")
-        )
+        self.statements.append(Statement(value, operands, line, self.sharding(value, 0.15) if annotated else ""))
         if not shape or all(n > 0 for n in shape):
             self.values.append(value)
         return value
@@ -347,13 +345,17 @@ def gather(w: Writer) -> None:
 
 
 def scatter(w: Writer) -> None:
-    """Rows added to a tensor, as an embedding's gradient is."""
+    """Rows added to a tensor, as an embedding's gradient is.
+
+    At least two: XLA joins the cut that a shard is with the cut that a single update becomes, and clamps only one
+    of the two starts.
+    """
     a = w.pick(least=1)
     b = w.pick(len(a.shape)) if a else None
     if a is None or b is None:
         return
     dim = w.rng.randrange(len(a.shape))
-    count = w.rng.choice(SIZES)
+    count = w.rng.choice(SIZES[1:])
     index = indices(w, (count, 1), a.shape[dim])
     b = w.fitted(b, (count, *(n for d, n in enumerate(a.shape) if d != dim)))
     windows = list(range(1, len(a.shape)))
