@@ -345,13 +345,17 @@ def gather(w: Writer) -> None:
 
 
 def scatter(w: Writer) -> None:
-    """Rows added to a tensor, as an embedding's gradient is."""
+    """Rows added to a tensor, as an embedding's gradient is.
+
+    At least two: XLA joins the cut that a shard is with the cut that a single update becomes, and clamps only one
+    of the two starts.
+    """
     a = w.pick(least=1)
     b = w.pick(len(a.shape)) if a else None
     if a is None or b is None:
         return
     dim = w.rng.randrange(len(a.shape))
-    count = w.rng.choice(SIZES)
+    count = w.rng.choice(SIZES[1:])
     index = indices(w, (count, 1), a.shape[dim])
     b = w.fitted(b, (count, *(n for d, n in enumerate(a.shape) if d != dim)))
     windows = list(range(1, len(a.shape)))

@@ -98,6 +98,8 @@ class Chooser:
         for factor, mine in axes.items():
             if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
                 return False
+            if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
+                return False
             if factor in rule.even and rule.sizes[factor] % size_of(mine):
                 return False
             seen.extend(mine)
