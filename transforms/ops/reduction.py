@@ -49,32 +49,46 @@ def localize_reduce(op: LocalOp) -> None:
         for dim in split:
             op.mask_operand(operand, dim, fill)
     axes = tuple(axis for dim in split for axis in op.operand_axes(0, dim))
-    if not axes or (reducer and _is_identity(op.operands[1], reducer)):
-        op.keep()
-    elif reducer:
-        _combine_init_once(op, reducer, axes)
-    else:
+    if reducer and axes:
+        _reduce_split(op, reducer, axes)
+    elif axes:
         _reduce_partial_results(op, axes)
+    else:
+        op.keep()
 
 
-def _combine_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
-    """Reduce from the identity, and let the first shard alone combine the initial value with its result.
+def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
+    """Leave partial results, of which one starts from the initial value.
 
-    A step of its own, because XLA drops the initial value of a reduction over dimensions of size 1, which
-    those of a shard may be.
+    XLA forgets the initial value of a reduction of single elements, so it is combined with their result.
     """
-    emit, init, result = op.emit, op.operands[1], op.local_result(0)
-    scalar = read_type(init)
+    emit, init = op.emit, op.operands[1]
+    if _is_identity(init, reducer):
+        op.keep()
+        return
+    neutral = emit.constant(read_type(init), identity_of(reducer))
+    start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, neutral, axes)
+    dims = op.info.ints("dimensions")
+    if any(op.local_operand(0).shape[d] != 1 for d in dims):
+        op.operands[1] = start
+        op.keep()
+        return
+    result = op.local_result(0)
+    (partial,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
+    starts = emit.broadcast_scalar(start, result) if result.shape else start
+    op.replace([emit.op(reducer_operation(reducer), [partial, starts], [result])])
+
+
+def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+    """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
+    emit = op.emit
     first = emit.op(
         "stablehlo.compare",
         [emit.shard_index(axes), emit.constant(INDEX, 0)],
         [TensorType((), "i1")],
         comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
     )
-    neutral = emit.constant(scalar, identity_of(reducer))
-    once = emit.op("stablehlo.select", [first, init, neutral], [scalar])
-    (reduced,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
-    op.replace([emit.op(reducer_operation(reducer), [reduced, emit.broadcast_scalar(once, result)], [result])])
+    return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 
 def _is_identity(init: Any, reducer: str) -> bool:
