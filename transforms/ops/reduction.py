@@ -10,7 +10,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import identity_of, reducer_operation
+from gspmd.transforms.support.identity import identity_of, reducer_operation, splat
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
@@ -96,11 +96,10 @@ def _is_identity(init: Any, reducer: str) -> bool:
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
         return False
     value = owner.operation.attributes["value"]
-    try:
-        number = ir.DenseElementsAttr(value).get_splat_value().value
-    except (AttributeError, ValueError, TypeError):
+    if not isinstance(value, ir.DenseElementsAttr) or "complex" in str(value.type):
         return False
-    return bool(number == identity_of(reducer))
+    words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
+    return any(value == splat(value.type, word) for word in words)
 
 
 def _reduce_partial_results(op: LocalOp, axes: Axes) -> None:
