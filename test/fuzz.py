@@ -489,6 +489,14 @@ def failure(program: Program, seed: int) -> str:
 
 def smaller(program: Program) -> Iterator[Program]:
     """Programs with one thing less: a result, an unused operation, an argument, an annotation."""
+    yield from with_less_code(program)
+    yield from with_other_results(program)
+    yield from with_fewer_annotations(program)
+    if program.mesh.device_ids:
+        yield dataclasses.replace(program, mesh=Mesh(program.mesh.axes))
+
+
+def with_less_code(program: Program) -> Iterator[Program]:
     if len(program.results) > 1:
         for i in range(len(program.results)):
             yield dataclasses.replace(program, results=program.results[:i] + program.results[i + 1 :])
@@ -499,28 +507,30 @@ def smaller(program: Program) -> Iterator[Program]:
     arguments = tuple((v, s) for v, s in program.arguments if v.name in used)
     if arguments and arguments != program.arguments:
         yield dataclasses.replace(program, arguments=arguments)
-    for value, _ in program.results:  # return what a result is made from instead
+
+
+def with_other_results(program: Program) -> Iterator[Program]:
+    """Return what a result is made from instead of it."""
+    made = {s.result for s in program.statements}
+    for value, _ in program.results:
         maker = next((s for s in program.statements if s.result == value), None)
         for operand in maker.operands if maker else ():
-            if operand.element == "f32" and any(s.result == operand for s in program.statements):
+            if operand.element == "f32" and operand in made:
                 others = tuple((v, s) for v, s in program.results if v != value)
                 yield dataclasses.replace(program, results=(*others, (operand, "")))
-    for i, (value, sharding) in enumerate(program.arguments):
-        if sharding:
-            new = (*program.arguments[:i], (value, ""), *program.arguments[i + 1 :])
-            yield dataclasses.replace(program, arguments=new)
-    for i, (value, sharding) in enumerate(program.results):
-        if sharding:
-            new = (*program.results[:i], (value, ""), *program.results[i + 1 :])
-            yield dataclasses.replace(program, results=new)
+
+
+def with_fewer_annotations(program: Program) -> Iterator[Program]:
+    for name in ("arguments", "results"):
+        values = getattr(program, name)
+        for i, (value, sharding) in enumerate(values):
+            if sharding:
+                yield dataclasses.replace(program, **{name: (*values[:i], (value, ""), *values[i + 1 :])})
     for i, statement in enumerate(program.statements):
         if statement.sharding:
             plain = dataclasses.replace(statement, sharding="")
-            new_statements = (*program.statements[:i], plain, *program.statements[i + 1 :])
-            yield dataclasses.replace(program, statements=new_statements)
-    if program.mesh.device_ids:
-        mesh = Mesh(program.mesh.axes)
-        yield dataclasses.replace(program, mesh=mesh)
+            statements = (*program.statements[:i], plain, *program.statements[i + 1 :])
+            yield dataclasses.replace(program, statements=statements)
 
 
 def shrunk(program: Program, seed: int) -> Program:
