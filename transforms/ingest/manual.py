@@ -19,11 +19,11 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
-from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, splice
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
 from gspmd.transforms.ingest.survey import callee_of
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.mlir import located, splice
 
 _ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
 _LEAVE = (f"{PREFIX}LocalToGlobalShape", "SPMDShardToFullShape")

@@ -11,9 +11,10 @@ from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.manual import read_region
+from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
-from gspmd.transforms.support.program import CONTROL_FLOW
+from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
 
 
@@ -40,6 +41,7 @@ class Localizer:
         self._infos = InfoReader(self._types)
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[Placed, Any] = {}
+        self._regions: list[Any] = []
 
     def run(self) -> None:
         block = self.annotated.function.regions[0].blocks[0]
@@ -48,6 +50,8 @@ class Localizer:
                 self._place(argument, sharding)
         operations = [view.operation for view in block.operations]
         self._operations(operations)
+        for region in self._regions:
+            splice(region)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -88,6 +92,9 @@ class Localizer:
             if name in COLLECTIVES:
                 self._collective(op, name)
                 continue
+            if name == MANUAL:
+                self._manual(op)
+                continue
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
@@ -107,6 +114,17 @@ class Localizer:
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
         self._operations([view.operation for view in block.operations])
+
+    def _manual(self, op: Any) -> None:
+        """Its body has the types inside; at the end, when every value is known by its own, it takes its place."""
+        region = read_region(op, self.codec, self.annotated.mesh)
+        block = op.regions[0].blocks[0]
+        for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
+            self._place(argument, region.inside(sharding))
+        self._operations([view.operation for view in block.operations])
+        for result, sharding in zip(op.results, region.out_shardings, strict=True):
+            self._place(result, sharding)
+        self._regions.append(op)
 
     def _point(self, op: Any) -> None:
         self.emit.point = ir.InsertionPoint(op)

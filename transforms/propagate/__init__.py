@@ -17,6 +17,7 @@ from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Propagate(Pass):
 
     def run(self, module: ir.Module) -> None:
         annotated = AnnotatedProgram(module)
+        check_manual(annotated)
         rules = RuleBook(OPS, self.replicate_unsupported)
         graph = GraphBuilder(annotated, rules).build()
         solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)

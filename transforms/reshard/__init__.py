@@ -12,6 +12,7 @@ from gspmd.transforms.reshard.rewrite import Rewriter
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,4 +26,5 @@ class Reshard(Pass):
 
     def run(self, module: ir.Module) -> None:
         annotated = AnnotatedProgram(module)
+        check_manual(annotated)
         Rewriter(annotated, RuleBook(OPS, self.replicate_unsupported), Planner(annotated.mesh)).run()

@@ -24,7 +24,7 @@ class RuleBook:
         self._replicate_unsupported = replicate_unsupported
         self._numbers: dict[OpShardingRule, int] = {}
         self._of_info: dict[OpInfo, int] = {}
-        self._identities: dict[tuple[int, ...], int] = {}
+        self._identities: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
 
     def definition(self, info: OpInfo) -> OpDef | None:
         return self.table.get(info.name)
@@ -38,12 +38,22 @@ class RuleBook:
 
     def identity(self, shape: tuple[int, ...]) -> int:
         """The rule of two tensors that are the same value."""
-        number = self._identities.get(shape)
+        return self.entering(shape, (1,) * len(shape))
+
+    def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
+        """The rule of a value inside a manual computation, of that shape, and the same outside, where each
+
+        dimension is as many times as large as `counts` says.
+        """
+        number = self._identities.get((shape, counts))
         if number is None:
-            builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
-            for dim, size in enumerate(shape):
+            outside = tuple(size * count for size, count in zip(shape, counts, strict=True))
+            builder = RuleBuilder([shape], [outside], stage=Stage.ELEMENTWISE)
+            for dim, (size, count) in enumerate(zip(shape, counts, strict=True)):
+                if count > 1:
+                    builder.factor([None], [dim], count)
                 builder.factor([dim], [dim], size)
-            number = self._identities[shape] = self._number(builder.build())
+            number = self._identities[shape, counts] = self._number(builder.build())
         return number
 
     def _number(self, rule: OpShardingRule) -> int:
