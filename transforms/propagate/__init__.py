@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.propagate.graph import GraphBuilder
+from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
@@ -34,9 +35,13 @@ class Propagate(Pass):
         check_manual(annotated)
         rules = RuleBook(OPS, self.replicate_unsupported)
         graph = GraphBuilder(annotated, rules).build()
+        leaders = join_hints(annotated, graph, rules)
         solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
         solver.solve()
+        for slot, leader in leaders.items():
+            solver.state[slot] = solver.state[leader]
         write_shardings(annotated, graph, solver)
         for op in annotated.program.ops:
             if op.info in rules.replicated:
                 remark(op.ir, f"{rules.replicated[op.info]}, so it is computed whole on every device")
+        retire_hints(annotated)

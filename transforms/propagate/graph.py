@@ -10,7 +10,7 @@ from gspmd.transforms.propagate.solver import Node
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
+from gspmd.transforms.support.program import CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -96,7 +96,7 @@ class GraphBuilder:
         elif op.regions:
             for region in op.regions:
                 self._join_returned(region, op)
-        elif not op.splittable:
+        elif not op.splittable and name not in (GROUP, PROPAGATION_BARRIER):
             rule = self.rules.of_op(op.info, op.ir)
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
 

@@ -21,6 +21,7 @@ MANUAL = "sdy.manual_computation"
 SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
+PROPAGATION_BARRIER = "sdy.propagation_barrier"
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from gspmd.dialect.errors import Error, Unsupported
-from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_definition import OpDef, OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -36,9 +37,12 @@ class RuleBook:
             number = self._of_info[info] = self._number(self._make(info, ir_op))
         return number
 
-    def identity(self, shape: tuple[int, ...]) -> int:
+    def identity(self, shape: tuple[int, ...], direction: Direction = Direction.BOTH) -> int:
         """The rule of two tensors that are the same value."""
-        return self.entering(shape, (1,) * len(shape))
+        number = self.entering(shape, (1,) * len(shape))
+        if direction is Direction.BOTH:
+            return number
+        return self._number(dataclasses.replace(self.rules[number], direction=direction))
 
     def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
         """The rule of a value inside a manual computation, of that shape, and the same outside, where each
