@@ -33,7 +33,7 @@ class Propagate(Pass):
     def run(self, module: ir.Module) -> None:
         annotated = AnnotatedProgram(module)
         check_manual(annotated)
-        rules = RuleBook(OPS, self.replicate_unsupported)
+        rules = RuleBook(OPS, self.replicate_unsupported, guided=True)
         graph = GraphBuilder(annotated, rules).build()
         leaders = join_hints(annotated, graph, rules)
         solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)

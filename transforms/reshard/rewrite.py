@@ -14,6 +14,7 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.custom_rules import RULE
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.support.rules import RuleBook
@@ -162,6 +163,8 @@ class Rewriter:
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
         number = self.rules.of_op(op.info, op.ir)
+        if RULE in op.info.attributes:
+            del op.ir.attributes[RULE]
         if self._partial and any(v in self._partial for v in op.operands):
             if self._add_partial(op, number, wanted[0], after):
                 return

@@ -7,6 +7,7 @@ from typing import Any
 
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL, executable_rule, written_rule
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_definition import OpDef, OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -15,11 +16,13 @@ from gspmd.transforms.support.op_info import OpInfo, TensorType
 class RuleBook:
     """Rules by number; equal rules share one. With `replicate_unsupported`, what the table does not know or
 
-    refuses is computed whole on every device; `replicated` lists those operations and why.
+    refuses is computed whole on every device; `replicated` lists those operations and why. A rule written on a custom
+    call, or on what the table does not know, is its rule; on other operations it only guides propagation (`guided`).
     """
 
-    def __init__(self, table: OpTable, replicate_unsupported: bool = False) -> None:
+    def __init__(self, table: OpTable, replicate_unsupported: bool = False, guided: bool = False) -> None:
         self.table = table
+        self._guided = guided
         self.rules: list[OpShardingRule] = []
         self.replicated: dict[OpInfo, str] = {}
         self._replicate_unsupported = replicate_unsupported
@@ -70,6 +73,11 @@ class RuleBook:
     def _make(self, info: OpInfo, ir_op: Any) -> OpShardingRule:
         try:
             definition = self.table.get(info.name)
+            written = written_rule(info)
+            if written is not None and (definition is None or info.name == CUSTOM_CALL):
+                return executable_rule(info, written)
+            if written is not None and self._guided:
+                return written
             if definition is None:
                 raise Unsupported(
                     "is not supported", hint="replace it, or compute it whole with --replicate-unsupported"
