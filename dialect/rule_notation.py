@@ -23,6 +23,7 @@ from gspmd.dialect.rule import (
 
 Shapes = Sequence[tuple[int, ...]]
 _HINT = "write it as ([i, j], [j, k])->([i, k]) reduction={j}"
+_FIT = "make the factors of each dimension multiply to its size"
 _SYMBOL = r"[a-z](?:_\d+)?"
 _TENSOR = r"\[[\w\s,]*\]"
 _TENSORS = rf"\(\s*((?:{_TENSOR}(?:\s*,\s*{_TENSOR})*)?)\s*\)"
@@ -42,7 +43,8 @@ def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None
     With shapes the rule is checked against them and sizes may be missing. Raises AnnotationError with the reason.
     """
     attribute = _ATTRIBUTE.fullmatch(text)
-    match = _RULE.fullmatch(attribute[1] if attribute else text)
+    text = attribute[1] if attribute else text
+    match = _RULE.fullmatch(text)
     if match is None:
         raise _error(text, "it is not of the form (operands)->(results)")
     tensors = [[_tensor(text, t) for t in re.findall(_TENSOR, match[side])] for side in (1, 2)]
@@ -143,7 +145,7 @@ def _inferred(text: str, tensors: list[_Symbols], shapes: Shapes, given: dict[st
                 raise _error(text, f"the size of factor {symbol} does not follow from the shapes", "add it as {i=8}")
         covered = math.prod(sizes[s] for s in symbols)
         if covered != size:
-            raise _error(text, f"factors {''.join(symbols)} make {covered} elements of a dimension of {size}")
+            raise _error(text, f"factors {''.join(symbols)} make {covered} elements of a dimension of {size}", _FIT)
     order = given or sorted(sizes, key=_symbol_order)
     return {symbol: sizes[symbol] for symbol in [*order, *(s for s in sizes if s not in order)]}
 
