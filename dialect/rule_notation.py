@@ -1,7 +1,7 @@
 """The text of sharding rules: `([i, k], [k, j])->([i, j]) {i=8, j=16, k=32} reduction={k}`, as Shardy writes them.
 
-`print_rule` in `dialect/rule.py` writes what `parse_rule` reads. Sizes may be left out where shapes are known, and kinds
-may be separated by commas.
+`print_rule` in `dialect/rule.py` writes what `parse_rule` reads. Sizes may be left out where shapes are known, and
+kinds may be separated by commas.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ sdy.mesh @mesh = <["x"=4]>
 func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   sdy.sharding_group %a group_id=5 : tensor<8xf32>
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{?}]>] out_shardings=[<@mesh, [{?}]>] manual_axes={"x"} (%b: tensor<8xf32>) {
-    // expected-error @+1 {{puts a value into group 5, which has members on the other side of a manual computation}}
+    // expected-error @+1 {{puts a value into group 5, which has members across a manual computation}}
     sdy.sharding_group %b group_id=5 : tensor<8xf32>
     sdy.return %b : tensor<8xf32>
   } : (tensor<8xf32>) -> tensor<8xf32>

@@ -16,6 +16,7 @@ from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
 from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
 
 
 class Placed(NamedTuple):
@@ -105,7 +106,9 @@ class Localizer:
             if shardings is not None:
                 for value, sharding in zip(op.results, shardings, strict=True):
                     self._place(value, sharding)
-            if name in CONTROL_FLOW:
+            if name in USER_COLLECTIVES:
+                self._written(op)
+            elif name in CONTROL_FLOW:
                 for region in op.regions:
                     self._region(region.blocks[0], shardings)
 
@@ -125,6 +128,16 @@ class Localizer:
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
         self._regions.append(op)
+
+    def _written(self, op: Any) -> None:
+        """A collective of the user's stays as it is, on a channel of its own; one of single devices does nothing."""
+        axes = op.attributes.get("gspmd.axes")
+        if axes is None or ir.StringAttr(axes).value:
+            op.attributes["channel_handle"] = self.emit.next_channel()
+            return
+        for result, operand in zip(op.results, op.operands, strict=True):
+            result.replace_all_uses_with(operand)
+        op.erase()
 
     def _point(self, op: Any) -> None:
         self.emit.point = ir.InsertionPoint(op)

@@ -40,6 +40,4 @@ _COLLECTIVES = {
 }
 _DEVICES = {"partition_id": _along(), "replica_id": _along()}
 
-OPS = op_table(
-    OpDef(f"stablehlo.{name}", rule, replicable=False) for name, rule in (_COLLECTIVES | _DEVICES).items()
-)
+OPS = op_table(OpDef(f"stablehlo.{name}", rule, replicable=False) for name, rule in (_COLLECTIVES | _DEVICES).items())

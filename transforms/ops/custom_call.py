@@ -1,4 +1,4 @@
-"""custom_call: refused without a rule written by the user, except for the few targets that StableHLO is exported with."""
+"""custom_call: refused without a rule by the user, except for the few targets that StableHLO is exported with."""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ def activity(rule: OpShardingRule, level: int) -> Activity | None:
         f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION and f not in rule.blocked
     )
     if rule.stage is Stage.ELEMENTWISE:
-        return Activity(
-            spreading, rule.direction is not Direction.BACKWARD, rule.direction is not Direction.FORWARD
-        )
+        return Activity(spreading, rule.direction is not Direction.BACKWARD, rule.direction is not Direction.FORWARD)
     if level == 0:
         return None
     if rule.stage is Stage.BROADCAST:

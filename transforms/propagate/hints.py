@@ -85,7 +85,7 @@ def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:
             if regions.setdefault(key, region) != region:
                 with located(op.ir):
                     raise AnnotationError(
-                        f"puts a value into group {number}, which has members on the other side of a manual computation",
+                        f"puts a value into group {number}, which has members across a manual computation",
                         hint="group values on one side only",
                     )
     return list(found.values())
@@ -109,8 +109,9 @@ def _unite(members: list[Op], graph: Graph, leaders: dict[int, int]) -> None:
         with located(op.ir):
             here, there = op.info.operands[0].shape, first.info.operands[0].shape
             if here != there:
+                number = op.info.integer("group_id")
                 raise AnnotationError(
-                    f"puts a value of shape {list(here)} into group {op.info.integer('group_id')} of shape {list(there)}",
+                    f"puts a value of shape {list(here)} into group {number} of shape {list(there)}",
                     hint="group values of one shape",
                 )
             graph.initial[slot] = _merged(graph.initial[slot], graph.initial[other])

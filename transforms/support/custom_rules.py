@@ -22,7 +22,7 @@ RuleSource = str | Callable[[OpInfo], str]
 
 
 def written_rule(info: OpInfo) -> OpShardingRule | None:
-    """The rule that stands on an operation, None if none does. Raises AnnotationError with the reason if it is wrong."""
+    """The rule that stands on an operation, if one does. Raises AnnotationError with the reason if it is wrong."""
     written = info.attributes.get(RULE)
     return None if written is None else parse_rule(str(written), *_shapes(info))
 
@@ -43,7 +43,7 @@ def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
     made = [{f for dim in tensor for f in dim} for tensor in rule.results]
     through = read.intersection(*made) if made else set()
     kinds = tuple(
-        kind if kind is REDUCTION and f in read or kind is PASS_THROUGH and f in through else NEED_REPLICATION
+        kind if (kind is REDUCTION and f in read) or (kind is PASS_THROUGH and f in through) else NEED_REPLICATION
         for f, kind in enumerate(rule.kinds)
     )
     return dataclasses.replace(rule, kinds=kinds, even=frozenset(range(len(kinds))))

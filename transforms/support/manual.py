@@ -104,7 +104,8 @@ def check_free(op: Op, shardings: tuple[TensorSharding, ...], held: Axes) -> Non
         used = [axis for axis in sharding.used_axes() if overlap([axis], held)]
         if used:
             with located(op.ir):
+                axes = print_axes(tuple(used), sharding.mesh)
                 raise AnnotationError(
-                    f"is split over {print_axes(tuple(used), sharding.mesh)}, which a manual computation around it holds",
+                    f"is split over {axes}, which a manual computation around it holds",
                     hint="use axes that are not manual here",
                 )

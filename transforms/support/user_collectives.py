@@ -37,6 +37,8 @@ _DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
 def check_manual(annotated: AnnotatedProgram) -> None:
     """Check what is written in manual computations, and give the collectives there their axes and cause.
 
+    A collective in which every device is by itself, as along an axis of size 1, gets no axes: it does nothing.
+
     Errors (located): Unsupported for collectives and device ids where no manual computation holds their axes;
     AnnotationError for shardings over axes that are held.
     """
@@ -73,10 +75,6 @@ def _check_device(held: Axes, mesh: Mesh) -> None:
 
 
 def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
-    if not held and mesh.size > 1:
-        raise Unsupported(
-            "communicates between devices", hint="give a program for one device, or put it into a manual computation"
-        )
     attributes = op.attributes
     names_partitions = "channel_handle" in attributes and (
         stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
@@ -88,17 +86,23 @@ def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
     permute = name == "stablehlo.collective_permute"
     groups = _ids(attributes["source_target_pairs" if permute else "replica_groups"], mesh)
     axes = _axes_of(groups, held, mesh)
+    if axes is None and not held:
+        raise Unsupported(
+            "communicates between devices", hint="give a program for one device, or put it into a manual computation"
+        )
     if axes is None:
         raise AnnotationError(
             f"has groups that do not stay within the manual axes {print_axes(held, mesh)}, alike along all others",
             hint="group partitions that differ along axes of the manual computation only",
         )
+    if not axes and len(groups) < mesh.size:
+        axes = held  # some devices take part alone, others not at all
     attributes["gspmd.axes"] = ir.StringAttr.get(print_axes(axes, mesh), op.context)
     attributes["gspmd.cause"] = ir.StringAttr.get("written by the user", op.context)
 
 
 def _ids(attribute: Any, mesh: Mesh) -> Ids:
-    """Partition ids, `[groups, devices in a group]`; groups that are shorter end with -1. No groups stand for one of all."""
+    """Partition ids, `[groups, devices in a group]`; shorter groups end with -1. None at all stand for one of all."""
     if not isinstance(attribute, ir.DenseElementsAttr):
         raise Unsupported("has groups that are not lists of partitions", hint="list the partitions of each group")
     found = np.array(ir.DenseIntElementsAttr(attribute), np.int64)
@@ -130,7 +134,5 @@ def _axes_of(groups: Ids, held: Axes, mesh: Mesh) -> Axes | None:
     if (alike != alike[0]).any():
         return None
     members = np.where(manual < 0, manual[:, :1], manual)
-    coordinates = np.unravel_index(members, [axis.size for axis in held])
-    return tuple(
-        axis for axis, where in zip(held, coordinates, strict=True) if (where != where[:, :1]).any()
-    )
+    coordinates = np.unravel_index(members, [axis.size for axis in held]) if held else ()
+    return tuple(axis for axis, where in zip(held, coordinates, strict=True) if (where != where[:, :1]).any())
