@@ -9,9 +9,13 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
+from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+
+
+__all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
 
 
 @dataclasses.dataclass(frozen=True)
