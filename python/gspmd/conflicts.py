@@ -133,6 +133,7 @@ class _Finder:
         for decision in decisions:
             tensors.extend(self._tensors(place, decision))
             reasons.extend(self._reasons(decision))
+            reasons.extend(self._elsewhere(place, decision, collectives))
         if not decisions:
             reasons = list(dict.fromkeys(c.cause for c in collectives))
         sent = sum(c.bytes * (c.count or 1) for c in collectives)
@@ -195,6 +196,9 @@ class _Finder:
             yield f"operand {decision.operand} is {print_dims(have)}, asked for is {print_dims(need)}"
             return
         rule, operands = decision.rule, len(decision.info.operands)
+        if any(sharding.unreduced for sharding in decision.runs[:operands]):
+            yield f"operands are partial over {print_axes(decision.runs[0].unreduced, self.mesh)}; summed after it"
+            return
         split = [factor_axes(rule, t, sharding) for t, sharding in enumerate(decision.have)]
         merged: dict[int, Axes] = {}
         for factor, kind in enumerate(rule.kinds):
@@ -208,16 +212,36 @@ class _Finder:
                 continue
             if len(views) > 1:
                 yield "; ".join(f"{' and '.join(where)} {self._over(axes)}" for axes, where in views.items())
-            axes, where = next(iter(wanted.items()))
+            first, where = next(iter(wanted.items()))
             if kind is NEED_REPLICATION:
-                yield f"{' and '.join(where)} cannot be split, but is {self._over(axes)}"
+                yield f"{' and '.join(where)} cannot be split, but is {self._over(first)}"
             elif kind is REDUCTION:
-                yield f"the sum over {' and '.join(where)} is {self._over(axes)}, so results are partial"
+                yield f"a reduction over {' and '.join(where)}, {self._over(first)}, leaves partial results"
             for other, theirs in merged.items():
-                if overlap(axes, theirs):
+                if overlap(first, theirs):
                     place = next(iter(self._places(rule, other, operands)))
-                    yield f"{where[0]} and {place} both want {print_axes(axes, self.mesh)}"
-            merged[factor] = axes
+                    yield f"{where[0]} and {place} both want {print_axes(first, self.mesh)}"
+            merged[factor] = first
+
+    def _elsewhere(self, place: int | None, decision: Decision, collectives: list[Collective]) -> Iterator[str]:
+        """What is communicated for other operations, and serves this one."""
+        if collectives or place is None:
+            return
+        operands = len(decision.info.operands) if decision.info else 1
+        if any(sharding.unreduced for sharding in decision.runs[operands:]):
+            yield "its partial results are summed after a later operation"
+        program = self.explainer.program
+        block = self.explainer.blocks[place - len(program.ops)] if place >= len(program.ops) else None
+        values = block.returned if block else program.ops[place].operands
+        first = decision.operand if decision.rule is None else 0
+        pairs = zip(decision.have[:operands], decision.runs[:operands], strict=True)
+        for index, (have, runs) in enumerate(pairs, first):
+            definer = program.value_def[values[index]]
+            if have == runs or runs.unreduced or (definer >= 0 and program.ops[definer].splittable):
+                continue
+            path = self.chooser.planner.plan(program.value_type[values[index]], have, runs)
+            if any(step.kind != "all_slice" for step in path.steps):
+                yield f"operand {index} was moved for an earlier operation"
 
     @staticmethod
     def _places(rule: OpShardingRule, factor: int, operands: int) -> Iterator[str]:
@@ -236,14 +260,12 @@ class _Finder:
         for decision in decisions:
             if decision.rule is None or decision.info is None:
                 continue
-            count = len(decision.info.operands)
+            if any(sharding.unreduced for sharding in decision.runs[: len(decision.info.operands)]):
+                continue  # the choice was made for the operation before
             for strategy in self._strategies(decision.rule, decision.info, decision.have):
                 chosen = strategy.operands + strategy.results == decision.runs
                 forms = tuple(map(_form, strategy.operands)), tuple(map(_form, strategy.results))
                 found.append(Alternative(*forms, strategy.time_s, chosen))
-            if not any(alternative.chosen for alternative in found):
-                forms = tuple(map(_form, decision.runs[:count])), tuple(map(_form, decision.runs[count:]))
-                found.insert(0, Alternative(*forms, 0.0, True))
         return tuple(found)
 
     def _strategies(self, rule: OpShardingRule, info: OpInfo, have: tuple[TensorSharding, ...]) -> list[Strategy]:

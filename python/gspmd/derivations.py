@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,9 @@ from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, Op
 from gspmd.transforms.support.signature import argument_name, dictionaries, result_name
-from gspmd.value_names import GivenNames
+from gspmd.value_names import GivenNames, marks_in
+
+_FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):\d+')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Site:
     sharding: TensorSharding
     called_for: str = ""
     used_by: str = ""
+    frames: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,44 +153,50 @@ class Explainer:
     # ---- values ----
 
     def _sites(self) -> Iterator[Site]:
-        program, solver = self.program, self.completion.solver
-        arguments, results = boundary_shardings(self.completion.annotated, self.completion.graph, solver)
-        for index, value in enumerate(program.body.arguments):
-            location = source_location(program.value_ir[value].location)
-            label, name = self.argument_labels[index], self.value_names[value]
-            type_ = program.value_type[value]
-            yield Site(name, "argument", label, "", type_, location, program.slot_of(value), arguments[index])
+        program, graph = self.program, self.completion.graph
+        arguments, results = boundary_shardings(self.completion.annotated, graph, self.completion.solver)
+        for value, label, sharding in zip(program.body.arguments, self.argument_labels, arguments, strict=True):
+            type_, slot, text = program.value_type[value], program.slot_of(value), str(program.value_ir[value].location)
+            place, name = source_location(program.value_ir[value].location), self.value_names[value]
+            yield Site(name, "argument", label, "", type_, place, slot, sharding, frames=_frames(text))
         uses = self._constant_uses()
         for op in program.ops:
-            called_for = self.names.called_for(self.names.marks(op.ir.location))
-            location = self.ops[op.index].location
-            for value in op.results:
-                name, type_ = self.value_names[value], program.value_type[value]
-                for slot, user in uses.get(value, [(program.slot_of(value), "")] if not op.splittable else []):
-                    sharding = solver.interner.values[solver.state[slot]].closed()
-                    parts = (name, "operation", "", op.info.name, type_, location, slot, sharding)
-                    yield Site(*parts, called_for=called_for, used_by=user)
-            for region in op.regions:
-                for value in region.arguments:
-                    slot = program.slot_of(value)
-                    sharding = solver.interner.values[solver.state[slot]].closed()
-                    parts = (self.value_names[value], "block argument", "", op.info.name, program.value_type[value])
-                    yield Site(*parts, location, slot, sharding, called_for=called_for)
-        for index, (value, slot) in enumerate(zip(program.body.returned, self.completion.graph.result_slots, strict=True)):
-            label, name = self.result_labels[index], f"result {index}"
-            yield Site(name, "result", label, "", program.value_type[value], None, slot, results[index])
+            yield from self._op_sites(op, uses)
+        rows = zip(program.body.returned, graph.result_slots, self.result_labels, results, strict=True)
+        for index, (value, slot, label, sharding) in enumerate(rows):
+            yield Site(f"result {index}", "result", label, "", program.value_type[value], None, slot, sharding)
+
+    def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[Site]:
+        """The results of an operation and the arguments of its regions."""
+        text = str(op.ir.location)
+        called_for, frames = self.names.called_for(marks_in(text)), _frames(text)
+
+        def site(value: int, kind: str, slot: int, user: str = "") -> Site:
+            sharding = self._sharding(slot)
+            name, type_, place = self.value_names[value], self.program.value_type[value], self.ops[op.index].location
+            return Site(name, kind, "", op.info.name, type_, place, slot, sharding, called_for, user, frames)
+
+        for value in op.results:
+            slots = uses.get(value, []) if op.splittable else [(self.program.slot_of(value), "")]
+            for slot, user in slots:
+                yield site(value, "operation", slot, user)
+        for region in op.regions:
+            for value in region.arguments:
+                yield site(value, "block argument", self.program.slot_of(value))
+
+    def _sharding(self, slot: int) -> TensorSharding:
+        solver = self.completion.solver
+        return solver.interner.values[solver.state[slot]].closed()
 
     def _constant_uses(self) -> dict[int, list[tuple[int, str]]]:
         """Of every constant: one slot for each different sharding its uses have, and one of these uses."""
         found: dict[int, dict[TensorSharding, tuple[int, str]]] = {}
-        solver = self.completion.solver
 
         def add(values: list[int], slots: list[int], user: str) -> None:
             for value, slot in zip(values, slots, strict=True):
                 definer = self.program.value_def[value]
                 if definer >= 0 and self.program.ops[definer].splittable:
-                    sharding = solver.interner.values[solver.state[slot]].closed()
-                    found.setdefault(value, {}).setdefault(sharding, (slot, user))
+                    found.setdefault(value, {}).setdefault(self._sharding(slot), (slot, user))
 
         for op in self.program.ops:
             add(op.operands, op.operand_slots, f"{op.info.name} {self.ops[op.index].value}".strip())
@@ -290,3 +300,8 @@ def _path(chain: Chain) -> tuple[Any, ...]:
     """What chains have in common that differ only in the axis."""
     links = tuple((link.change.node, link.target, link.source, link.place.dim, link.given.dim) for link in chain.links)
     return (*links, chain.origin.slot, chain.origin.dim)
+
+
+def _frames(location: str) -> tuple[str, ...]:
+    """The places in a location, `file:line`, innermost first."""
+    return tuple(dict.fromkeys(f"{file}:{line}" for file, line in _FRAME.findall(location)))

@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 
 from gspmd.api import Partitioned
 from gspmd.conflicts import Conflict, find_conflicts, mark_places
-from gspmd.derivations import Derivation, Explainer
+from gspmd.derivations import Derivation, Explainer, Origin
 from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
@@ -39,7 +39,8 @@ class Value:
     `name` as in the given module (`%12`, `@f:%3` in an inlined function, `%12/1` for what became several
     operations); `kind` is `argument`, `result`, `operation` or `block argument`; `label` what the framework calls
     it (`state['params']['w']`), empty where unknown; `operation` the name of what makes it; `called_for` the
-    results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for.
+    results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for; `frames`
+    are `location` and the places that led there, as `file:line`.
     `sharding` is in Shardy's notation, without the mesh.
     """
 
@@ -51,6 +52,7 @@ class Value:
     location: SourceLocation | None
     called_for: str
     used_by: str
+    frames: tuple[str, ...]
     sharding: str
     local_shape: tuple[int, ...]
     derivations: tuple[Derivation, ...]
@@ -96,6 +98,7 @@ class Explanation:
                 location=site.location,
                 called_for=site.called_for,
                 used_by=site.used_by,
+                frames=site.frames,
                 sharding=print_dims(site.sharding),
                 local_shape=site.sharding.local_shape(site.type.shape),
                 derivations=self._explainer.derivations(site.slot, site.sharding),
@@ -131,14 +134,18 @@ class Explanation:
 
         Raises UsageError, naming near misses, if there are none.
         """
-        names = {text, self._names.stands_for(text)}
+        names = {text, *self._names.stands_for(text)}
         if not text.startswith(("%", "@")):
-            names |= {f"%{text}", self._names.stands_for(f"%{text}")}
+            names |= {f"%{text}", *self._names.stands_for(f"%{text}")}
         found = tuple(value for value in self.values if value.name in names or text == value.label)
-        found = found or tuple(value for value in self.values if _is_at(value.location, text))
+        found = found or tuple(v for v in self.values if any(v.name.startswith(f"{name}#") for name in names))
+        found = found or tuple(value for value in self.values if _is_at(text, str(value.location), *value.frames[:1]))
+        found = found or tuple(value for value in self.values if _is_at(text, *value.frames))
+        found = found or tuple(value for value in self.values if text and value.label.endswith(text))
         if not found:
             raise self._unknown(text)
-        return found
+        made_by_call = tuple(value for value in found if text in value.called_for.split(" "))
+        return made_by_call or found
 
     def _unknown(self, text: str) -> UsageError:
         known: dict[str, None] = {}
@@ -152,17 +159,17 @@ class Explanation:
 
     # ---- sums ----
 
-    def origins(self) -> list[tuple[str, int]]:
-        """The annotations, as text, with the number of values that each gave an axis; the most first."""
-        counts: Counter[str] = Counter()
+    def origins(self) -> list[tuple[Origin, int]]:
+        """The annotations (`dimension` is 0), with the number of values that each gave an axis; the most first."""
+        counts: Counter[Origin] = Counter()
         for value in self.values:
-            counts.update({d.origin.text for d in value.derivations})
+            counts.update([*dict.fromkeys(dataclasses.replace(d.origin, dimension=0) for d in value.derivations)])
         return counts.most_common()
 
     def to_dict(self) -> dict[str, Any]:
         """`mesh`, `values` and `conflicts`, as JSON holds them."""
         return {
-            "mesh": {name: size for name, size in self.mesh.axes},
+            "mesh": dict(self.mesh.axes),
             "values": [value.to_dict() for value in self.values],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
         }
@@ -186,20 +193,17 @@ def _text_of(program: Any) -> tuple[str, str]:
     """The program's text, if it is a text, and what locations in it are called."""
     if isinstance(program, str) and ("\n" in program or "{" in program):
         return program, "-"
+    if isinstance(program, bytes):
+        return program.decode(errors="replace"), "-"
     if isinstance(program, str | os.PathLike) and os.path.isfile(program):
         with open(program, "rb") as file:
             return file.read().decode(errors="replace"), os.fspath(program)
     return "", "-"
 
 
-def _is_at(location: SourceLocation | None, text: str) -> bool:
-    """Whether `text` is the location as `file:line` or `file:line:column`, with or without folders."""
-    if location is None:
-        return False
-    return any(
-        full == text or full.endswith("/" + text)
-        for full in (str(location), f"{location.file}:{location.line}")
-    )
+def _is_at(text: str, *places: str) -> bool:
+    """Whether `text` is one of the places, `file:line` or `file:line:column`, with or without folders."""
+    return any(place == text or place.endswith("/" + text) for place in places)
 
 
 def _short(location: SourceLocation | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ingest.survey import callee_of, find_main, functions_of
+from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
 from gspmd.transforms.support.program import Op, Program
 
 _MARK = re.compile(r'"gspmd\.given\.(\d+)"')
@@ -50,7 +50,8 @@ class GivenNames:
         self._returned: dict[str, int] = {}  # the mark of each function's return
         self._arguments: dict[str, tuple[str, ...]] = {}
         functions = functions_of(module)
-        self._main = find_main(functions)
+        public = [name for name, function in functions.items() if not is_private(function)]
+        self._main = "main" if "main" in functions or not public else public[0]
         for name, function in functions.items():
             for region in function.regions:
                 for block in region.blocks:
@@ -64,7 +65,8 @@ class GivenNames:
         for view in block.operations:
             op = view.operation
             mark = len(self._ops)
-            callee, operands = None, ()
+            callee: str | None = None
+            operands: tuple[str, ...] = ()
             if op.name in _CALLS:
                 callee = callee_of(op)
             elif op.name == "func.return":
@@ -82,7 +84,8 @@ class GivenNames:
     def _name(self, value: Any) -> str:
         if isinstance(value.owner, ir.Block):
             return self._argument(value)
-        return self._results(value.owner.operation)[ir.OpResult(value).result_number]
+        number: int = ir.OpResult(value).result_number
+        return self._results(value.owner.operation)[number]
 
     def _results(self, op: Any) -> list[str]:
         printed = [str(result.get_name(self._state)) for result in op.results]
@@ -112,11 +115,11 @@ class GivenNames:
         """The name of every value, by number."""
         names = [""] * len(program.value_type)
         arguments = program.body.arguments
-        main = self._arguments[self._main]
+        main = self._arguments.get(self._main, ())
         given = main if len(main) == len(arguments) else None
         for index, value in enumerate(arguments):
             names[value] = given[index] if given else f"%arg{index}"
-        marks = [self.marks(op.ir.location) for op in program.ops]
+        marks = [marks_in(str(op.ir.location)) for op in program.ops]
         last = {chain: index for index, chain in enumerate(marks)}
         seen: dict[tuple[int, ...], int] = {}
         for op, chain in zip(program.ops, marks, strict=True):
@@ -144,33 +147,36 @@ class GivenNames:
                 fits = len(given) == len(region.arguments)
                 names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
 
-    @staticmethod
-    def marks(location: Any) -> tuple[int, ...]:
-        """The marks of an operation and of the calls it was inlined through, innermost first."""
-        return tuple(int(mark) for mark in _MARK.findall(str(location)))
-
     def called_for(self, marks: tuple[int, ...]) -> str:
         """The results of the calls that an operation was inlined through, outermost first; empty for none."""
         return " ".join(", ".join(self._ops[mark].results) for mark in reversed(marks[1:]))
 
     # ---- names that inlining took away ----
 
-    def stands_for(self, name: str) -> str:
-        """The name of the value that a call's result or a function's argument became; any other as it is."""
+    def stands_for(self, name: str) -> tuple[str, ...]:
+        """The names of the values that a call's result or a function's argument became; of any other its own."""
+        names = [name]
         for _ in range(2 * len(self._returned)):
-            call = next((op for op in self._ops if op.callee in self._returned and name in op.results), None)
-            if call is not None and call.callee is not None:
-                name = self._ops[self._returned[call.callee]].operands[call.results.index(name)]
-                name = self._bound(name, [call])
-            else:
-                name = self._bound(name, [op for op in self._ops if op.callee is not None])
-        return name
+            names = list(dict.fromkeys(inner for outer in names for inner in self._inlined(outer)))
+        return tuple(names)
 
-    def _bound(self, name: str, calls: list[_GivenOp]) -> str:
-        """What a function's argument is in the only call of it, if it is one."""
+    def _inlined(self, name: str) -> tuple[str, ...]:
+        calls = [op for op in self._ops if op.callee in self._returned]
+        for call in calls:
+            if call.callee is not None and name in call.results:
+                inner = self._ops[self._returned[call.callee]].operands[call.results.index(name)]
+                return self._bound(inner, [call])
+        return self._bound(name, calls)
+
+    def _bound(self, name: str, calls: list[_GivenOp]) -> tuple[str, ...]:
+        """What a function's argument, if it is one, is in the calls of it."""
         for function, arguments in self._arguments.items():
-            if name in arguments:
-                of_it = [call for call in calls if call.callee == function]
-                if len(of_it) == 1:
-                    return of_it[0].operands[arguments.index(name)]
-        return name
+            if name in arguments and function != self._main:
+                index = arguments.index(name)
+                return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
+        return (name,)
+
+
+def marks_in(location: str) -> tuple[int, ...]:
+    """The marks of an operation and of the calls it was inlined through, innermost first."""
+    return tuple(int(mark) for mark in _MARK.findall(location))

@@ -142,6 +142,7 @@ class Derivations:
                     continue
                 offered = self._factor_axes(node, source, self._state_at(given_slot, start)).get(factor, ())
                 size = self._solver.slot_sizes[given_slot]
+                # What had the axis before this run of the node; of these, the one that offers most, then the largest.
                 rank = (since >= start, -len(offered), -size, source, target)
                 if best is None or rank < best[0]:
                     best = rank, Link(place, change, target, source, given)

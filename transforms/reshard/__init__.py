@@ -14,7 +14,6 @@ from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
 
-
 __all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
 
 
