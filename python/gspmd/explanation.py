@@ -148,7 +148,7 @@ class Explanation:
         return made_by_call or found
 
     def _unknown(self, text: str) -> UsageError:
-        known: dict[str, None] = {}
+        known = dict.fromkeys(self._names.inlined())
         for value in self.values:
             for name in (value.name, value.label, _short(value.location)):
                 if name:

@@ -35,7 +35,7 @@ def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> 
     if not conflicts:
         return ["no conflicts: nothing is communicated"]
     sent = f"a device sends {bytes_text(total)} in about {_time(time_s)}"
-    lines = [f"{len(conflicts)} conflicts, {len(paid)} of them communicate: {sent}"]
+    lines = [f"{len(conflicts)} conflict{'s' if len(conflicts) != 1 else ''}, {len(paid)} with communication: {sent}"]
     rows = [(bytes_text(c.bytes), _time(c.time_s), _subject(c), _at(c.location)) for c in paid[:most]]
     return [*lines, *table([("sent", "time", "operation", "at"), *rows], right=(0, 1)), *_more(len(paid), most)]
 

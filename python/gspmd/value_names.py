@@ -160,6 +160,11 @@ class GivenNames:
             names = list(dict.fromkeys(inner for outer in names for inner in self._inlined(outer)))
         return tuple(names)
 
+    def inlined(self) -> tuple[str, ...]:
+        """The names that `stands_for` knows other names for."""
+        calls = [op for op in self._ops if op.callee in self._returned]
+        return tuple(name for call in calls for name in call.results)
+
     def _inlined(self, name: str) -> tuple[str, ...]:
         calls = [op for op in self._ops if op.callee in self._returned]
         for call in calls:
