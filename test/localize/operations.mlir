@@ -111,10 +111,10 @@ module @an_even_dimension_is_not_masked {
 // CHECK-SAME: -> {{[^t]*}}tensor<f32>
 // CHECK: [[V0:%[a-z0-9_]+]] = stablehlo.partition_id : tensor<ui32>
 // CHECK: [[V1:%[a-z0-9_]+]] = stablehlo.convert [[V0]] : (tensor<ui32>) -> tensor<i32>
-// CHECK: [[V2:%[a-z0-9_]+]] = stablehlo.constant dense<0> : tensor<i32>
-// CHECK: [[V3:%[a-z0-9_]+]] = stablehlo.compare EQ, [[V1]], [[V2]] : (tensor<i32>, tensor<i32>) -> tensor<i1>
-// CHECK: [[V4:%[a-z0-9_]+]] = stablehlo.constant dense<-0.000000e+00> : tensor<f32>
-// CHECK: [[V5:%[a-z0-9_]+]] = stablehlo.select [[V3]], %arg1, [[V4]] : tensor<i1>, tensor<f32>
+// CHECK: [[V2:%[a-z0-9_]+]] = stablehlo.constant dense<-0.000000e+00> : tensor<f32>
+// CHECK: [[V3:%[a-z0-9_]+]] = stablehlo.constant dense<0> : tensor<i32>
+// CHECK: [[V4:%[a-z0-9_]+]] = stablehlo.compare EQ, [[V1]], [[V3]] : (tensor<i32>, tensor<i32>) -> tensor<i1>
+// CHECK: [[V5:%[a-z0-9_]+]] = stablehlo.select [[V4]], %arg1, [[V2]] : tensor<i1>, tensor<f32>
 // CHECK: [[V6:%[a-z0-9_]+]] = stablehlo.reduce(%arg0 init: [[V5]]) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
 // CHECK: [[V7:%[a-z0-9_]+]] = "stablehlo.all_reduce"([[V6]]) <{{{.*}}, replica_groups = dense<{{\[\[}}0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
 // CHECK: [[V8:%[a-z0-9_]+]] = stablehlo.add %arg2, %arg3 : tensor<f32>

@@ -153,14 +153,12 @@ def large(recipe: str, scan: bool = False) -> tuple[Move, ...]:
     return moves(decoder_lm, decoder_lm.Config(recipe=recipe, scan=scan, layers=1, **LARGE), "4x2")
 
 
-@pytest.mark.xfail(strict=True, reason="looking tokens up moves activations, though the table is gathered anyway")
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_fully_sharded_decoder_moves_no_activations(size: str) -> None:
     found, batch = (decoder("fsdp"), BATCH) if size == "small" else (large("fsdp"), LARGE["batch"])
     assert [m for m in found if is_activation(m, batch)] == []
 
 
-@pytest.mark.xfail(strict=True, reason="gathers operands of one product at a time, where partial sums could be added")
 def test_a_large_tensor_parallel_decoder_reduces_once_per_block_and_direction() -> None:
     found = over_y(large("tp"), LARGE["batch"])
     assert [m.kind for m in found] == ["all_reduce"] * 5

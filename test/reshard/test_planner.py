@@ -143,7 +143,7 @@ def test_planning_on_a_mesh_of_six_axes_takes_no_seconds(seed: int) -> None:
 
 
 def there_and_back(mesh: Mesh, found: list[Case]) -> str:
-    """A program that brings every tensor to its target sharding and back to its source, and returns both."""
+    """A program that takes every tensor as its source sharding, returns it as its target, and as its source again."""
     types = [f"tensor<{'x'.join(map(str, shape))}xf32>" for shape, _, _ in found]
     sharding = [[f"#sdy.sharding{print_sharding(s)}" for s in pair] for _, *pair in found]
     arguments = [f"%a{i}: {t} {{sdy.sharding = {s[0]}}}" for i, (t, s) in enumerate(zip(types, sharding, strict=True))]

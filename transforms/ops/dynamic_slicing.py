@@ -49,7 +49,8 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     for dim in wide:
         starts[dim] = _shifted(op, starts[dim], window[dim])
         operand = pad_dim(emit, operand, dim, window[dim], window[dim], neutral)
-    value = emit.op("stablehlo.dynamic_slice", [operand, *starts], [result], slice_sizes=emit.i64s(result.shape))
+    within = _limited(op, starts, operand, result)
+    value = emit.op("stablehlo.dynamic_slice", [operand, *within], [result], slice_sizes=emit.i64s(result.shape))
     found = _all_inside(op, starts, [d for d in split if d not in wide])
     if found is not None:
         value = emit.op("stablehlo.select", [found, value, emit.constant(result, neutral)], [result])
@@ -84,6 +85,7 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
         starts[dim] = _shifted(op, starts[dim], window[dim])
         operand = pad_dim(emit, operand, dim, window[dim], window[dim], 0)
     found = _all_inside(op, starts, [d for d in split if d not in wide])
+    starts = _limited(op, starts, operand, local_update)
     if found is not None:
         old = emit.op(
             "stablehlo.dynamic_slice",
@@ -107,6 +109,15 @@ def _relative_starts(op: LocalOp, starts: list[Any], window: tuple[int, ...], sp
             position = relative(op.emit, position, op.operand_axes(0, dim), local[dim])
         found.append(position)
     return found
+
+
+def _limited(op: LocalOp, starts: list[Any], operand: Any, window: TensorType) -> list[Any]:
+    """Start indices as the operation limits them anyway.
+
+    Written out, because XLA adds up the starts of a slice of a slice without limiting the inner one.
+    """
+    room = [n - w for n, w in zip(read_type(operand).shape, window.shape, strict=True)]
+    return [clamp(op.emit, start, 0, most, read_type(start).element) for start, most in zip(starts, room, strict=True)]
 
 
 def _shifted(op: LocalOp, start: Any, amount: int) -> Any:

@@ -61,7 +61,8 @@ def localize_gather(op: LocalOp) -> None:
     local, shape = op.local_operand(0), op.info.operands[0].shape
     sizes = op.info.ints("slice_sizes")
     local_sizes = [local.shape[d] if size == shape[d] else size for d, size in enumerate(sizes)]
-    split = [d for d in numbers.start_index_map if op.operand_axes(0, d) and sizes[d] != shape[d]]
+    looked_up = [d for d in numbers.start_index_map if d in numbers.collapsed_slice_dims or sizes[d] != shape[d]]
+    split = [d for d in looked_up if op.operand_axes(0, d)]
     indices, found = op.operands[1], None
     if split:
         indices, found = _relative_indices(op, numbers, split)

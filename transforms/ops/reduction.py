@@ -10,7 +10,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import identity_of
+from gspmd.transforms.support.identity import identity_of, reducer_operation, splat
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
@@ -50,28 +50,45 @@ def localize_reduce(op: LocalOp) -> None:
             op.mask_operand(operand, dim, fill)
     axes = tuple(axis for dim in split for axis in op.operand_axes(0, dim))
     if reducer and axes:
-        _count_init_once(op, reducer, axes)
-    if reducer or not axes:
+        _reduce_split(op, reducer, axes)
+    elif axes:
+        _reduce_partial_results(op, axes)
+    else:
+        op.keep()
+
+
+def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
+    """Leave partial results, of which one starts from the initial value.
+
+    XLA forgets the initial value of a reduction of single elements, so it is combined with their result.
+    """
+    emit, init = op.emit, op.operands[1]
+    if _is_identity(init, reducer):
         op.keep()
         return
-    _reduce_partial_results(op, axes)
-
-
-def _count_init_once(op: LocalOp, reducer: str, axes: Axes) -> None:
-    """Only the first shard starts from the initial value, where that would count repeatedly."""
-    init = op.operands[1]
-    if reducer in ("max", "min", "and", "or") or _is_identity(init, reducer):
+    neutral = emit.constant(read_type(init), identity_of(reducer))
+    start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, neutral, axes)
+    dims = op.info.ints("dimensions")
+    if any(op.local_operand(0).shape[d] != 1 for d in dims):
+        op.operands[1] = start
+        op.keep()
         return
+    result = op.local_result(0)
+    (partial,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
+    starts = emit.broadcast_scalar(start, result) if result.shape else start
+    op.replace([emit.op(reducer_operation(reducer), [partial, starts], [result])])
+
+
+def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+    """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
-    scalar = read_type(init)
     first = emit.op(
         "stablehlo.compare",
         [emit.shard_index(axes), emit.constant(INDEX, 0)],
         [TensorType((), "i1")],
         comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
     )
-    neutral = emit.constant(scalar, identity_of(reducer))
-    op.operands[1] = emit.op("stablehlo.select", [first, init, neutral], [scalar])
+    return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 
 def _is_identity(init: Any, reducer: str) -> bool:
@@ -79,11 +96,10 @@ def _is_identity(init: Any, reducer: str) -> bool:
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
         return False
     value = owner.operation.attributes["value"]
-    try:
-        number = ir.DenseElementsAttr(value).get_splat_value().value
-    except (AttributeError, ValueError, TypeError):
+    if not isinstance(value, ir.DenseElementsAttr) or "complex" in str(value.type):
         return False
-    return bool(number == identity_of(reducer))
+    words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
+    return any(value == splat(value.type, word) for word in words)
 
 
 def _reduce_partial_results(op: LocalOp, axes: Axes) -> None:

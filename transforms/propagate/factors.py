@@ -164,15 +164,22 @@ class _Extension:
 
 
 def _free_prefix(axes: Axes, used: list[Axis]) -> Axes:
-    """The leading axes of which no part is used; of an axis used in part, its free major part."""
+    """The leading axes that can be added to those used; of an axis used in part, its free major part."""
     free: list[Axis] = []
     for axis in axes:
-        clash = [u for u in used if u.overlaps(axis)]
-        if not clash:
+        if _fits(axis, used):
             free.append(axis)
             continue
-        first = min(u.pre for u in clash)
+        clash = [u.pre for u in used if u.overlaps(axis)]
+        first = min(clash, default=axis.pre)
         if first > axis.pre and first % axis.pre == 0 and axis.size % (first // axis.pre) == 0:
-            free.append(Axis(axis.name, axis.pre, first // axis.pre))
+            part = Axis(axis.name, axis.pre, first // axis.pre)
+            if _fits(part, used):
+                free.append(part)
         break
     return tuple(free)
+
+
+def _fits(axis: Axis, used: list[Axis]) -> bool:
+    """Whether the axis and the used ones can be in one sharding."""
+    return not any(u.overlaps(axis) or not u.nests(axis) for u in used)

@@ -182,9 +182,10 @@ class Rewriter:
             for value in op.operands:
                 self._reduce_now(value, op.ir)
         have = tuple([self.sharding[v] for v in op.operands])
-        key = (op.info, have, wanted)
+        free = tuple([self._is_constant(v) for v in op.operands])
+        key = (op.info, have, wanted, free)
         if key not in self._strategies:
-            chosen = self.chooser.choose(self.rules.rules[number], op.info, have, wanted)
+            chosen = self.chooser.choose(self.rules.rules[number], op.info, have, wanted, free)
             self._strategies[key] = None if (chosen.operands, chosen.results) == (have, wanted) else chosen
         strategy = self._strategies[key]
         if strategy is not None:
@@ -277,15 +278,18 @@ class Rewriter:
         for scope in self._moved:
             if key in scope:
                 return scope[key]
-        definer = self.program.value_def[value]
-        if definer >= 0 and self.program.ops[definer].splittable:
-            moved = self._moved[0][key] = self._remake(self.program.ops[definer], need)
+        if self._is_constant(value):
+            moved = self._moved[0][key] = self._remake(self.program.ops[self.program.value_def[value]], need)
             return moved
         depth, point = self._where(value, user)
         path = self.planner.plan(self.program.value_type[value], have, need)
         moved, _ = self._emit(self.handle[value], path.steps, point, user.location, cause, "add")
         self._moved[depth][key] = moved
         return moved
+
+    def _is_constant(self, value: int) -> bool:
+        definer = self.program.value_def[value]
+        return definer >= 0 and self.program.ops[definer].splittable
 
     def _remake(self, op: Op, need: TensorSharding) -> Any:
         """A constant costs nothing to make again, split as needed."""

@@ -12,12 +12,18 @@ from collections.abc import Iterator
 
 from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.support.cost import collective_time
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 MOST_CANDIDATES = 512
+
+# What an operation's tensors agree on (the batch of activations and of what is made of them, a contraction that
+# both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
+# gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
+AGREEMENT_WORTH = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,19 +48,28 @@ class Chooser:
         info: OpInfo,
         operands: tuple[TensorSharding, ...],
         results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
     ) -> Strategy:
-        """The cheapest way to get `results` from `operands`."""
+        """The cheapest way to get `results` from `operands`; `free` ones, constants, cost nothing to move."""
         shardings = operands + results
         split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
         if self._agree(rule, split, shardings):
             return Strategy(operands, results, 0.0)
+        agreed = self._agreed(rule, split)
+        kept: Strategy | None = None
         best: Strategy | None = None
         for axes in self._candidates(rule, split):
-            found = self._price(rule, info, axes, operands, results, best.time_s if best else math.inf)
-            if found is not None and (best is None or found.time_s < best.time_s):
+            keeps = all(axes.get(factor, ()) == mine for factor, mine in agreed.items())
+            bound = kept if keeps else best
+            found = self._price(rule, info, axes, operands, results, free, bound.time_s if bound else math.inf)
+            if found is None:
+                continue
+            kept = found if keeps else kept
+            if best is None or found.time_s < best.time_s:
                 best = found
+        best = best or self._price(rule, info, {}, operands, results, free, math.inf)
         assert best is not None, "computing everything whole is always possible"
-        return best
+        return best if kept is None or best.time_s * AGREEMENT_WORTH < kept.time_s else kept
 
     def candidates(
         self,
@@ -99,6 +114,8 @@ class Chooser:
         for factor, mine in axes.items():
             if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
                 return False
+            if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
+                return False
             if factor in rule.even and rule.sizes[factor] % size_of(mine):
                 return False
             seen.extend(mine)
@@ -133,8 +150,21 @@ class Chooser:
                 yield chosen
                 yielded += 1
                 if yielded >= MOST_CANDIDATES:
-                    break
-        yield {}
+                    return
+
+    @staticmethod
+    def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
+        """The factors that several tensors carry and all of these have over the same axes."""
+        found: FactorAxes = {}
+        for factor in range(len(rule.sizes)):
+            carriers = [
+                axes.get(factor, ())
+                for mapping, axes in zip(rule.tensors, split, strict=True)
+                if any(factor in dim for dim in mapping)
+            ]
+            if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
+                found[factor] = carriers[0]
+        return found
 
     @staticmethod
     def _with_displaced(size: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
@@ -171,6 +201,7 @@ class Chooser:
         axes: FactorAxes,
         operands: tuple[TensorSharding, ...],
         results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
         bound_s: float,
     ) -> Strategy | None:
         """The strategy with its cost, None when it cannot be written or is dearer than `bound_s`."""
@@ -179,10 +210,10 @@ class Chooser:
             return None
         count = len(operands)
         time_s = self._compute_time(rule, info, axes, made)
-        for type_, have, need in zip(info.operands, operands, made[:count], strict=True):
+        for type_, have, need, is_free in zip(info.operands, operands, made[:count], free, strict=True):
             if time_s >= bound_s:
                 return None
-            if have != need:
+            if have != need and not is_free:
                 time_s += self.planner.plan(type_, have, need).time_s
         for type_, have, need in zip(info.results, made[count:], results, strict=True):
             if time_s >= bound_s:
@@ -194,12 +225,16 @@ class Chooser:
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
-        """Seconds of arithmetic and memory traffic on one device."""
+        """Seconds of arithmetic, memory traffic and what the local form itself sends, on one device."""
         touched = sum(local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape)
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
             time_s += 2 * work / self.hardware.flops_per_s
+        if any(rule.kinds[factor] is PERMUTATION for factor in axes):
+            # What the local form sends by itself, halos or partial results, is about a result's size at most.
+            sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
+            time_s += collective_time("collective_permute", sent, 2, self.hardware)
         return time_s
 
 

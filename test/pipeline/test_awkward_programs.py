@@ -1,0 +1,72 @@
+"""Small programs that are easily partitioned wrongly, compared with one device."""
+
+from __future__ import annotations
+
+import pytest
+
+import gspmd
+
+PROGRAMS = {
+    "a sum that starts from 1.5, with one element or none on each device": """
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func public @main(%a: tensor<6x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> tensor<6xf32> {
+  %init = stablehlo.constant dense<1.5> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %init) applies stablehlo.add across dimensions = [1]
+    : (tensor<6x3xf32>, tensor<f32>) -> tensor<6xf32>
+  return %0 : tensor<6xf32>
+}
+""",
+    "a product that starts from an argument": """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %init: tensor<f32>)
+    -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %init) applies stablehlo.multiply across dimensions = [0]
+    : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+""",
+    "a maximum that starts above its elements": """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<2x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<2xf32> {
+  %init = stablehlo.constant dense<5.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %init) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+""",
+    "a look-up in a split table of one row": """
+sdy.mesh @mesh = <["x"=8]>
+func.func public @main(%a: tensor<1xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<3xf32> {
+  %i = stablehlo.constant dense<[[1], [-1], [0]]> : tensor<3x1xi32>
+  %0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}>
+    : (tensor<1xf32>, tensor<3x1xi32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+""",
+    "parts of one axis that cannot both be factors, given to one tensor by two users": """
+sdy.mesh @mesh = <["x"=6]>
+func.func public @main(%a: tensor<6x6xf32>,
+                       %b: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {?}]>},
+                       %c: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}, {"x":(3)2}]>})
+    -> (tensor<6x6xf32>, tensor<6x6xf32>) {
+  %0 = stablehlo.add %a, %b : tensor<6x6xf32>
+  %1 = stablehlo.multiply %a, %c : tensor<6x6xf32>
+  return %0, %1 : tensor<6x6xf32>, tensor<6x6xf32>
+}
+""",
+    "parts of one axis that cannot both be factors, on an operand and on a result": """
+sdy.mesh @mesh = <["x"=6]>
+func.func public @main(%a: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {}]>})
+    -> (tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x":(3)2}]>}) {
+  %0 = stablehlo.sine %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x":(3)2}]>]>} : tensor<6x6xf32>
+  return %0 : tensor<6x6xf32>
+}
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_partitioned_program_gives_the_same(name: str) -> None:
+    report = gspmd.check(PROGRAMS[name])
+    assert report, [(r.index, r.reason) for r in report.results]
