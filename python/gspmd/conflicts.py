@@ -57,7 +57,8 @@ class Conflict:
     `reasons` say what disagrees; `collectives` are those it needs (none if slicing suffices, or what it needs was
     moved for an earlier operation); `bytes` are what a device sends for it in one call of the program and `time_s`
     is an estimate of that; `alternatives` are the ways that were compared, the cheapest first, and `time_s` of
-    these counts arithmetic and memory traffic too.
+    these counts arithmetic and memory traffic too. What all tensors agree on is kept unless another way is much
+    cheaper (`reshard.strategy`), so the chosen one need not be the first.
     """
 
     operation: str
@@ -124,7 +125,7 @@ class _Finder:
         self.mesh = explainer.completion.annotated.mesh
         self.chooser = Chooser(Planner(self.mesh))
         self.hardware = Hardware()
-        self._candidates: dict[tuple[OpInfo, OpShardingRule, tuple[TensorSharding, ...]], list[Strategy]] = {}
+        self._candidates: dict[tuple[OpInfo, tuple[TensorSharding, ...], tuple[bool, ...]], list[Strategy]] = {}
 
     def conflict(self, place: int | None, decisions: list[Decision], collectives: list[Collective]) -> Conflict:
         operation, value, location = self._subject(place)
@@ -262,17 +263,17 @@ class _Finder:
                 continue
             if any(sharding.unreduced for sharding in decision.runs[: len(decision.info.operands)]):
                 continue  # the choice was made for the operation before
-            for strategy in self._strategies(decision.rule, decision.info, decision.have):
+            for strategy in self._strategies(decision.rule, decision.info, decision):
                 chosen = strategy.operands + strategy.results == decision.runs
                 forms = tuple(map(_form, strategy.operands)), tuple(map(_form, strategy.results))
                 found.append(Alternative(*forms, strategy.time_s, chosen))
         return tuple(found)
 
-    def _strategies(self, rule: OpShardingRule, info: OpInfo, have: tuple[TensorSharding, ...]) -> list[Strategy]:
-        key = (info, rule, have)
+    def _strategies(self, rule: OpShardingRule, info: OpInfo, decision: Decision) -> list[Strategy]:
+        key = (info, decision.have, decision.free)
         if key not in self._candidates:
-            count = len(info.operands)
-            self._candidates[key] = self.chooser.candidates(rule, info, have[:count], have[count:])
+            operands, results = decision.have[: len(info.operands)], decision.have[len(info.operands) :]
+            self._candidates[key] = self.chooser.candidates(rule, info, operands, results, decision.free)
         return self._candidates[key]
 
 

@@ -24,6 +24,7 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.propagate.derivation import Derivations, Place
 from gspmd.transforms.propagate.factors import LEVELS
+from gspmd.transforms.reshard.strategy import AGREEMENT_WORTH
 from gspmd.transforms.support.mlir import new_context, parse_module
 
 SMALL = decoder_lm.Config(layers=1, model=16, heads=4, head_size=4, hidden=32, vocabulary=32, sequence=8, batch=8)
@@ -268,7 +269,7 @@ def test_conflicts_account_for_every_collective(text: str) -> None:
         assert times == sorted(times)
         chosen = [a for a in conflict.alternatives if a.chosen]
         assert len(chosen) == bool(times)
-        assert not chosen or chosen[0].time_s == pytest.approx(times[0])
+        assert not chosen or chosen[0].time_s <= times[0] * AGREEMENT_WORTH
 
 
 def test_a_conflict_says_what_each_tensor_wanted_and_why() -> None:

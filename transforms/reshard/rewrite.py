@@ -42,7 +42,7 @@ class Decision:
 
     `have` are the shardings of the operands, then the results, that were completed; `runs` those that the
     operation runs with. Where a value is only handed on (`rule` is None), these are of the operand `operand`
-    alone: what it has and what it is moved to.
+    alone: what it has and what it is moved to. `free` marks operands that cost nothing to move.
     """
 
     location: Any
@@ -51,6 +51,7 @@ class Decision:
     runs: tuple[TensorSharding, ...]
     info: OpInfo | None = None
     rule: OpShardingRule | None = None
+    free: tuple[bool, ...] = ()
     operand: int = 0
 
 
@@ -190,7 +191,7 @@ class Rewriter:
         strategy = self._strategies[key]
         if strategy is not None:
             rule, runs = self.rules.rules[number], strategy.operands + strategy.results
-            self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule))
+            self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, free))
             for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
                 if have[index] != need:
                     text = f"operand {index} of '{op.info.name}' is needed as {{to}}"

@@ -77,12 +77,13 @@ class Chooser:
         info: OpInfo,
         operands: tuple[TensorSharding, ...],
         results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
     ) -> list[Strategy]:
         """All the ways to get `results` from `operands` that `choose` compares, the cheapest first."""
         split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
-        for axes in self._candidates(rule, split):
-            priced = self._price(rule, info, axes, operands, results, math.inf)
+        for axes in itertools.chain(self._candidates(rule, split), [{}]):
+            priced = self._price(rule, info, axes, operands, results, free, math.inf)
             if priced is not None:
                 found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
