@@ -212,12 +212,13 @@ class _Finder:
             if not wanted:
                 continue
             if len(views) > 1:
-                yield "; ".join(f"{' and '.join(where)} {self._over(axes)}" for axes, where in views.items())
+                yield " but ".join(f"{' and '.join(where)} is {self._over(axes)}" for axes, where in views.items())
             first, where = next(iter(wanted.items()))
             if kind is NEED_REPLICATION:
                 yield f"{' and '.join(where)} cannot be split, but is {self._over(first)}"
             elif kind is REDUCTION:
-                yield f"a reduction over {' and '.join(where)}, {self._over(first)}, leaves partial results"
+                leaves = "leaves" if overlap(first, decision.runs[-1].unreduced) else "would leave"
+                yield f"a reduction over {' and '.join(where)}, {self._over(first)}, {leaves} partial results"
             for other, theirs in merged.items():
                 if overlap(first, theirs):
                     place = next(iter(self._places(rule, other, operands)))

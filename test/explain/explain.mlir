@@ -28,7 +28,7 @@
 // VALUE: level 1: dimensions that contractions and reductions pass through; broadcasts backward
 
 // CONFLICT: dot_general %0 at explain.mlir:{{[0-9]+}}: 128 B sent per device, about 1.0 us
-// CONFLICT-NEXT: dimension 1 of operand 0 not split; dimension 0 of operand 1 split over "y"
+// CONFLICT-NEXT: dimension 1 of operand 0 is not split but dimension 0 of operand 1 is split over "y"
 // CONFLICT-NEXT: a reduction over dimension 0 of operand 1, split over "y", leaves partial results
 // CONFLICT-NEXT: operand 0 %a [{"x"}, {}] -> [{"x"}, {"y"}] from argument %a [{"x"}, {}]
 // CONFLICT-NEXT: operand 1 %w [{"y"}, {}] from argument %w [{"y"}, {}]

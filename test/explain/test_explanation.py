@@ -16,10 +16,10 @@ from jax.sharding import Mesh
 from jaxlib.mlir import ir
 
 import gspmd
+from gspmd import Explanation, explain
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import parse_axes
 from gspmd.examples import decoder_lm, mlp
-from gspmd.explanation import Explanation, explain
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.propagate.derivation import Derivations, Place
