@@ -21,8 +21,9 @@ from gspmd.transforms.reshard import Chooser, Decision, Planner
 from gspmd.transforms.reshard.strategy import Strategy
 from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.op_info import OpInfo
+from gspmd.value_names import set_mark
 
-_MARK = re.compile(r'"gspmd\.place\.(\d+)"')
+_MARK = re.compile(r'fused<"gspmd\.place\.(\d+)">')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def mark_places(explainer: Explainer) -> None:
     """Number operations and terminators through their locations, which reach the collectives made for them."""
     operations = [op.ir for op in explainer.program.ops] + [block.terminator for block in explainer.blocks]
     for index, op in enumerate(operations):
-        op.location = ir.Location.name(f"gspmd.place.{index}", op.location, op.context)
+        set_mark(op, f"gspmd.place.{index}")
 
 
 def place_of(location: Any) -> int | None:

@@ -16,9 +16,9 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
 from gspmd.transforms.support.program import Op, Program
 
-_MARK = re.compile(r'"gspmd\.given\.(\d+)"')
+_MARK = re.compile(r'fused<"gspmd\.given\.(\d+)">')
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
-_MARKED = re.compile(r'"gspmd\.given\.\d+"\((.*)\)(?=\)$)', re.DOTALL)
+_MARKED = re.compile(r'fused<"gspmd\.given\.\d+">\[(.*)\](?=\)$)', re.DOTALL)
 _NAME = re.compile(r"%[\w$.-]+")
 _CALLS = ("func.call", "stablehlo.composite")
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=\s*$")
@@ -79,7 +79,7 @@ class GivenNames:
             self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
             for inner in blocks:
                 self._read_block(inner, function, prefix)
-            op.location = ir.Location.name(f"gspmd.given.{mark}", op.location, op.context)
+            set_mark(op, f"gspmd.given.{mark}")
 
     def _name(self, value: Any) -> str:
         if isinstance(value.owner, ir.Block):
@@ -180,6 +180,11 @@ class GivenNames:
                 index = arguments.index(name)
                 return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
         return (name,)
+
+
+def set_mark(op: Any, mark: str) -> None:
+    """Add a text to an operation's location. A name would be lost where JAX's inliner joins the names of scopes."""
+    op.location = ir.Location.fused([op.location], ir.StringAttr.get(mark, op.context), op.context)
 
 
 def marks_in(location: str) -> tuple[int, ...]:

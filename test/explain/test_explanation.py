@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
 import gspmd
@@ -217,6 +217,24 @@ def test_other_programs_go_by_the_names_that_mlir_prints() -> None:
             assert re.search(rf"{re.escape(name.rpartition(':')[2])}\b", explanation.given_text)
 
 
+def test_functions_that_jax_calls_keep_their_names() -> None:
+    """JAX names the scope of every operation, and its inliner joins these names."""
+    mesh = Mesh(np.array(jax.devices()[:4]), ("x",))
+
+    def sample(scale: Any) -> Any:
+        return scale * jax.random.normal(jax.random.key(0), scale.shape)
+
+    split = NamedSharding(mesh, PartitionSpec("x"))
+    program = jax.jit(sample, in_shardings=split, out_shardings=split).lower(np.ones((8, 4), np.float32))
+    for given in (program, program.as_text(), program.as_text(debug_info=True), program.as_text(dialect="hlo")):
+        explanation = explain(given, 4)
+        check_chains(explanation)
+        assert not [value.name for value in explanation.values if "/" in value.name]
+        inlined = [value for value in explanation.values if value.name.startswith("@_normal")]
+        assert inlined
+        assert all(value.called_for.startswith("%") for value in inlined)
+
+
 def test_values_that_ingest_makes_on_the_way_are_numbered() -> None:
     program = """
     sdy.mesh @mesh = <["x"=4]>
@@ -229,6 +247,16 @@ def test_values_that_ingest_makes_on_the_way_are_numbered() -> None:
     check_chains(explanation)
     assert len(explanation.find("%r")) == 1
     assert explanation.find("%s")[0].derivations[0].steps[0].from_value == "%r"
+
+
+def test_a_program_is_refused_as_partitioning_refuses_it() -> None:
+    program = CALLS.replace("stablehlo.negate", "stablehlo.not_there").replace("%carry :", "(%carry) :")
+    for wrong in (program, CALLS.replace('[{"x"}]', '[{"z"}]'), CALLS.replace("@main", "@other")):
+        with pytest.raises(gspmd.Error) as partitioning:
+            gspmd.partition(wrong.replace("func.func @other", "func.func private @other"))
+        with pytest.raises(gspmd.Error) as explaining:
+            explain(wrong.replace("func.func @other", "func.func private @other"))
+        assert str(explaining.value) == str(partitioning.value)
 
 
 def test_an_unknown_value_names_near_misses() -> None:
