@@ -38,16 +38,23 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         elif "sdy.sharding" in op.ir.attributes:
             del op.ir.attributes["sdy.sharding"]
     _Splitter(annotated, solver, closed).run()
-    slots = [program.slot_of(v) for v in program.body.arguments]
-    arguments = [
-        _boundary(closed[state[s]], given, graph.slot_types[s])
-        for s, given in zip(slots, annotated.arguments, strict=True)
-    ]
-    results = [
-        _boundary(closed[state[s]], given, graph.slot_types[s])
-        for s, given in zip(graph.result_slots, annotated.results, strict=True)
-    ]
-    annotated.set_signature(arguments, results)
+    annotated.set_signature(*boundary_shardings(annotated, graph, solver))
+
+
+def boundary_shardings(
+    annotated: AnnotatedProgram, graph: Graph, solver: Solver
+) -> tuple[list[TensorSharding], list[TensorSharding]]:
+    """The shardings of @main's arguments and results, which may be coarser than those inside: see `_boundary`."""
+    program = annotated.program
+
+    def cut(slots: list[int], given: list[TensorSharding | None]) -> list[TensorSharding]:
+        return [
+            _boundary(solver.interner.values[solver.state[s]].closed(), asked, graph.slot_types[s])
+            for s, asked in zip(slots, given, strict=True)
+        ]
+
+    arguments = cut([program.slot_of(v) for v in program.body.arguments], annotated.arguments)
+    return arguments, cut(graph.result_slots, annotated.results)
 
 
 def _write_region(
