@@ -15,6 +15,7 @@ from gspmd.transforms.ops import (
     random,
     reduction,
     refused,
+    scan,
     scatter,
     slicing,
     sorting,
@@ -33,6 +34,7 @@ OPS: OpTable = (
     | gather.OPS
     | scatter.OPS
     | sorting.OPS
+    | scan.OPS
     | windows.OPS
     | linear_algebra.OPS
     | normalization.OPS
