@@ -16,6 +16,7 @@ from gspmd.transforms.ops import (
     random,
     reduction,
     refused,
+    scan,
     scatter,
     slicing,
     sorting,
@@ -34,6 +35,7 @@ OPS: OpTable = (
     | gather.OPS
     | scatter.OPS
     | sorting.OPS
+    | scan.OPS
     | windows.OPS
     | linear_algebra.OPS
     | normalization.OPS
