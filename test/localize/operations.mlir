@@ -115,11 +115,12 @@ module @an_even_dimension_is_not_masked {
 // CHECK: [[V3:%[a-z0-9_]+]] = stablehlo.constant dense<0> : tensor<i32>
 // CHECK: [[V4:%[a-z0-9_]+]] = stablehlo.compare EQ, [[V1]], [[V3]] : (tensor<i32>, tensor<i32>) -> tensor<i1>
 // CHECK: [[V5:%[a-z0-9_]+]] = stablehlo.select [[V4]], %arg1, [[V2]] : tensor<i1>, tensor<f32>
-// CHECK: [[V6:%[a-z0-9_]+]] = stablehlo.reduce(%arg0 init: [[V5]]) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
-// CHECK: [[V7:%[a-z0-9_]+]] = "stablehlo.all_reduce"([[V6]]) <{{{.*}}, replica_groups = dense<{{\[\[}}0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
-// CHECK: [[V8:%[a-z0-9_]+]] = stablehlo.add %arg2, %arg3 : tensor<f32>
-// CHECK: stablehlo.return [[V8]]
-// CHECK: return [[V7]]
+// CHECK: [[V6:%[a-z0-9_]+]] = stablehlo.reduce(%arg0 init: [[V2]]) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+// CHECK: [[V7:%[a-z0-9_]+]] = stablehlo.add [[V6]], [[V5]] : tensor<f32>
+// CHECK: [[V8:%[a-z0-9_]+]] = "stablehlo.all_reduce"([[V7]]) <{{{.*}}, replica_groups = dense<{{\[\[}}0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+// CHECK: [[V9:%[a-z0-9_]+]] = stablehlo.add %arg2, %arg3 : tensor<f32>
+// CHECK: stablehlo.return [[V9]]
+// CHECK: return [[V8]]
 module @only_the_first_shard_starts_from_an_initial_value_that_counts {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %init: tensor<f32>) -> tensor<f32> {

@@ -60,7 +60,8 @@ def localize_reduce(op: LocalOp) -> None:
 def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
     """Leave partial results, of which one starts from the initial value.
 
-    XLA forgets the initial value of a reduction of single elements, so it is combined with their result.
+    It is combined with them in a step of its own: XLA takes the initial value of a reduction for an identity, and
+    forgets or repeats any other where it simplifies, as in reductions of single elements or of concatenations.
     """
     emit, init = op.emit, op.operands[1]
     if _is_identity(init, reducer):
@@ -68,11 +69,6 @@ def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
         return
     neutral = emit.constant(read_type(init), identity_of(reducer))
     start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, neutral, axes)
-    dims = op.info.ints("dimensions")
-    if any(op.local_operand(0).shape[d] != 1 for d in dims):
-        op.operands[1] = start
-        op.keep()
-        return
     result = op.local_result(0)
     (partial,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
     starts = emit.broadcast_scalar(start, result) if result.shape else start
