@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gspmd.transforms.ops import (
+    communication,
     contraction,
     creation,
     custom_call,
@@ -38,5 +39,6 @@ OPS: OpTable = (
     | normalization.OPS
     | random.OPS
     | custom_call.OPS
+    | communication.OPS
     | refused.OPS
 )

@@ -7,7 +7,6 @@ from gspmd.dialect.rule import OpShardingRule
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
-_DEVICES = ("depends on the device it runs on", "give a program for one device; the partitioner adds what devices need")
 _COLLECTIVE = (
     "communicates between devices",
     "give a program for one device, or put it into a manual computation",
@@ -17,9 +16,7 @@ _HOST = ("exchanges data with the host", "pass the data as arguments and results
 _RANDOM = ("gives other numbers on every device", "use 'stablehlo.rng_bit_generator', which depends on a state")
 
 _REASONS: dict[tuple[str, str], str] = {
-    _DEVICES: "partition_id replica_id",
-    _COLLECTIVE: """all_gather all_reduce all_to_all collective_broadcast collective_permute cross-replica-sum
-                    reduce_scatter""",
+    _COLLECTIVE: "cross-replica-sum",
     _DYNAMIC: """dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape
                  real_dynamic_slice set_dimension_size get_dimension_size""",
     _HOST: "infeed outfeed send recv",

@@ -11,12 +11,14 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.propagate.graph import Graph, GraphBuilder
+from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,10 +38,14 @@ class Completion:
 def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completion:
     """Solve for the sharding of every value of an ingested module, which is left as it is."""
     annotated = AnnotatedProgram(module)
-    rules = RuleBook(OPS, replicate_unsupported)
+    check_manual(annotated)
+    rules = RuleBook(OPS, replicate_unsupported, guided=True)
     graph = GraphBuilder(annotated, rules).build()
+    leaders = join_hints(annotated, graph, rules)
     solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
     solver.solve()
+    for slot, leader in leaders.items():
+        solver.state[slot] = solver.state[leader]
     return Completion(annotated, rules, graph, solver)
 
 
@@ -59,3 +65,4 @@ class Propagate(Pass):
         for op in completion.annotated.program.ops:
             if op.info in replicated:
                 remark(op.ir, f"{replicated[op.info]}, so it is computed whole on every device")
+        retire_hints(completion.annotated)

@@ -13,6 +13,7 @@ from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
 
 __all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
 
@@ -33,6 +34,7 @@ class Reshard(Pass):
 def reshard(module: ir.Module, replicate_unsupported: bool = False) -> list[Decision]:
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed."""
     annotated = AnnotatedProgram(module)
+    check_manual(annotated)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), Planner(annotated.mesh))
     rewriter.run()
     return rewriter.decisions

@@ -15,8 +15,9 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.custom_rules import RULE
 from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.program import CONSTRAINT, Block, Op
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -132,6 +133,8 @@ class Rewriter:
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
+        elif name == MANUAL:
+            self._manual(op)
         elif op.regions:
             self._control_flow(op, wanted)
         elif not op.splittable:
@@ -161,6 +164,17 @@ class Rewriter:
         if loop:
             self._loops.pop()
 
+    def _manual(self, op: Op) -> None:
+        """Operands as the manual computation takes them; inside, without its manual axes."""
+        region, block = self.annotated.region(op), op.regions[0]
+        self._use_all(op.ir, op.operands, list(region.in_shardings), f"'{MANUAL}' takes operand {{}}")
+        for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
+            self.sharding[argument] = region.inside(sharding)
+        self._block(block)
+        wanted = [region.inside(sharding) for sharding in region.out_shardings]
+        self._use_all(block.terminator, block.returned, wanted, f"'{MANUAL}' returns value {{}}")
+        self._moved.pop()
+
     def _use_all(self, user: Any, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
         for index, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
             if self.sharding[value] != sharding:
@@ -177,6 +191,8 @@ class Rewriter:
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
         number = self.rules.of_op(op.info, op.ir)
+        if RULE in op.info.attributes:
+            del op.ir.attributes[RULE]
         if self._partial and any(v in self._partial for v in op.operands):
             if self._add_partial(op, number, wanted[0], after):
                 return
