@@ -74,16 +74,12 @@ class Explanation:
     `given_text` is the module as it was given, with the names that values go by.
     """
 
-    def __init__(self, explainer: Explainer, names: GivenNames, given: ir.Module, replicate_unsupported: bool) -> None:
+    def __init__(self, explainer: Explainer, names: GivenNames, given_text: str, replicate_unsupported: bool) -> None:
         self._explainer = explainer
         self._names = names
-        self._given = given
         self._replicate_unsupported = replicate_unsupported
+        self.given_text = given_text
         self.mesh: Mesh = explainer.completion.annotated.mesh
-
-    @property
-    def given_text(self) -> str:
-        return str(self._given)
 
     @functools.cached_property
     def values(self) -> tuple[Value, ...]:
@@ -179,7 +175,7 @@ def explain(program: Any, num_partitions: int | None = None, *, replicate_unsupp
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
     context = new_context()
     module = read_program(program, context)
-    given = ir.Module.parse(module.operation.get_asm(enable_debug_info=True), context)
+    given = str(module)
     text, filename = _text_of(program)
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
