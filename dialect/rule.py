@@ -42,6 +42,14 @@ class Stage(enum.IntEnum):
     BROADCAST = 2
 
 
+class Direction(enum.Enum):
+    """Which way propagation may go through an operation."""
+
+    BOTH = "both"
+    FORWARD = "forward"  # from operands to results
+    BACKWARD = "backward"
+
+
 DimFactors = tuple[int, ...]
 Mapping = tuple[DimFactors, ...]
 
@@ -54,7 +62,7 @@ class OpShardingRule:
     minor; `kinds[f]`; `combiner` is how partial results over reduction factors are combined (`add`,
     `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations
     agree but carry nothing from one tensor to another; `even` factors are only split over axes that divide
-    them (their shards may not be padded).
+    them (their shards may not be padded); `direction` is the one that elementwise operations carry axes in.
 
     Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
     nowhere or twice in a tensor, or a reduction factor occurs in a result.
@@ -68,6 +76,7 @@ class OpShardingRule:
     stage: Stage = Stage.CONTRACTION
     blocked: frozenset[int] = frozenset()
     even: frozenset[int] = frozenset()
+    direction: Direction = Direction.BOTH
 
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.sizes):

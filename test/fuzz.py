@@ -199,9 +199,9 @@ def reduce(w: Writer) -> None:
     if a is None:
         return
     dims = sorted(w.rng.sample(range(len(a.shape)), w.rng.randint(1, len(a.shape))))
-    # Other initial values of an addition may count any number of times, and do on one device too.
+    # XLA repeats other initial values of a sum, and forgets any other of a reduction of single elements.
     choices = [("add", "0.0"), ("minimum", "0x7F800000")]
-    if any(a.shape[d] > 1 for d in dims):  # XLA forgets where a reduction of single elements starts from
+    if any(a.shape[d] > 1 for d in dims):
         choices.append(("maximum", "-1.0"))
     name, start = w.rng.choice(choices)
     init = w.scalar(start)
@@ -490,17 +490,25 @@ def failure(program: Program, seed: int) -> str:
 
 def smaller(program: Program) -> Iterator[Program]:
     """Programs with one thing less: a result, an unused operation, an argument, an annotation."""
-    yield from with_less_code(program)
-    yield from with_other_results(program)
-    yield from with_fewer_annotations(program)
+    yield from _less_to_compute(program)
+    yield from _less_to_return(program)
+    for name in ("arguments", "results"):
+        values = getattr(program, name)
+        for i, (value, sharding) in enumerate(values):
+            if sharding:
+                yield dataclasses.replace(program, **{name: (*values[:i], (value, ""), *values[i + 1 :])})
+    for i, statement in enumerate(program.statements):
+        if statement.sharding:
+            plain = dataclasses.replace(statement, sharding="")
+            yield dataclasses.replace(
+                program, statements=(*program.statements[:i], plain, *program.statements[i + 1 :])
+            )
     if program.mesh.device_ids:
         yield dataclasses.replace(program, mesh=Mesh(program.mesh.axes))
 
 
-def with_less_code(program: Program) -> Iterator[Program]:
-    if len(program.results) > 1:
-        for i in range(len(program.results)):
-            yield dataclasses.replace(program, results=program.results[:i] + program.results[i + 1 :])
+def _less_to_compute(program: Program) -> Iterator[Program]:
+    """Without what nobody uses."""
     used = {v.name for s in program.statements for v in s.operands} | {v.name for v, _ in program.results}
     kept = tuple(s for s in program.statements if s.result.name in used)
     if kept != program.statements:
@@ -510,28 +518,17 @@ def with_less_code(program: Program) -> Iterator[Program]:
         yield dataclasses.replace(program, arguments=arguments)
 
 
-def with_other_results(program: Program) -> Iterator[Program]:
-    """Return what a result is made from instead of it."""
-    made = {s.result for s in program.statements}
+def _less_to_return(program: Program) -> Iterator[Program]:
+    """Without one of the results, or with what a result is made from in its place."""
+    if len(program.results) > 1:
+        for i in range(len(program.results)):
+            yield dataclasses.replace(program, results=program.results[:i] + program.results[i + 1 :])
+    makers = {s.result.name: s for s in program.statements}
     for value, _ in program.results:
-        maker = next((s for s in program.statements if s.result == value), None)
-        for operand in maker.operands if maker else ():
-            if operand.element == "f32" and operand in made:
-                others = tuple((v, s) for v, s in program.results if v != value)
+        others = tuple((v, s) for v, s in program.results if v != value)
+        for operand in makers[value.name].operands if value.name in makers else ():
+            if operand.element == "f32" and operand.name in makers:
                 yield dataclasses.replace(program, results=(*others, (operand, "")))
-
-
-def with_fewer_annotations(program: Program) -> Iterator[Program]:
-    for name in ("arguments", "results"):
-        values = getattr(program, name)
-        for i, (value, sharding) in enumerate(values):
-            if sharding:
-                yield dataclasses.replace(program, **{name: (*values[:i], (value, ""), *values[i + 1 :])})
-    for i, statement in enumerate(program.statements):
-        if statement.sharding:
-            plain = dataclasses.replace(statement, sharding="")
-            statements = (*program.statements[:i], plain, *program.statements[i + 1 :])
-            yield dataclasses.replace(program, statements=statements)
 
 
 def shrunk(program: Program, seed: int) -> Program:

@@ -12,6 +12,8 @@ from gspmd.dialect.errors import UsageError
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
 
+    from gspmd.api import Partitioned
+
 
 def add_platform_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -27,6 +29,13 @@ def add_partition_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-partitions", type=positive, metavar="N", help="devices (default: the mesh's)")
     parser.add_argument(
         "--replicate-unsupported", action="store_true", help="gather what an unknown operation reads, do not refuse it"
+    )
+    parser.add_argument(
+        "--custom-rule",
+        action="append",
+        default=[],
+        metavar="TARGET=RULE",
+        help="sharding rule of a custom call, as 'my_target=([i, j])->([i, j])'; may be repeated",
     )
 
 
@@ -46,6 +55,19 @@ def tolerance(text: str) -> float:
     return number
 
 
+def partition(program: Any, args: argparse.Namespace) -> Partitioned:
+    """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
+    from gspmd import api  # only where it is needed
+    from gspmd.transforms.support.custom_rules import parse_custom_rules
+
+    return api.partition(
+        program,
+        num_partitions=args.num_partitions,
+        replicate_unsupported=args.replicate_unsupported,
+        custom_rules=parse_custom_rules(args.custom_rule),
+    )
+
+
 def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
     """The module partitioned, if it is not yet, and its number of partitions.
 
@@ -62,9 +84,5 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
                 hint="leave --num-partitions out",
             )
         return module, count
-    from gspmd import api  # after the case that needs no partitioner
-
-    product = api.partition(
-        module, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
-    )
+    product = partition(module, args)
     return product, product.num_partitions

@@ -6,7 +6,7 @@ import argparse
 import io
 import sys
 
-from gspmd.tools._partitioned import add_partition_arguments
+from gspmd.tools._partitioned import add_partition_arguments, partition
 from gspmd.tools._stages import stage
 from gspmd.tools.command import write_output
 
@@ -24,12 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
-    from gspmd import api, report
+    from gspmd import report
 
     with stage("partitioning"):
-        product = api.partition(
-            args.file, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
-        )
+        product = partition(args.file, args)
     data = product.module_text.encode()
     if args.emit_bytecode:
         buffer = io.BytesIO()

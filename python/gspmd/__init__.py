@@ -1,7 +1,8 @@
 """gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
 
-`partition` makes the per-device program, `propagate` only completes the shardings, `compile` makes a partitioned
-module ready to run, `check` compares it with the original. What needs jax is imported when it is first used.
+`partition` makes the per-device program, `propagate` only completes the shardings, `explain` says why they are so,
+`compile` makes a partitioned module ready to run, `check` compares it with the original. What needs jax is imported
+when it is first used.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checking import CheckReport, check
     from gspmd.collectives import Collective
+    from gspmd.explanation import Explanation, explain
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
@@ -37,6 +39,8 @@ _HOME = {
     "propagate": "api",
     "Collective": "collectives",
     "PassManager": "pass_manager",
+    "Explanation": "explanation",
+    "explain": "explanation",
     "CheckReport": "checking",
     "check": "checking",
     "Executable": "runtime",
@@ -54,6 +58,7 @@ __all__ = [
     "ErrorKind",
     "Executable",
     "ExecutionError",
+    "Explanation",
     "InputError",
     "InternalError",
     "ParseError",
@@ -66,6 +71,7 @@ __all__ = [
     "UsageError",
     "check",
     "compile",
+    "explain",
     "load",
     "partition",
     "propagate",

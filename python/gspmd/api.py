@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -19,8 +19,10 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.pipeline import default_pipeline
+from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
 from gspmd.transforms.support.mlir import new_context
 from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.program import main_function
 from gspmd.transforms.support.signature import Signature, read_signature
 
 
@@ -94,6 +96,7 @@ def partition(
     num_partitions: int | None = None,
     *,
     replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
     on_stage: Callable[[str, float], None] | None = None,
 ) -> Partitioned:
     """Turn an annotated single-device program into one per-device program.
@@ -101,19 +104,27 @@ def partition(
     `program` is MLIR text, bytecode, HLO text or proto, a path to any of these, a module, or what
     `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with
     a mesh it must agree. `replicate_unsupported` computes operations that cannot be partitioned whole on
-    every device instead of refusing them. `on_stage` is called after each stage with its name and seconds.
+    every device instead of refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
+    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `on_stage` is called
+    after each stage with its name and seconds.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is.
     """
     module = read_program(program, new_context())
-    _run(_passes(num_partitions, replicate_unsupported), module, on_stage)
+    _run(_passes(num_partitions, replicate_unsupported), module, custom_rules, on_stage)
     return Partitioned(module)
 
 
-def propagate(program: Any, num_partitions: int | None = None, *, replicate_unsupported: bool = False) -> ir.Module:
+def propagate(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+) -> ir.Module:
     """Complete the sharding of every value; returns the annotated module, still with global shapes."""
     module = read_program(program, new_context())
-    _run(_passes(num_partitions, replicate_unsupported)[:2], module, None)
+    _run(_passes(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
 
 
@@ -121,12 +132,19 @@ def _passes(num_partitions: int | None, replicate_unsupported: bool) -> list[Pas
     return default_pipeline({"num_partitions": num_partitions or 0, "replicate_unsupported": replicate_unsupported})
 
 
-def _run(passes: list[Pass], module: ir.Module, on_stage: Callable[[str, float], None] | None) -> None:
+def _run(
+    passes: list[Pass],
+    module: ir.Module,
+    custom_rules: Mapping[str, RuleSource] | None,
+    on_stage: Callable[[str, float], None] | None,
+) -> None:
     for pass_ in passes:
         started = time.perf_counter()
         # What a pass leaves is checked once, at the end; gspmd-opt checks after every pass.
         manager = PassManager(verify_each=pass_ is passes[-1])
         manager.add(pass_)
         manager.run(module)
+        if pass_ is passes[0] and custom_rules:  # ingest: from here on, all that is said stands on the operations
+            attach_rules(custom_calls(main_function(module)), custom_rules)
         if on_stage is not None:
             on_stage(pass_.argument, time.perf_counter() - started)

@@ -39,19 +39,22 @@ class Collective:
 
 def collectives_of(module: ir.Module, mesh: Mesh) -> tuple[Collective, ...]:
     """Every collective of a partitioned module, in program order."""
-    found: list[Collective] = []
+    return tuple(collective for _, collective in collective_operations(module, mesh))
+
+
+def collective_operations(module: ir.Module, mesh: Mesh) -> Iterator[tuple[Any, Collective]]:
+    """The operation of every collective, with what it does, in program order."""
     for op in module.body.operations:
         if op.operation.name == "func.func":
-            found.extend(_in_block(op.operation.regions[0].blocks[0], mesh, 1))
-    return tuple(found)
+            yield from _in_block(op.operation.regions[0].blocks[0], mesh, 1)
 
 
-def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[Collective]:
+def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, Collective]]:
     for view in block.operations:
         op = view.operation
         name = op.name
         if name.startswith("stablehlo.") and name[10:] in KINDS:
-            yield _read(op, mesh, count)
+            yield op, _read(op, mesh, count)
         elif name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
             inner = count
             if name == "stablehlo.while":

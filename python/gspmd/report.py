@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 
 from gspmd.collectives import Collective
+from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.transforms.support.op_info import element_bytes
@@ -83,7 +87,7 @@ def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]
     lines = []
     for c in ranked:
         times = f" x {c.count}" if c.count != 1 else ""
-        where = f" at {c.location}" if c.location else ""
+        where = f" at {_place(c.location)}" if c.location else ""
         lines.append(f"  {bytes_text(c.bytes)}{times}  {c.kind} over {c.axes.replace(chr(34), '')}{where}")
         lines.append(f"      {c.cause}")
     return lines
@@ -112,6 +116,15 @@ def program_lines(signature: Signature, collectives: Sequence[Collective]) -> li
         *(["largest, with their causes:", *largest_lines(collectives), ""] if collectives else []),
         f"memory of the arguments: {memory_line(signature)}",
     ]
+
+
+def _place(location: SourceLocation) -> str:
+    """The location, with its file relative to the working directory where that is shorter."""
+    with contextlib.suppress(ValueError):  # another drive
+        relative = os.path.relpath(location.file)
+        if len(relative) < len(location.file):
+            return str(dataclasses.replace(location, file=relative))
+    return str(location)
 
 
 def _last_name(path: str | None) -> str:

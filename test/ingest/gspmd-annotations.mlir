@@ -39,7 +39,7 @@ func.func @main(%arg0: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
-// Shard groups and barriers; values that should only be alike are not bound.
+// Shard groups and barriers; groups whose members should only be alike are marked.
 
 // CHECK-LABEL: module
 // CHECK: func.func public @main
@@ -48,6 +48,7 @@ func.func @main(%arg0: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // CHECK-NEXT: %[[A:.*]] = sdy.sharding_constraint %arg1 <@mesh, [{"axis_0"}]>
 // CHECK-NEXT: %[[B:.*]] = sdy.propagation_barrier %[[A]] allowed_direction=BACKWARD
 // CHECK-NEXT: %[[C:.*]] = sdy.propagation_barrier %[[B]] allowed_direction=FORWARD
+// CHECK-NEXT: sdy.sharding_group %[[C]] group_id=4 {gspmd.like}
 // CHECK-NEXT: return %arg0, %[[C]]
 func.func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = "{unknown shard_as 3}"} : (tensor<8xf32>) -> tensor<8xf32>

@@ -22,6 +22,7 @@ from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dy
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
+from gspmd.transforms.support.custom_rules import attach_rules, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
 
@@ -38,6 +39,7 @@ class Ingest(Pass):
     summary = "Bring what frameworks emit into the one form that the other passes read"
 
     num_partitions: int = option(0, "number of devices of a program without a mesh; 0 takes the module's")
+    custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown(module.context), _in_module(module):
@@ -51,7 +53,7 @@ class Ingest(Pass):
             target = Target(annotations, devices)
             found = _convert_manual(module, found, target)
             main = text_of(found.main.attributes["sym_name"])
-            rewrite_annotations(found, target)
+            attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_calls(found)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))

@@ -20,8 +20,8 @@ _KEPT = {"sdy.manual_computation", "sdy.sharding_group", "sdy.propagation_barrie
 _HANDLED = _KEPT | {*_CONSTRAINTS, "sdy.data_flow_edge", "sdy.named_computation"}
 
 
-def rewrite_annotations(found: Survey, target: Target) -> None:
-    """Rewrite everything that says something, in every function that @main reaches.
+def rewrite_annotations(found: Survey, target: Target) -> list[Any]:
+    """Rewrite everything that says something, in every function that @main reaches; returns the custom calls left.
 
     Raises Unsupported (located) for `sdy` operations that are the result of partitioning.
     """
@@ -45,6 +45,7 @@ def rewrite_annotations(found: Survey, target: Target) -> None:
     for function in found.functions[:-1]:
         rewrite_callee(function, target, markers)
     rewrite_main(found.main, target, markers)
+    return others
 
 
 def _rewrite(op: Any, target: Target) -> None:

@@ -59,17 +59,6 @@ def drop(op: Any, names: Iterable[str]) -> None:
             del attributes[name]
 
 
-def splice(op: Any) -> None:
-    """Replace an operation by the content of its single block, whose arguments are its operands."""
-    block = op.regions[0].blocks[0]
-    for argument, operand in zip(block.arguments, op.operands, strict=True):
-        argument.replace_all_uses_with(operand)
-    last = terminator(block)
-    for view in list(block.operations)[:-1]:
-        view.operation.move_before(op)
-    replace(op, list(last.operands))
-
-
 def mark(value: Any, said: dict[str, ir.Attribute], after: Any) -> None:
     """Let the users of `value` see it through a `@Sharding` call that says this, if it says anything."""
     if not said:

@@ -22,7 +22,7 @@ _CHLO = {
     f"mhlo.{name}": f"chlo.{name}"
     for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
 }
-_SDY_INTERNAL = {"sdy.constant": "stablehlo.constant"}
+_CONSTANTS = {"sdy.constant": "stablehlo.constant", "chlo.constant": "stablehlo.constant"}
 
 
 def modernise(module: ir.Module, survey: Survey) -> bool:
@@ -31,7 +31,7 @@ def modernise(module: ir.Module, survey: Survey) -> bool:
     Raises Unsupported (located) for MHLO operations that have no counterpart.
     """
     changed = False
-    for op in [*survey.all("stablehlo.custom_call", "stablehlo.composite", *_SDY_INTERNAL), *survey.dialect("mhlo")]:
+    for op in [*survey.all("stablehlo.custom_call", "stablehlo.composite", *_CONSTANTS), *survey.dialect("mhlo")]:
         with located(op):
             changed |= _replace_one(op)
     if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in survey.found if _is_mhlo(name)):
@@ -76,8 +76,8 @@ def _replace_one(op: Any) -> bool:
         mark(op.results[0], _said(op), op)
         replace(op, [op.operands[0]])
         return True
-    if name in _SDY_INTERNAL:
-        return _rename(op, _SDY_INTERNAL[name], {"value": attributes["value"]})
+    if name in _CONSTANTS:
+        return _rename(op, _CONSTANTS[name], {"value": attributes["value"]})
     return name in _CHLO and _rename(op, _CHLO[name], {})
 
 

@@ -19,11 +19,11 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
-from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, splice
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
 from gspmd.transforms.ingest.survey import callee_of
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.mlir import located, splice
 
 _ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
 _LEAVE = (f"{PREFIX}LocalToGlobalShape", "SPMDShardToFullShape")
@@ -49,8 +49,16 @@ def manual_calls(calls: list[Any]) -> list[Any]:
     return [
         call
         for call in calls
-        if callee_of(call).startswith(_BODIES) or any(_marker(value, _ENTER) for value in call.operands)
+        if callee_of(call).startswith(_BODIES)
+        or any(_marker(value, _ENTER) for value in call.operands)
+        or (not len(call.operands) and any(_is_left(value) for value in call.results))
     ]
+
+
+def _is_left(value: Any) -> bool:
+    """Whether a result leaves by `@SPMDShardToFullShape`, which all do; operands, if there are some, tell sooner."""
+    inside = [use.owner.operation for use in value.uses if _called(use.owner.operation) == "Sharding"]
+    return any(_called(use.owner.operation) == _LEAVE[1] for op in inside for use in op.results[0].uses)
 
 
 def convert_calls(calls: list[Any], target: Target) -> None:
@@ -161,7 +169,12 @@ def _marker(value: Any, names: Sequence[str]) -> Any | None:
     if isinstance(owner, ir.Block):
         return None
     op = owner.operation
-    return op if op.name == "stablehlo.custom_call" and target_name(op) in names else None
+    return op if _called(op) in names else None
+
+
+def _called(op: Any) -> str:
+    """What any operation calls, nothing if it is no custom call."""
+    return target_name(op) if op.name == "stablehlo.custom_call" else ""
 
 
 def _entering(value: Any, target: Target) -> _Crossing:

@@ -66,9 +66,12 @@ def _sharding(op: Any, target: Target) -> None:
     if said is None:
         raise AnnotationError("custom call 'Sharding' has no sharding", hint="add an 'mhlo.sharding' to it")
     group = said.hlo.sharding.shard_group if said.hlo is not None else None
-    if group is not None and not group.is_like:
+    if group is not None:
         int64 = ir.IntegerType.get_signless(64)
-        create("sdy.sharding_group", [operand], [], {"group_id": ir.IntegerAttr.get(int64, group.id)}, op)
+        content: dict[str, ir.Attribute] = {"group_id": ir.IntegerAttr.get(int64, group.id)}
+        if group.is_like:
+            content["gspmd.like"] = ir.UnitAttr.get()  # `sdy` has no word for members that may differ
+        create("sdy.sharding_group", [operand], [], content, op)
     sharding = target.attributes_of(said, [result.type])[0]
     if sharding is None:
         replace(op, [operand])

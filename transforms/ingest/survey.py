@@ -19,7 +19,7 @@ from gspmd.transforms.support.mlir import located
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
 _CALLS = ("func.call", "stablehlo.composite")
-_SOUGHT = {*_CALLS, "stablehlo.custom_call", "stablehlo.tuple", "stablehlo.get_tuple_element"}
+_SOUGHT = {*_CALLS, "stablehlo.custom_call", "stablehlo.tuple", "stablehlo.get_tuple_element", "chlo.constant"}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (

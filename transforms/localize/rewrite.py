@@ -11,10 +11,12 @@ from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.manual import read_region
+from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
-from gspmd.transforms.support.program import CONTROL_FLOW
+from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
 
 
 class Placed(NamedTuple):
@@ -40,6 +42,7 @@ class Localizer:
         self._infos = InfoReader(self._types)
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[Placed, Any] = {}
+        self._regions: list[Any] = []
 
     def run(self) -> None:
         block = self.annotated.function.regions[0].blocks[0]
@@ -48,6 +51,8 @@ class Localizer:
                 self._place(argument, sharding)
         operations = [view.operation for view in block.operations]
         self._operations(operations)
+        for region in self._regions:
+            splice(region)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -88,6 +93,9 @@ class Localizer:
             if name in COLLECTIVES:
                 self._collective(op, name)
                 continue
+            if name == MANUAL:
+                self._manual(op)
+                continue
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
@@ -98,7 +106,9 @@ class Localizer:
             if shardings is not None:
                 for value, sharding in zip(op.results, shardings, strict=True):
                     self._place(value, sharding)
-            if name in CONTROL_FLOW:
+            if name in USER_COLLECTIVES:
+                self._written(op)
+            elif name in CONTROL_FLOW:
                 for region in op.regions:
                     self._region(region.blocks[0], shardings)
 
@@ -107,6 +117,27 @@ class Localizer:
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
         self._operations([view.operation for view in block.operations])
+
+    def _manual(self, op: Any) -> None:
+        """Its body has the types inside; at the end, when every value is known by its own, it takes its place."""
+        region = read_region(op, self.codec, self.annotated.mesh)
+        block = op.regions[0].blocks[0]
+        for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
+            self._place(argument, region.inside(sharding))
+        self._operations([view.operation for view in block.operations])
+        for result, sharding in zip(op.results, region.out_shardings, strict=True):
+            self._place(result, sharding)
+        self._regions.append(op)
+
+    def _written(self, op: Any) -> None:
+        """A collective of the user's stays as it is, on a channel of its own; one of single devices does nothing."""
+        axes = op.attributes.get("gspmd.axes")
+        if axes is None or ir.StringAttr(axes).value:
+            op.attributes["channel_handle"] = self.emit.next_channel()
+            return
+        for result, operand in zip(op.results, op.operands, strict=True):
+            result.replace_all_uses_with(operand)
+        op.erase()
 
     def _point(self, op: Any) -> None:
         self.emit.point = ir.InsertionPoint(op)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gspmd.transforms.ops import (
+    communication,
     contraction,
     creation,
     custom_call,
@@ -15,6 +16,7 @@ from gspmd.transforms.ops import (
     random,
     reduction,
     refused,
+    scan,
     scatter,
     slicing,
     sorting,
@@ -33,10 +35,12 @@ OPS: OpTable = (
     | gather.OPS
     | scatter.OPS
     | sorting.OPS
+    | scan.OPS
     | windows.OPS
     | linear_algebra.OPS
     | normalization.OPS
     | random.OPS
     | custom_call.OPS
+    | communication.OPS
     | refused.OPS
 )

@@ -1,10 +1,10 @@
-"""dot_general: contraction of two tensors."""
+"""dot_general and ragged_dot: contraction of two tensors."""
 
 from __future__ import annotations
 
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import chlo, stablehlo
 
-from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
@@ -44,4 +44,41 @@ def localize_dot_general(op: LocalOp) -> None:
     op.keep()
 
 
-OPS = op_table([OpDef("stablehlo.dot_general", dot_general_rule, localize_dot_general)])
+def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
+    """As dot_general, but the dimension of which groups are taken is whole, and so are the groups.
+
+    Which group a row is in depends on the sizes of all groups before it. Sizes that differ from row to row (a
+    tensor of them, not a list) make everything whole but the free dimensions of the right side.
+    """
+    numbers = chlo.RaggedDotDimensionNumbers(info.attributes["ragged_dot_dimension_numbers"])
+    lhs, rhs, sizes = (t.shape for t in info.operands)
+    ragged = set(numbers.lhs_ragged_dimensions) if len(sizes) == 1 else set(range(len(lhs)))
+    groups = set(numbers.rhs_group_dimensions)
+    batch = list(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
+    contracted = list(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
+    builder = RuleBuilder([lhs, rhs, sizes], [info.results[0].shape])
+    # Groups of what is contracted are the leading dimension of the result.
+    out = 1 if any(left in numbers.lhs_ragged_dimensions for left, _ in contracted) else 0
+    for left, right in batch:
+        builder.factor([left, right, None], [out], lhs[left], NEED_REPLICATION if left in ragged else PASS_THROUGH)
+        out += 1
+    for dim, size in enumerate(lhs):
+        if dim not in {left for left, _ in batch + contracted}:
+            builder.factor([dim, None, None], [out], size, NEED_REPLICATION if dim in ragged else PASS_THROUGH)
+            out += 1
+    for dim, size in enumerate(rhs):
+        if dim not in groups and dim not in {right for _, right in batch + contracted}:
+            builder.factor([None, dim, None], [out], size)
+            out += 1
+    for left, right in contracted:
+        kind = NEED_REPLICATION if left in ragged else REDUCTION
+        builder.factor([left, right, None], [None], lhs[left], kind)
+    return builder.build()
+
+
+OPS = op_table(
+    [
+        OpDef("stablehlo.dot_general", dot_general_rule, localize_dot_general),
+        OpDef("chlo.ragged_dot", ragged_dot_rule, localize_dot_general),
+    ]
+)

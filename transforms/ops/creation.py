@@ -1,4 +1,4 @@
-"""Operations without operands: constants and iota. Each device makes its own part."""
+"""Operations that make something of nothing: constants, iota, tokens. Each device makes its own part."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def creation_rule(info: OpInfo) -> OpShardingRule:
     for dim, size in enumerate(info.results[0].shape):
         builder.factor([], [dim], size)
     return builder.build()
+
+
+def token_rule(info: OpInfo) -> OpShardingRule:
+    """Tokens have no dimensions."""
+    return RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results]).build()
 
 
 def localize_constant(op: LocalOp) -> None:
@@ -77,5 +82,6 @@ OPS = op_table(
     [
         OpDef("stablehlo.constant", creation_rule, localize_constant),
         OpDef("stablehlo.iota", creation_rule, localize_iota),
+        OpDef("stablehlo.after_all", token_rule),
     ]
 )

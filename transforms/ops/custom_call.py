@@ -1,4 +1,4 @@
-"""custom_call: refused, except for the few targets that StableHLO itself is exported with."""
+"""custom_call: refused without a rule by the user, except for the few targets that StableHLO is exported with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def custom_call_rule(info: OpInfo) -> OpShardingRule:
     if rule is None:
         raise Unsupported(
             f"calls '{target}', which has no sharding rule",
-            hint="compute it in a manual computation, or whole on every device with --replicate-unsupported",
+            hint="give it one with --custom-rule, compute it in a manual computation, or whole on every device with "
+            "--replicate-unsupported",
         )
     return rule(info)
 

@@ -17,6 +17,24 @@ def elementwise_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def broadcasting_rule(info: OpInfo) -> OpShardingRule:
+    """As elementwise; dimensions that an operand lacks, or has one element of, exist in the result only."""
+    shape = info.results[0].shape
+    operands = [t.shape for t in info.operands]
+    given = info.ints("broadcast_dimensions")
+    builder = RuleBuilder(operands, [shape], stage=Stage.ELEMENTWISE)
+
+    def source(operand: tuple[int, ...], dim: int) -> int | None:
+        last = range(len(shape) - len(operand), len(shape))
+        places = list(given) if len(given) == len(operand) < len(shape) else list(last)
+        found = places.index(dim) if dim in places else None
+        return found if found is not None and operand[found] == shape[dim] else None
+
+    for dim, size in enumerate(shape):
+        builder.factor([source(operand, dim) for operand in operands], [dim], size)
+    return builder.build()
+
+
 def bitcast_convert_rule(info: OpInfo) -> OpShardingRule:
     """A last dimension that holds the parts of wider elements cannot be split."""
     operand, result = info.operands[0].shape, info.results[0].shape
@@ -33,12 +51,17 @@ or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_
 shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
 """
 _CHLO = """
-acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf
-lgamma next_after polygamma sinh square tan zeta
+_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like cosh digamma erf erf_inv erfc
+is_inf is_neg_inf is_pos_inf lgamma mulhi next_after polygamma sinh square tan zeta
+"""
+_BROADCASTING = """
+add and atan2 compare complex divide maximum minimum multiply next_after or polygamma power remainder select
+shift_left shift_right_arithmetic shift_right_logical subtract xor zeta
 """
 
 OPS = op_table(
     [OpDef(f"stablehlo.{name}", elementwise_rule) for name in _STABLEHLO.split()]
     + [OpDef(f"chlo.{name}", elementwise_rule) for name in _CHLO.split()]
+    + [OpDef(f"chlo.broadcast_{name}", broadcasting_rule) for name in _BROADCASTING.split()]
     + [OpDef("stablehlo.bitcast_convert", bitcast_convert_rule)]
 )

@@ -7,23 +7,30 @@ from gspmd.dialect.rule import OpShardingRule
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
-_DEVICES = ("depends on the device it runs on", "give a program for one device; the partitioner adds what devices need")
 _COLLECTIVE = (
     "communicates between devices",
     "give a program for one device, or put it into a manual computation",
 )
 _DYNAMIC = ("has a shape or bounds that are known only when it runs", "export the program with static shapes")
 _HOST = ("exchanges data with the host", "pass the data as arguments and results of '@main'")
+_QUANTIZED = (
+    "has quantized types, which jaxlib has no dialect for",
+    "write the quantization as arithmetic on integers",
+)
+_DEPRECATED = (
+    "is deprecated",
+    "use 'stablehlo.dot_general', 'stablehlo.gather', 'stablehlo.reduce' or 'stablehlo.transpose'",
+)
 _RANDOM = ("gives other numbers on every device", "use 'stablehlo.rng_bit_generator', which depends on a state")
 
 _REASONS: dict[tuple[str, str], str] = {
-    _DEVICES: "partition_id replica_id",
-    _COLLECTIVE: """all_gather all_reduce all_to_all collective_broadcast collective_permute cross-replica-sum
-                    reduce_scatter""",
+    _COLLECTIVE: "async_done async_start cross-replica-sum",
     _DYNAMIC: """dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape
                  real_dynamic_slice set_dimension_size get_dimension_size""",
     _HOST: "infeed outfeed send recv",
     _RANDOM: "rng",
+    _DEPRECATED: "einsum torch_index_select unary_einsum",
+    _QUANTIZED: "uniform_dequantize uniform_quantize",
 }
 
 
@@ -35,4 +42,4 @@ def _refuse(info: OpInfo) -> OpShardingRule:
 
 _REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
 
-OPS = op_table([OpDef(name, _refuse, replicable=False) for name in _REFUSED])
+OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in _REFUSED.items()])

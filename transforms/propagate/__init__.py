@@ -10,13 +10,43 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.propagate.graph import GraphBuilder
+from gspmd.transforms.propagate.graph import Graph, GraphBuilder
+from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Completion:
+    """An annotated program, and the solution that gives each of its slots a sharding; nothing is written yet."""
+
+    annotated: AnnotatedProgram
+    rules: RuleBook
+    graph: Graph
+    solver: Solver
+
+    def write(self) -> None:
+        """Put the shardings on the module."""
+        write_shardings(self.annotated, self.graph, self.solver)
+
+
+def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completion:
+    """Solve for the sharding of every value of an ingested module, which is left as it is."""
+    annotated = AnnotatedProgram(module)
+    check_manual(annotated)
+    rules = RuleBook(OPS, replicate_unsupported, guided=True)
+    graph = GraphBuilder(annotated, rules).build()
+    leaders = join_hints(annotated, graph, rules)
+    solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
+    solver.solve()
+    for slot, leader in leaders.items():
+        solver.state[slot] = solver.state[leader]
+    return Completion(annotated, rules, graph, solver)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +59,10 @@ class Propagate(Pass):
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
     def run(self, module: ir.Module) -> None:
-        annotated = AnnotatedProgram(module)
-        rules = RuleBook(OPS, self.replicate_unsupported)
-        graph = GraphBuilder(annotated, rules).build()
-        solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
-        solver.solve()
-        write_shardings(annotated, graph, solver)
-        for op in annotated.program.ops:
-            if op.info in rules.replicated:
-                remark(op.ir, f"{rules.replicated[op.info]}, so it is computed whole on every device")
+        completion = complete(module, self.replicate_unsupported)
+        completion.write()
+        replicated = completion.rules.replicated
+        for op in completion.annotated.program.ops:
+            if op.info in replicated:
+                remark(op.ir, f"{replicated[op.info]}, so it is computed whole on every device")
+        retire_hints(completion.annotated)

@@ -9,7 +9,7 @@ import dataclasses
 
 from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, remove_prefix, size_of, take
 from gspmd.dialect.placement import FactorAxes, factor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, OpShardingRule, Stage
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, Direction, OpShardingRule, Stage
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 # What takes part when. Source: arXiv 2105.04663, section 3.5.
@@ -36,7 +36,7 @@ def activity(rule: OpShardingRule, level: int) -> Activity | None:
         f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION and f not in rule.blocked
     )
     if rule.stage is Stage.ELEMENTWISE:
-        return Activity(spreading, True, True)
+        return Activity(spreading, rule.direction is not Direction.BACKWARD, rule.direction is not Direction.FORWARD)
     if level == 0:
         return None
     if rule.stage is Stage.BROADCAST:

@@ -10,7 +10,7 @@ from gspmd.transforms.propagate.solver import Node
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, Block, Op
+from gspmd.transforms.support.program import CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -18,12 +18,16 @@ BARRIER = "stablehlo.optimization_barrier"
 
 @dataclasses.dataclass(slots=True)
 class Graph:
-    """Slots beyond the program's own stand for @main's results, whose shardings may be asked for."""
+    """Slots beyond the program's own stand for @main's results, whose shardings may be asked for, and, by the index
+
+    of a manual computation (`entry_slots`), for its operands as it takes them.
+    """
 
     slot_types: list[TensorType]
     initial: list[TensorSharding]
     nodes: list[Node]
     result_slots: list[int]
+    entry_slots: dict[int, list[int]]
 
 
 class GraphBuilder:
@@ -42,6 +46,7 @@ class GraphBuilder:
                 blank[rank] = unknown(annotated.mesh, rank)
             self.initial.append(blank[rank])
         self.nodes: list[Node] = []
+        self.entries: dict[int, list[int]] = {}
 
     def build(self) -> Graph:
         program = self.annotated.program
@@ -52,16 +57,27 @@ class GraphBuilder:
             self._add(op)
         results = []
         for slot, sharding in zip(program.body.returned_slots, self.annotated.results, strict=True):
-            self.types.append(self.types[slot])
-            self.initial.append(sharding or unknown(self.annotated.mesh, len(self.types[slot].shape)))
-            results.append(len(self.types) - 1)
+            asked = sharding or unknown(self.annotated.mesh, len(self.types[slot].shape))
+            results.append(self._beyond(slot, asked))
             self._join(slot, results[-1], len(program.ops))
-        return Graph(self.types, self.initial, self.nodes, results)
+        return Graph(self.types, self.initial, self.nodes, results, self.entries)
+
+    def _beyond(self, slot: int, sharding: TensorSharding) -> int:
+        """A new slot of the same type."""
+        self.types.append(self.types[slot])
+        self.initial.append(sharding)
+        return len(self.types) - 1
 
     def _join(self, left: int, right: int, op: int) -> None:
         shape = self.types[left].shape
         if shape:
             self.nodes.append(Node(self.rules.identity(shape), (left, right), op))
+
+    def _enter(self, inside: int, outside: int, counts: tuple[int, ...], op: int) -> None:
+        """Join a value inside a manual computation with the whole one outside."""
+        shape = self.types[inside].shape
+        if shape:
+            self.nodes.append(Node(self.rules.entering(shape, counts), (inside, outside), op))
 
     def _add(self, op: Op) -> None:
         shardings = self.annotated.of_op(op)
@@ -75,16 +91,32 @@ class GraphBuilder:
             for left, right in zip(op.operand_slots, op.result_slots, strict=True):
                 self._join(left, right, op.index)
             self._join_returned(op.regions[1], op)
+        elif name == MANUAL:
+            self._add_manual(op)
         elif op.regions:
             for region in op.regions:
                 self._join_returned(region, op)
-        elif not op.splittable:
+        elif not op.splittable and name not in (GROUP, PROPAGATION_BARRIER):
             rule = self.rules.of_op(op.info, op.ir)
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
 
     def _join_returned(self, block: Block, op: Op) -> None:
         for left, right in zip(block.returned_slots, op.result_slots, strict=True):
             self._join(left, right, op.index)
+
+    def _add_manual(self, op: Op) -> None:
+        """Free axes flow between operands and arguments, and between returned values and results."""
+        region, block = self.annotated.region(op), op.regions[0]
+        entries = self.entries[op.index] = []
+        for use, argument, sharding in zip(op.operand_slots, block.arguments, region.in_shardings, strict=True):
+            entries.append(self._beyond(use, region.law(sharding)))
+            self._join(use, entries[-1], op.index)
+            inside = self.annotated.program.slot_of(argument)
+            self.initial[inside] = region.inside(sharding)
+            self._enter(inside, entries[-1], region.counts(sharding), op.index)
+        for returned, result, sharding in zip(block.returned_slots, op.result_slots, region.out_shardings, strict=True):
+            self.initial[result] = region.law(sharding)
+            self._enter(returned, result, region.counts(sharding), op.index)
 
     def _annotate(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
         where = source_location(op.ir.location)

@@ -12,7 +12,7 @@ from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, Op
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
 
 
 def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
@@ -30,21 +30,41 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         numbers = [state[s] for s in op.result_slots]
         if op.info.name == CONSTRAINT:
             op.ir.attributes["sharding"] = codec.write(closed[numbers[0]])
+        elif op.info.name == MANUAL:
+            entries = [closed[state[s]] for s in graph.entry_slots[op.index]]
+            _write_region(annotated, op, entries, [closed[n] for n in numbers])
         elif any(split[n] for n in numbers):
             op.ir.attributes["sdy.sharding"] = codec.write_list(tuple([closed[n] for n in numbers]))
         elif "sdy.sharding" in op.ir.attributes:
             del op.ir.attributes["sdy.sharding"]
     _Splitter(annotated, solver, closed).run()
-    slots = [program.slot_of(v) for v in program.body.arguments]
-    arguments = [
-        _boundary(closed[state[s]], given, graph.slot_types[s])
-        for s, given in zip(slots, annotated.arguments, strict=True)
-    ]
-    results = [
-        _boundary(closed[state[s]], given, graph.slot_types[s])
-        for s, given in zip(graph.result_slots, annotated.results, strict=True)
-    ]
-    annotated.set_signature(arguments, results)
+    annotated.set_signature(*boundary_shardings(annotated, graph, solver))
+
+
+def boundary_shardings(
+    annotated: AnnotatedProgram, graph: Graph, solver: Solver
+) -> tuple[list[TensorSharding], list[TensorSharding]]:
+    """The shardings of @main's arguments and results, which may be coarser than those inside: see `_boundary`."""
+    program = annotated.program
+
+    def cut(slots: list[int], given: list[TensorSharding | None]) -> list[TensorSharding]:
+        return [
+            _boundary(solver.interner.values[solver.state[s]].closed(), asked, graph.slot_types[s])
+            for s, asked in zip(slots, given, strict=True)
+        ]
+
+    arguments = cut([program.slot_of(v) for v in program.body.arguments], annotated.arguments)
+    return arguments, cut(graph.result_slots, annotated.results)
+
+
+def _write_region(
+    annotated: AnnotatedProgram, op: Op, entries: list[TensorSharding], results: list[TensorSharding]
+) -> None:
+    """What a manual computation takes and gives."""
+    region, info = annotated.region(op), op.info
+    for name, shardings, types in (("in_shardings", entries, info.operands), ("out_shardings", results, info.results)):
+        even = [region.even(sharding, type_.shape) for sharding, type_ in zip(shardings, types, strict=True)]
+        op.ir.attributes[name] = annotated.codec.write_list(tuple(even))
 
 
 def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:

@@ -8,10 +8,14 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard.planner import Planner
-from gspmd.transforms.reshard.rewrite import Rewriter
+from gspmd.transforms.reshard.rewrite import Decision, Rewriter
+from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.user_collectives import check_manual
+
+__all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,5 +28,13 @@ class Reshard(Pass):
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
     def run(self, module: ir.Module) -> None:
-        annotated = AnnotatedProgram(module)
-        Rewriter(annotated, RuleBook(OPS, self.replicate_unsupported), Planner(annotated.mesh)).run()
+        reshard(module, self.replicate_unsupported)
+
+
+def reshard(module: ir.Module, replicate_unsupported: bool = False) -> list[Decision]:
+    """Reshard in place; returns what was decided, in program order, wherever tensors disagreed."""
+    annotated = AnnotatedProgram(module)
+    check_manual(annotated)
+    rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), Planner(annotated.mesh))
+    rewriter.run()
+    return rewriter.decisions

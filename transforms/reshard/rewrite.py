@@ -10,12 +10,14 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
+from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
 from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, Block, Op
+from gspmd.transforms.support.custom_rules import RULE
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
@@ -33,6 +35,25 @@ class _Partial:
     index: int
     made: TensorSharding
     goal: TensorSharding
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """A place where tensors disagree, and what was decided.
+
+    `have` are the shardings of the operands, then the results, that were completed; `runs` those that the
+    operation runs with. Where a value is only handed on (`rule` is None), these are of the operand `operand`
+    alone: what it has and what it is moved to. `free` marks operands that cost nothing to move.
+    """
+
+    location: Any
+    name: str
+    have: tuple[TensorSharding, ...]
+    runs: tuple[TensorSharding, ...]
+    info: OpInfo | None = None
+    rule: OpShardingRule | None = None
+    free: tuple[bool, ...] = ()
+    operand: int = 0
 
 
 def _summed_only(value: Any) -> bool:
@@ -62,6 +83,7 @@ class Rewriter:
         self._moved: list[dict[tuple[int, TensorSharding], Any]] = []
         self._loops: list[tuple[Any, int]] = []
         self._partial: dict[int, _Partial] = {}
+        self.decisions: list[Decision] = []
 
     # ---- the walk ----
 
@@ -103,6 +125,7 @@ class Rewriter:
         wanted = self._wanted(op)
         name = op.info.name
         if name == CONSTRAINT:
+            self._decide_move(op.ir, 0, op.operands[0], wanted[0])
             value = self._moved_value(op.operands[0], wanted[0], op.ir, "a sharding constraint asks for {to}")
             op.ir.results[0].replace_all_uses_with(value)
             self._define(op.results[0], value, wanted[0])
@@ -110,6 +133,8 @@ class Rewriter:
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
+        elif name == MANUAL:
+            self._manual(op)
         elif op.regions:
             self._control_flow(op, wanted)
         elif not op.splittable:
@@ -139,16 +164,35 @@ class Rewriter:
         if loop:
             self._loops.pop()
 
+    def _manual(self, op: Op) -> None:
+        """Operands as the manual computation takes them; inside, without its manual axes."""
+        region, block = self.annotated.region(op), op.regions[0]
+        self._use_all(op.ir, op.operands, list(region.in_shardings), f"'{MANUAL}' takes operand {{}}")
+        for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
+            self.sharding[argument] = region.inside(sharding)
+        self._block(block)
+        wanted = [region.inside(sharding) for sharding in region.out_shardings]
+        self._use_all(block.terminator, block.returned, wanted, f"'{MANUAL}' returns value {{}}")
+        self._moved.pop()
+
     def _use_all(self, user: Any, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
         for index, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
             if self.sharding[value] != sharding:
+                self._decide_move(user, index, value, sharding)
                 text = cause.format(index) + " as {to}"
                 user.operands[index] = self._moved_value(value, sharding, user, text)
+
+    def _decide_move(self, user: Any, operand: int, value: int, need: TensorSharding) -> None:
+        have = self.sharding[value]
+        if have != need:
+            self.decisions.append(Decision(user.location, user.name, (have,), (need,), operand=operand))
 
     # ---- one operation ----
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
         number = self.rules.of_op(op.info, op.ir)
+        if RULE in op.info.attributes:
+            del op.ir.attributes[RULE]
         if self._partial and any(v in self._partial for v in op.operands):
             if self._add_partial(op, number, wanted[0], after):
                 return
@@ -162,6 +206,8 @@ class Rewriter:
             self._strategies[key] = None if (chosen.operands, chosen.results) == (have, wanted) else chosen
         strategy = self._strategies[key]
         if strategy is not None:
+            rule, runs = self.rules.rules[number], strategy.operands + strategy.results
+            self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, free))
             for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
                 if have[index] != need:
                     text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
@@ -213,6 +259,11 @@ class Rewriter:
         result = self.chooser.follow(self.rules.rules[number], next(s for s in made if s is not None))
         if result is None:
             return False
+        have = tuple([self.sharding[value] for value in op.operands])
+        runs = (*(s for s in made if s is not None),) * len(have) + (result,)
+        self.decisions.append(
+            Decision(op.ir.location, op.info.name, (*have, goal), runs, op.info, self.rules.rules[number])
+        )
         for value in op.operands:
             self._partial.pop(value, None)
         op.ir.attributes["sdy.sharding"] = self.codec.write_list((result,))

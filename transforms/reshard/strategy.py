@@ -71,6 +71,23 @@ class Chooser:
         assert best is not None, "computing everything whole is always possible"
         return best if kept is None or best.time_s * AGREEMENT_WORTH < kept.time_s else kept
 
+    def candidates(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
+    ) -> list[Strategy]:
+        """All the ways to get `results` from `operands` that `choose` compares, the cheapest first."""
+        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
+        found: dict[tuple[TensorSharding, ...], Strategy] = {}
+        for axes in itertools.chain(self._candidates(rule, split), [{}]):
+            priced = self._price(rule, info, axes, operands, results, free, math.inf)
+            if priced is not None:
+                found.setdefault(priced.operands + priced.results, priced)
+        return sorted(found.values(), key=lambda strategy: strategy.time_s)
+
     def follow(self, rule: OpShardingRule, operand: TensorSharding) -> TensorSharding | None:
         """The result's sharding when all operands have this one and nothing is moved; None if that cannot be."""
         axes = factor_axes(rule, 0, operand)

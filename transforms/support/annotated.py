@@ -8,8 +8,9 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.manual import ManualRegion, read_region
 from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.program import CONSTRAINT, Op, Program, main_function
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op, Program, main_function
 
 
 class AnnotatedModule:
@@ -61,9 +62,15 @@ class AnnotatedProgram(AnnotatedModule):
         attributes = op.ir.attributes
         if op.info.name == CONSTRAINT:
             return (self.codec.read(attributes["sharding"]),)
+        if op.info.name == MANUAL:
+            return self.region(op).out_shardings
         if "sdy.sharding" in attributes:
             return self.codec.read_list(attributes["sdy.sharding"])
         return None
+
+    def region(self, op: Op) -> ManualRegion:
+        """What a manual computation says."""
+        return read_region(op.ir, self.codec, self.mesh)
 
 
 def the_mesh(module: ir.Module, codec: SdyCodec) -> Mesh:

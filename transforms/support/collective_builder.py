@@ -36,12 +36,15 @@ class CollectiveBuilder(Builder):
         self._groups: dict[Axes, Any] = {}
         self._channels = 0
 
-    def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
+    def next_channel(self) -> Any:
+        """A channel handle that no other collective has."""
         self._channels += 1
+        return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
+
+    def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
         self.location = cause.location
-        handle = f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>"
         return {
-            "channel_handle": ir.Attribute.parse(handle, self.context),
+            "channel_handle": self.next_channel(),
             "gspmd.axes": ir.StringAttr.get(print_axes(axes, self.mesh), self.context),
             "gspmd.cause": ir.StringAttr.get(cause.text, self.context),
         }

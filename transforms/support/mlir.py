@@ -132,3 +132,16 @@ def located(op: Any) -> Iterator[None]:
     except Error as error:
         operation = op.operation
         raise error.at(source_location(operation.location), operation.name) from None
+
+
+def splice(op: Any) -> None:
+    """Replace an operation by the content of its single block, whose arguments are its operands."""
+    block = op.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *content, last = [view.operation for view in block.operations]
+    for inner in content:
+        inner.move_before(op)
+    for result, value in zip(op.results, last.operands, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()

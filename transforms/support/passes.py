@@ -75,7 +75,7 @@ class Option:
             if self.type is bool:
                 return _BOOLEANS[text.lower()]
             if self.type is tuple:
-                return tuple(part.strip() for part in text.split(",")) if text else ()
+                return tuple(split_list(text)) if text else ()
             return self.type(text)
         except (KeyError, ValueError):
             raise UsageError(
@@ -94,6 +94,18 @@ class Option:
         if _PLAIN_VALUE.fullmatch(text):
             return text
         return f'"{text}"' if '"' not in text else f"'{text}'"
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of a text between its commas, but for those inside brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
 
 
 def options_of(declaration: type[Pass]) -> tuple[Option, ...]:

@@ -17,8 +17,11 @@ from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import InfoReader, OpInfo, TensorType, TypeReader
 
 CONTROL_FLOW = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+MANUAL = "sdy.manual_computation"
 SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})
 CONSTRAINT = "sdy.sharding_constraint"
+GROUP = "sdy.sharding_group"
+PROPAGATION_BARRIER = "sdy.propagation_barrier"
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -38,7 +41,7 @@ class Op:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Block:
-    """One block of the function or of a control-flow region; `returned` are its terminator's operands."""
+    """One block of the function or of a region that Program reads; `returned` are its terminator's operands."""
 
     ir: Any
     arguments: list[int]
@@ -116,7 +119,9 @@ class Program:
         name = op.name
         value_type, ops = self.value_type, self.ops
         operands = [self._numbers[v] for v in op.operands]
-        control = name in CONTROL_FLOW
+        if name == GROUP and self.value_def[operands[0]] >= 0:
+            ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
+        control = name in CONTROL_FLOW or name == MANUAL
         info = self._infos(op, name, tuple([value_type[v] for v in operands]), not control)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
         node.splittable = name in SPLITTABLE or (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from gspmd.dialect.errors import Error, Unsupported
-from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL, executable_rule, written_rule
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_definition import OpDef, OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -14,17 +16,19 @@ from gspmd.transforms.support.op_info import OpInfo, TensorType
 class RuleBook:
     """Rules by number; equal rules share one. With `replicate_unsupported`, what the table does not know or
 
-    refuses is computed whole on every device; `replicated` lists those operations and why.
+    refuses is computed whole on every device; `replicated` lists those operations and why. A rule written on a custom
+    call, or on what the table does not know, is its rule; on other operations it only guides propagation (`guided`).
     """
 
-    def __init__(self, table: OpTable, replicate_unsupported: bool = False) -> None:
+    def __init__(self, table: OpTable, replicate_unsupported: bool = False, guided: bool = False) -> None:
         self.table = table
+        self._guided = guided
         self.rules: list[OpShardingRule] = []
         self.replicated: dict[OpInfo, str] = {}
         self._replicate_unsupported = replicate_unsupported
         self._numbers: dict[OpShardingRule, int] = {}
         self._of_info: dict[OpInfo, int] = {}
-        self._identities: dict[tuple[int, ...], int] = {}
+        self._identities: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
 
     def definition(self, info: OpInfo) -> OpDef | None:
         return self.table.get(info.name)
@@ -36,14 +40,27 @@ class RuleBook:
             number = self._of_info[info] = self._number(self._make(info, ir_op))
         return number
 
-    def identity(self, shape: tuple[int, ...]) -> int:
+    def identity(self, shape: tuple[int, ...], direction: Direction = Direction.BOTH) -> int:
         """The rule of two tensors that are the same value."""
-        number = self._identities.get(shape)
+        number = self.entering(shape, (1,) * len(shape))
+        if direction is Direction.BOTH:
+            return number
+        return self._number(dataclasses.replace(self.rules[number], direction=direction))
+
+    def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
+        """The rule of a value inside a manual computation, of that shape, and the same outside, where each
+
+        dimension is as many times as large as `counts` says.
+        """
+        number = self._identities.get((shape, counts))
         if number is None:
-            builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
-            for dim, size in enumerate(shape):
+            outside = tuple(size * count for size, count in zip(shape, counts, strict=True))
+            builder = RuleBuilder([shape], [outside], stage=Stage.ELEMENTWISE)
+            for dim, (size, count) in enumerate(zip(shape, counts, strict=True)):
+                if count > 1:
+                    builder.factor([None], [dim], count)
                 builder.factor([dim], [dim], size)
-            number = self._identities[shape] = self._number(builder.build())
+            number = self._identities[shape, counts] = self._number(builder.build())
         return number
 
     def _number(self, rule: OpShardingRule) -> int:
@@ -56,6 +73,11 @@ class RuleBook:
     def _make(self, info: OpInfo, ir_op: Any) -> OpShardingRule:
         try:
             definition = self.table.get(info.name)
+            written = written_rule(info)
+            if written is not None and (definition is None or info.name == CUSTOM_CALL):
+                return executable_rule(info, written)
+            if written is not None and self._guided:
+                return written
             if definition is None:
                 raise Unsupported(
                     "is not supported", hint="replace it, or compute it whole with --replicate-unsupported"

@@ -1,0 +1,82 @@
+"""Every operation of StableHLO and CHLO is known: it has a rule, is refused, or is dealt with elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from jaxlib.mlir.dialects import chlo, stablehlo
+from op_examples import EXAMPLES, function, operation_of
+from single_op import MESHES, assignments, partition, read
+
+import gspmd
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.rule import NEED_REPLICATION
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.refused import OPS as REFUSED
+from gspmd.transforms.ops.structure import STRUCTURE
+
+# The bindings have no dialect for the types of these, so that no program has them.
+UNREADABLE = {"stablehlo.uniform_dequantize", "stablehlo.uniform_quantize"}
+
+
+def operations() -> set[str]:
+    """Names of all operations of both dialects, as the bindings have them."""
+    return {
+        kind.OPERATION_NAME
+        for dialect in (chlo, stablehlo)
+        for kind in vars(dialect).values()
+        if isinstance(kind, type) and hasattr(kind, "OPERATION_NAME")
+    }
+
+
+def test_every_operation_is_in_one_table() -> None:
+    assert operations() == OPS.keys() | STRUCTURE.keys()
+    assert not OPS.keys() & STRUCTURE.keys()
+
+
+def test_every_operation_has_an_example() -> None:
+    assert operations() - {operation_of(name) for name in EXAMPLES} == UNREADABLE | {"stablehlo.return"}
+
+
+def _refused(name: str) -> bool:
+    return operation_of(name) in REFUSED or "unknown target" in name
+
+
+COMPUTED = [name for name in EXAMPLES if operation_of(name) in OPS and not _refused(name)]
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_the_operation_is_valid_however_its_factors_are_split(name: str) -> None:
+    """Each alone, and several at once; the result is verified against the types that the rule promises."""
+    text = function(name)
+    (op,) = read(text).body.ops
+    rule = OPS[op.info.name].rule(op.info)
+    for mesh in (MESHES["4x2"], MESHES["3"]):
+        if any(kind is not NEED_REPLICATION for kind in rule.kinds):
+            for axes in assignments(rule, mesh, 2, 0):
+                partition(text, mesh, axes)
+
+
+def _split(type_: str) -> str:
+    """An annotation that splits the first dimension of a tensor, or tells nothing of anything else."""
+    found = re.match(r"tensor<((?:\d+x)*)", type_)
+    rank = found[1].count("x") if found else 0
+    dims = ", ".join(["{}"] * (rank - 1))
+    return f' {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}{", " + dims if dims else ""}]>}}' if rank else ""
+
+
+def annotated(name: str) -> str:
+    return f'sdy.mesh @mesh = <["x"=2]>\n{function(name, _split)}'
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if not _refused(name)])
+def test_the_operation_goes_through_all_stages(name: str) -> None:
+    module = gspmd.partition(annotated(name)).module_text
+    assert "sdy." not in module
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if _refused(name)])
+def test_the_operation_is_refused_with_a_reason(name: str) -> None:
+    with pytest.raises(Unsupported, match="; "):
+        gspmd.partition(annotated(name))

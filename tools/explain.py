@@ -1,0 +1,77 @@
+"""gspmd explain: why a value is sharded as it is, and what conflicts cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from gspmd.dialect.errors import UsageError
+from gspmd.tools._partitioned import add_partition_arguments
+from gspmd.tools._stages import stage
+
+NAME = "explain"
+SUMMARY = "say why values are sharded as they are, and what conflicts cost"
+_EPILOG = """\
+A value is named as in FILE if that is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a
+function @f that is called. Frameworks' names (state['params']['w']) and source lines (main.py:80) work as well.
+Without a selection a summary is printed.
+
+JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", "kind", "label", "operation", "type",
+"location", "called_for", "used_by", "sharding", "local_shape" and "derivations": of a "dimension" and its "axes",
+"steps" back ("value", "dimension", "from_value", "from_dimension", "operation", "operation_value", "target",
+"source", "location", "level", "priority") to an "origin" ("kind", "value", "label", "dimension", "sharding",
+"location"). A conflict has "operation", "value", "location", "reasons", "tensors" ("place", "value", "has", "runs_as",
+"derivations"), "collectives" ("kind", "axes", "bytes", "count", "cause", "location"), "bytes" (sent by a device in a
+call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "time_s", "chosen").
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
+    parser.add_argument("--value", action="append", default=[], metavar="V", help="explain a value; can be repeated")
+    parser.add_argument("--all", action="store_true", help="explain every value")
+    parser.add_argument("--conflicts", action="store_true", help="explain every conflict")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--print-module", action="store_true", help="print the program with its values' names, no more")
+    add_partition_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; errors are exceptions."""
+    from gspmd import explanation, explanation_text
+
+    if args.all and args.value:
+        raise UsageError("--all and --value are both given", hint="give one of them")
+    source = sys.stdin.buffer.read() if args.file == "-" else args.file
+    with stage("explaining"):
+        found = explanation.explain(
+            source, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
+        )
+        if args.print_module:
+            print(found.given_text, end="")
+            return 0
+        selected = [value for name in args.value for value in found.find(name)] or list(found.values)
+        everything = not (args.value or args.all or args.conflicts)
+        conflicts = found.conflicts if args.conflicts or everything else ()
+    if args.json:
+        parts: dict[str, object] = {"mesh": dict(found.mesh.axes)}
+        if args.value or args.all or everything:
+            parts["values"] = [value.to_dict() for value in selected]
+        if args.conflicts or everything:
+            parts["conflicts"] = [conflict.to_dict() for conflict in conflicts]
+        print(json.dumps(parts, indent=2))
+        return 0
+    if everything:
+        print("\n".join(explanation_text.summary_lines(found)))
+        return 0
+    shown = selected if args.value or args.all else []
+    blocks = [explanation_text.value_lines(value) for value in shown]
+    blocks += [explanation_text.level_lines(shown)] if shown else []
+    if args.conflicts:
+        blocks += [explanation_text.conflict_lines(conflict) for conflict in conflicts]
+        blocks.append(explanation_text.conflict_summary_lines(conflicts))
+    print("\n\n".join("\n".join(lines) for lines in blocks if lines))
+    return 0

@@ -1,0 +1,20 @@
+"""Operations that have no rule because they compute nothing, or are something else by then; and who deals with each."""
+
+from __future__ import annotations
+
+_WORDS = {
+    "its regions are partitioned, and what enters, leaves or stays in them shares one sharding": (
+        "stablehlo.case stablehlo.if stablehlo.while"
+    ),
+    "every operand and its result share one sharding": "stablehlo.optimization_barrier",
+    "ends the region of another operation": "stablehlo.return",
+    "folded by ingest": "stablehlo.get_tuple_element stablehlo.tuple",
+    "what CHLO knows becomes that operation in ingest; any other is replaced by its decomposition": (
+        "stablehlo.composite"
+    ),
+    "replaced by ingest with an operation that means the same": (
+        "stablehlo.broadcast stablehlo.create_token stablehlo.dot chlo.constant"
+    ),
+}
+
+STRUCTURE: dict[str, str] = {name: words for words, names in _WORDS.items() for name in names.split()}

@@ -1,0 +1,204 @@
+"""Where the axes of a completed sharding come from: the steps of the solver, walked back to an annotation.
+
+The solver keeps what changed, when and at which node. What gave a node its axes is found again here, when it is asked
+for, from the rule and from what the node's other tensors had at that time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+
+from gspmd.dialect.axes import Axis, atoms, split_at
+from gspmd.dialect.errors import InternalError
+from gspmd.dialect.placement import FactorAxes, factor_axes
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.propagate.factors import activity
+from gspmd.transforms.propagate.solver import Change, Node, Solver
+
+_ANNOTATED = -1
+_NEVER = 1 << 62
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """An axis on a dimension of a slot."""
+
+    slot: int
+    dim: int
+    axis: Axis
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Link:
+    """One step: by `change`, tensor `target` of the node got `place`'s axis from `given`, on tensor `source`.
+
+    Tensors are numbered as in the node: operands, then results.
+    """
+
+    place: Place
+    change: Change
+    target: int
+    source: int
+    given: Place
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chain:
+    """The links from a place back to `origin`, which an annotation names. No links: it is annotated itself."""
+
+    links: tuple[Link, ...]
+    origin: Place
+
+
+class Derivations:
+    """The chains of a solved program. Every place has at most one step, found once."""
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        self._values = solver.interner.values
+        self._changes: list[list[int]] = [[] for _ in solver.state]
+        for index, change in enumerate(solver.history):
+            self._changes[change.slot].append(index)
+        self._arrivals: dict[Place, int] = {}
+        self._steps: dict[Place, Link | tuple[Place, ...] | None] = {}
+        self._factors: dict[tuple[int, int, TensorSharding], FactorAxes] = {}
+
+    def chains(self, place: Place) -> list[Chain]:
+        """Where an axis of a place comes from: one chain, or several if its parts came apart."""
+        found = []
+        open_: list[tuple[tuple[Link, ...], Place]] = [((), place)]
+        while open_:
+            links, at = open_.pop()
+            walked = list(links)
+            while isinstance(step := self._step(at), Link):
+                walked.append(step)
+                at = step.given
+            if step is None:
+                found.append(Chain(tuple(walked), at))
+            else:
+                open_.extend((tuple(walked), part) for part in reversed(step))
+        return found
+
+    # ---- one step ----
+
+    def _step(self, place: Place) -> Link | tuple[Place, ...] | None:
+        """How the axis got there: by a link, in several parts, or (None) by annotation."""
+        if place not in self._steps:
+            self._steps[place] = self._find(place)
+        return self._steps[place]
+
+    def _find(self, place: Place) -> Link | tuple[Place, ...] | None:
+        arrival = self._arrival(place)
+        if arrival == _ANNOTATED:
+            return None
+        if arrival == _NEVER:
+            raise InternalError(f"no step of propagation gave slot {place.slot} the axis {place.axis}")
+        change = self._solver.history[arrival]
+        node = self._solver.nodes[change.node]
+        parts = self._parts(place, change, node)
+        if len(parts) > 1:
+            return tuple(dataclasses.replace(place, axis=axis) for axis in parts)
+        found = self._source(place, arrival, node)
+        if found is None:
+            raise InternalError(f"no tensor of node {change.node} gave slot {place.slot} the axis {place.axis}")
+        return found
+
+    def _parts(self, place: Place, change: Change, node: Node) -> tuple[Axis, ...]:
+        """The axis cut where it was cut before the change, in the annotation and by the factors of the dimension."""
+        lists = [
+            (place.axis,),
+            self._values[change.before].dims[place.dim].axes,
+            self._solver.annotated[place.slot].dims[place.dim].axes,
+        ]
+        for tensor, slot in enumerate(node.slots):
+            if slot == place.slot:
+                lists.extend(self._factor_axes(node, tensor, self._values[change.after]).values())
+        try:
+            return split_at((place.axis,), atoms(lists))
+        except ValueError:  # parts that do not nest cut nothing
+            return (place.axis,)
+
+    def _source(self, place: Place, arrival: int, node: Node) -> Link | None:
+        """The tensor that the step took the axis from, as the solver chooses: `factors.propagate`."""
+        change = self._solver.history[arrival]
+        rule = self._solver.rules[node.rule]
+        active = activity(rule, change.level)
+        start = self._run_start(arrival)
+        best: tuple[tuple[int, ...], Link] | None = None
+        for target, slot in enumerate(node.slots):
+            factor = self._factor_of(node, target, place, self._values[change.after]) if slot == place.slot else None
+            if factor is None or active is None:
+                continue
+            for source, given_slot in enumerate(node.slots):
+                if not (active.from_operands if source < len(rule.operands) else active.from_results):
+                    continue
+                dim = next((d for d, factors in enumerate(rule.tensors[source]) if factor in factors), None)
+                if dim is None:
+                    continue
+                given = Place(given_slot, dim, place.axis)
+                since = self._arrival(given, change.priority)
+                if since >= arrival:
+                    continue
+                offered = self._factor_axes(node, source, self._state_at(given_slot, start)).get(factor, ())
+                size = self._solver.slot_sizes[given_slot]
+                # What had the axis before this run of the node; of these, the one that offers most, then the largest.
+                rank = (since >= start, -len(offered), -size, source, target)
+                if best is None or rank < best[0]:
+                    best = rank, Link(place, change, target, source, given)
+        return best[1] if best else None
+
+    def _factor_of(self, node: Node, tensor: int, place: Place, sharding: TensorSharding) -> int | None:
+        """The factor that the axis splits, on one of the node's tensors."""
+        factors = self._solver.rules[node.rule].tensors[tensor][place.dim]
+        split = self._factor_axes(node, tensor, sharding)
+        return next((f for f in factors if _covers(split.get(f, ()), place.axis)), None)
+
+    def _factor_axes(self, node: Node, tensor: int, sharding: TensorSharding) -> FactorAxes:
+        key = (node.rule, tensor, sharding)
+        found = self._factors.get(key)
+        if found is None:
+            found = self._factors[key] = factor_axes(self._solver.rules[node.rule], tensor, sharding)
+        return found
+
+    # ---- when ----
+
+    def _arrival(self, place: Place, priority: int | None = None) -> int:
+        """The index of the first change after which the axis is there, -1 when it was annotated.
+
+        With `priority`, annotations that take part only later do not count.
+        """
+        annotated = self._solver.annotated[place.slot].dims[place.dim]
+        if _covers(annotated.axes, place.axis):
+            return _ANNOTATED if priority is None or (annotated.priority or 0) <= priority else _NEVER
+        found = self._arrivals.get(place)
+        if found is None:
+            found = _NEVER
+            for index in self._changes[place.slot]:
+                after = self._values[self._solver.history[index].after]
+                if _covers(after.dims[place.dim].axes, place.axis):
+                    found = index
+                    break
+            self._arrivals[place] = found
+        return found
+
+    def _run_start(self, index: int) -> int:
+        """The first of the changes that one run of a node made: they follow each other."""
+        history = self._solver.history
+        node, slots = history[index].node, {history[index].slot}
+        while index and history[index - 1].node == node and history[index - 1].slot not in slots:
+            index -= 1
+            slots.add(history[index].slot)
+        return index
+
+    def _state_at(self, slot: int, index: int) -> TensorSharding:
+        """A slot's sharding when the change with this index was made."""
+        changes = self._changes[slot]
+        position = bisect.bisect_left(changes, index)
+        if position < len(changes):
+            return self._values[self._solver.history[changes[position]].before]
+        return self._values[self._solver.state[slot]]
+
+
+def _covers(axes: tuple[Axis, ...], part: Axis) -> bool:
+    return any(a.name == part.name and a.pre <= part.pre and part.end <= a.end for a in axes)

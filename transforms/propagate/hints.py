@@ -1,0 +1,154 @@
+"""What ties values together beyond the data flow, or cuts it: sharding groups and propagation barriers.
+
+The members of a group share one slot while shardings are solved for, so they end identical; those of a group marked
+`gspmd.like` only suggest to each other. Both operations are gone once shardings are written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
+from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.rule import Direction
+from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
+from gspmd.transforms.propagate.graph import Graph
+from gspmd.transforms.propagate.solver import Node
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.manual import ops_in_regions
+from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.program import CONSTRAINT, GROUP, PROPAGATION_BARRIER, Op
+from gspmd.transforms.support.rules import RuleBook
+
+LIKE = "gspmd.like"
+_DIRECTIONS = {1: Direction.FORWARD, 2: Direction.BACKWARD}
+
+
+def join_hints(annotated: AnnotatedProgram, graph: Graph, rules: RuleBook) -> dict[int, int]:
+    """Add barriers and groups to the graph; returns, for slots that stand aside for another one, that one.
+
+    Errors: AnnotationError (located) for groups of values of different shapes, inside and outside of a manual
+    computation, or annotated differently.
+    """
+    for op in annotated.program.ops:
+        if op.info.name == PROPAGATION_BARRIER and op.info.results[0].shape:
+            direction = _DIRECTIONS.get(op.info.integer("allowed_direction"))
+            if direction is not None:
+                rule = rules.identity(op.info.results[0].shape, direction)
+                graph.nodes.append(Node(rule, (op.operand_slots[0], op.result_slots[0]), op.index))
+    leaders: dict[int, int] = {}
+    for members in _groups(annotated):
+        if LIKE in members[0].info.attributes:
+            _suggest(members, graph, rules)
+        else:
+            _unite(members, graph, leaders)
+    if leaders:
+        graph.nodes[:] = [_renamed(node, leaders) for node in graph.nodes]
+    return {slot: _leader(leaders, slot) for slot in leaders}
+
+
+def retire_hints(annotated: AnnotatedProgram) -> None:
+    """Drop the groups; a barrier becomes the constraint that it was solved to be."""
+    for op in annotated.program.ops:
+        if op.info.name == GROUP:
+            op.ir.erase()
+        elif op.info.name == PROPAGATION_BARRIER:
+            result = op.ir.results[0]
+            solved = annotated.of_op(op) or (replicated(annotated.mesh, op.info.results[0].rank),)
+            constraint = ir.Operation.create(
+                CONSTRAINT,
+                operands=[op.ir.operands[0]],
+                results=[result.type],
+                attributes={"sharding": annotated.codec.write(solved[0])},
+                loc=op.ir.location,
+                ip=ir.InsertionPoint(op.ir),
+            )
+            result.replace_all_uses_with(constraint.results[0])
+            op.ir.erase()
+
+
+def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:
+    """The operations that name members, by group."""
+    found: dict[Any, list[Op]] = {}
+    regions: dict[Any, int] = {}
+    if not any(op.info.name == GROUP for op in annotated.program.ops):
+        return []
+    for op, _, region in ops_in_regions(annotated.program, annotated.codec, annotated.mesh):
+        if op.info.name == GROUP:
+            number = op.info.integer("group_id")
+            key = (number, region) if LIKE in op.info.attributes else number
+            found.setdefault(key, []).append(op)
+            if regions.setdefault(key, region) != region:
+                with located(op.ir):
+                    raise AnnotationError(
+                        f"puts a value into group {number}, which has members across a manual computation",
+                        hint="group values on one side only",
+                    )
+    return list(found.values())
+
+
+def _suggest(members: list[Op], graph: Graph, rules: RuleBook) -> None:
+    first = members[0]
+    for op in members[1:]:
+        shape = op.info.operands[0].shape
+        if shape and shape == first.info.operands[0].shape:
+            graph.nodes.append(Node(rules.identity(shape), (first.operand_slots[0], op.operand_slots[0]), op.index))
+
+
+def _unite(members: list[Op], graph: Graph, leaders: dict[int, int]) -> None:
+    """Let one slot stand for all members."""
+    first, rest = members[0], members[1:]
+    for op in rest:
+        slot, other = _leader(leaders, first.operand_slots[0]), _leader(leaders, op.operand_slots[0])
+        if slot == other:
+            continue
+        with located(op.ir):
+            here, there = op.info.operands[0].shape, first.info.operands[0].shape
+            if here != there:
+                number = op.info.integer("group_id")
+                raise AnnotationError(
+                    f"puts a value of shape {list(here)} into group {number} of shape {list(there)}",
+                    hint="group values of one shape",
+                )
+            graph.initial[slot] = _merged(graph.initial[slot], graph.initial[other])
+        leaders[other] = slot
+
+
+def _leader(leaders: dict[int, int], slot: int) -> int:
+    while slot in leaders:
+        slot = leaders[slot]
+    return slot
+
+
+def _renamed(node: Node, leaders: dict[int, int]) -> Node:
+    if not any(slot in leaders for slot in node.slots):
+        return node
+    return dataclasses.replace(node, slots=tuple(_leader(leaders, slot) for slot in node.slots))
+
+
+def _merged(left: TensorSharding, right: TensorSharding) -> TensorSharding:
+    """What is said of two values that are split alike. Raises AnnotationError when it contradicts."""
+    dims = tuple(_merged_dim(a, b) for a, b in zip(left.dims, right.dims, strict=True))
+    if any(dim is None for dim in dims):
+        raise AnnotationError(
+            f"puts a value that is annotated {print_dims(right)} into a group with one that is {print_dims(left)}",
+            hint="annotate one of them only, or leave one out of the group",
+        )
+    kept: Axes = left.mesh.sorted(tuple({*left.replicated, *right.replicated}))
+    made = tuple(dim for dim in dims if dim is not None)
+    return dataclasses.replace(left, dims=made, replicated=canonical(kept))
+
+
+def _merged_dim(left: DimSharding, right: DimSharding) -> DimSharding | None:
+    if size_of(left.axes) < size_of(right.axes):
+        left, right = right, left
+    if not starts_with(left.axes, right.axes) or (left.axes != right.axes and not right.is_open):
+        return None
+    priorities = [dim.priority for dim in (left, right) if dim.priority is not None]
+    is_open = left.is_open and right.is_open
+    priority = min(priorities) if priorities and (left.axes or is_open) else None
+    return DimSharding(left.axes, is_open, priority)
