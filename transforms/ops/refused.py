@@ -36,10 +36,10 @@ _REASONS: dict[tuple[str, str], str] = {
 
 def _refuse(info: OpInfo) -> OpShardingRule:
     """Raises Unsupported, always."""
-    reason, hint = _REFUSED[info.name]
+    reason, hint = REFUSED[info.name]
     raise Unsupported(reason, hint=hint)
 
 
-_REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
 
-OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in _REFUSED.items()])
+OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in REFUSED.items()])
