@@ -55,7 +55,8 @@ With a located error that says why and what to do.
 _STRUCTURE = """
 ## Dealt with elsewhere
 
-They compute nothing, or are something else when rules are applied.
+They compute nothing, or are something else when rules are applied. So are calls of functions, which ingest inlines, and
+the operations of `sdy`, which it reads.
 """
 
 _SHARDY = """

@@ -96,8 +96,8 @@ _MOVES_MUCH = (
 _FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
 _STATISTICS = "Shardy has no rule; features are independent of each other"
 _GROUPS = (
-    "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element move "
-    "over passes through in ours, as without groups"
+    "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element "
+    "move over passes through in ours, as without groups"
 )
 
 DIFFERENCES: dict[str, str] = {
@@ -120,7 +120,7 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.pad (much)": _MOVES_MUCH,
     "stablehlo.reduce_window (large)": _MOVES_MUCH,
     "stablehlo.select_and_scatter (overlapping)": (
-        "ours splits only between windows side by side; Shardy marks the dimension as communicating and leaves its part "
+        "ours splits only between windows side by side; Shardy marks the dimension as communicating and has that "
         "of the source whole"
     ),
     "stablehlo.select_and_scatter": "ours splits between windows side by side, where nothing has to move",
