@@ -318,6 +318,11 @@ _ARITHMETIC: dict[str, Example] = {
         "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
     ),
     "stablehlo.custom_call (mhlo.erf)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "mhlo.erf"'),
+    "stablehlo.custom_call (with a rule of its own)": Example(
+        "8x4x4xf32 -> 8x4x4xf32, 8x4xf32",
+        'call_target_name = "lapack_sgeqrf_ffi", sdy.sharding_rule = '
+        "#sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, n]) {i=8, j=4, k=4, l=4, m=4, n=4}, custom>",
+    ),
     "stablehlo.custom_call (of an unknown target)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "unknown"'),
 }
 

@@ -22,6 +22,9 @@ def _batched_rule(info: OpInfo) -> OpShardingRule:
 _POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
 _RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
 _RULES["mhlo.topk"] = _batched_rule
+# What only says where a value is to be, or how it is to be laid out there.
+_PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
+_RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:
