@@ -169,9 +169,8 @@ BAD = {
     "an unknown custom call": Bad(
         _main(_SPLIT, "%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>", ret="%0"),
         "3:8",
-        "'stablehlo.custom_call' op calls 'my_kernel', which has no sharding rule; "
-        "give it one with --custom-rule, compute it in a manual computation, "
-        "or whole on every device with --replicate-unsupported",
+        "'stablehlo.custom_call' op calls 'my_kernel', which has no sharding rule; give it one with --custom-rule, "
+        "compute it in a manual computation, or whole on every device with --replicate-unsupported",
         unsupported=True,
     ),
     "an operation of another dialect": Bad(

@@ -1,4 +1,8 @@
 // RUN: gspmd-opt --gspmd-partition='custom-rules="each=([i, j])->([i, j]) need_replication={j},product=([i, j], [j, k])->([i, k]) reduction={j}"' %s | FileCheck %s
+// RUN: gspmd partition --custom-rule 'each=([i, j])->([i, j]), need_replication={j}' --custom-rule 'product=([i, j], [j, k])->([i, k]), reduction={j}' %s | FileCheck %s
+// RUN: not gspmd partition --custom-rule 'each' %s 2>&1 | FileCheck --check-prefix=NAMELESS %s
+
+// NAMELESS: gspmd: error: custom rule 'each' names no target; write it as my_target=([i, j])->([i, j])
 
 // Rules given by target: the same calls, on the parts that a device holds.
 

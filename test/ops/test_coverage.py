@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from generate_coverage import PAGE, coverage
 from jaxlib.mlir.dialects import chlo, stablehlo
 from op_examples import EXAMPLES, function, operation_of
 from single_op import MESHES, assignments, partition, read
@@ -80,3 +81,7 @@ def test_the_operation_goes_through_all_stages(name: str) -> None:
 def test_the_operation_is_refused_with_a_reason(name: str) -> None:
     with pytest.raises(Unsupported, match="; "):
         gspmd.partition(annotated(name))
+
+
+def test_the_page_is_what_the_rules_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == coverage(), "run python docs/generate_coverage.py"

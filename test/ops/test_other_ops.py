@@ -9,6 +9,8 @@ from single_op import MESHES, check, read, rule_of
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import print_rule
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.propagate import Propagate
+from gspmd.transforms.support.mlir import new_context, parse_module
 from gspmd.transforms.support.rules import RuleBook
 
 
@@ -91,14 +93,11 @@ def test_custom_call_of_a_known_target() -> None:
 
 
 def test_custom_call_of_an_unknown_target_is_refused() -> None:
-    with pytest.raises(Unsupported, match="calls 'lapack_sgetrf', which has no sharding rule; compute it in a manual"):
+    with pytest.raises(Unsupported, match="calls 'lapack_sgetrf', which has no sharding rule; give it one with"):
         rule_of(custom_call("lapack_sgetrf"))
 
 
 REFUSED = {
-    "stablehlo.partition_id": '%0 = "stablehlo.partition_id"() : () -> tensor<ui32>',
-    "stablehlo.collective_permute": """%0 = "stablehlo.collective_permute"(%x) <{
-        source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>""",
     "stablehlo.rng": """%0 = "stablehlo.rng"(%y, %y, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}>
         : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>""",
     "stablehlo.real_dynamic_slice": """%0 = stablehlo.real_dynamic_slice %x, %s, %s, %s
@@ -119,3 +118,27 @@ func.func public @main(%x: tensor<4xf32>, %y: tensor<f32>, %s: tensor<1xi64>) {{
     for replicate in (False, True):
         with pytest.raises(Unsupported, match="; "):
             RuleBook(OPS, replicate).of_op(op.info, op.ir)
+
+
+DEVICES = {
+    "partition_id": '%0 = "stablehlo.partition_id"() : () -> tensor<ui32>',
+    "collective_permute": """%0 = "stablehlo.collective_permute"(%x) <{
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>""",
+}
+
+
+@pytest.mark.parametrize("replicate", [False, True])
+@pytest.mark.parametrize("name", DEVICES)
+def test_what_speaks_of_devices_is_refused_outside_of_manual_computations(name: str, replicate: bool) -> None:
+    text = f"""
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%x: tensor<4xf32>) {{
+  {DEVICES[name]}
+  return
+}}
+"""
+    with pytest.raises(Unsupported, match=r"depends on the device it runs on|communicates between devices") as caught:
+        Propagate(replicate_unsupported=replicate).run(parse_module(text, new_context()))
+    assert caught.value.op == f"stablehlo.{name}"
+    assert caught.value.location is not None

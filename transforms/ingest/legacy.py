@@ -23,6 +23,9 @@ _CHLO = {
     for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
 }
 _CONSTANTS = {"sdy.constant": "stablehlo.constant", "chlo.constant": "stablehlo.constant"}
+# Deprecated operations that StableHLO's own pass leaves alone.
+_THROUGH_MHLO = ("stablehlo.einsum", "stablehlo.torch_index_select")
+_MHLO_PASSES = ("mhlo-legalize-einsum-to-dot-general", "mhlo-legalize-torch-index-select-to-gather")
 
 
 def modernise(module: ir.Module, survey: Survey) -> bool:
@@ -39,13 +42,41 @@ def modernise(module: ir.Module, survey: Survey) -> bool:
         changed = True
     deprecated = survey.all(*DEPRECATED)
     for op in deprecated:
-        said = _said(op)
-        if said:
-            mark(op.results[0], said, op)
-            drop(op, CARRIERS)
+        with located(op):
+            _prepare_deprecated(op)
     if deprecated:
         _run(module, "func.func(stablehlo-legalize-deprecated-ops)")
+    if survey.all(*_THROUGH_MHLO):
+        _run(module, ",".join(f"func.func({name})" for name in _MHLO_PASSES) + ",hlo-legalize-to-stablehlo")
     return changed or bool(deprecated)
+
+
+def _prepare_deprecated(op: Any) -> None:
+    """Hand on what is said of the operation, and rename it where it is MHLO that knows what it means."""
+    said = _said(op)
+    if said:
+        mark(op.results[0], said, op)
+        drop(op, CARRIERS)
+    if op.name not in _THROUGH_MHLO:
+        return
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    if op.name == "stablehlo.einsum":
+        _check_einsum(text_of(attributes["einsum_config"]))
+    _rename(op, op.name.replace("stablehlo.", "mhlo."), attributes)
+
+
+def _check_einsum(config: str) -> None:
+    """Raises Unsupported for what is not one dot_general and a transpose."""
+    operands, _, result = config.replace(" ", "").partition("->")
+    left, _, right = operands.partition(",")
+    if "." in config:
+        raise Unsupported(f"einsum '{config}' has an ellipsis", hint="name every dimension")
+    if any(len(set(labels)) != len(labels) for labels in (left, right, result)):
+        raise Unsupported(f"einsum '{config}' repeats a dimension", hint="take the diagonal first")
+    if alone := sorted((set(left) ^ set(right)) - set(result)):
+        raise Unsupported(
+            f"einsum '{config}' sums '{alone[0]}', which one operand has", hint="sum it first with 'stablehlo.reduce'"
+        )
 
 
 def _is_mhlo(name: str) -> bool:

@@ -30,7 +30,6 @@ DEPRECATED = {
         "einsum",
         "real_dynamic_slice",
         "torch_index_select",
-        "unary_einsum",
     )
 }
 

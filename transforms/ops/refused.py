@@ -17,10 +17,7 @@ _QUANTIZED = (
     "has quantized types, which jaxlib has no dialect for",
     "write the quantization as arithmetic on integers",
 )
-_DEPRECATED = (
-    "is deprecated",
-    "use 'stablehlo.dot_general', 'stablehlo.gather', 'stablehlo.reduce' or 'stablehlo.transpose'",
-)
+_DEPRECATED = ("is deprecated", "use 'stablehlo.transpose' and 'stablehlo.reduce'")
 _RANDOM = ("gives other numbers on every device", "use 'stablehlo.rng_bit_generator', which depends on a state")
 
 _REASONS: dict[tuple[str, str], str] = {
@@ -29,17 +26,17 @@ _REASONS: dict[tuple[str, str], str] = {
                  real_dynamic_slice set_dimension_size get_dimension_size""",
     _HOST: "infeed outfeed send recv",
     _RANDOM: "rng",
-    _DEPRECATED: "einsum torch_index_select unary_einsum",
+    _DEPRECATED: "unary_einsum",
     _QUANTIZED: "uniform_dequantize uniform_quantize",
 }
 
 
 def _refuse(info: OpInfo) -> OpShardingRule:
     """Raises Unsupported, always."""
-    reason, hint = _REFUSED[info.name]
+    reason, hint = REFUSED[info.name]
     raise Unsupported(reason, hint=hint)
 
 
-_REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
+REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
 
-OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in _REFUSED.items()])
+OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in REFUSED.items()])

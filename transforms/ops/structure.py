@@ -12,9 +12,10 @@ _WORDS = {
     "what CHLO knows becomes that operation in ingest; any other is replaced by its decomposition": (
         "stablehlo.composite"
     ),
-    "replaced by ingest with an operation that means the same": (
-        "stablehlo.broadcast stablehlo.create_token stablehlo.dot chlo.constant"
-    ),
+    "replaced by ingest with what means the same": """
+        stablehlo.broadcast stablehlo.create_token stablehlo.dot stablehlo.einsum stablehlo.torch_index_select
+        chlo.constant
+    """,
 }
 
 STRUCTURE: dict[str, str] = {name: words for words, names in _WORDS.items() for name in names.split()}
