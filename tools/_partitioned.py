@@ -58,14 +58,19 @@ def tolerance(text: str) -> float:
 def partition(program: Any, args: argparse.Namespace) -> Partitioned:
     """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
     from gspmd import api  # only where it is needed
+
+    return api.partition(program, **partition_options(args))
+
+
+def partition_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `gspmd.partition` that are on the command line. Raises UsageError for rules without target."""
     from gspmd.transforms.support.custom_rules import parse_custom_rules
 
-    return api.partition(
-        program,
-        num_partitions=args.num_partitions,
-        replicate_unsupported=args.replicate_unsupported,
-        custom_rules=parse_custom_rules(args.custom_rule),
-    )
+    return {
+        "num_partitions": args.num_partitions,
+        "replicate_unsupported": args.replicate_unsupported,
+        "custom_rules": parse_custom_rules(args.custom_rule),
+    }
 
 
 def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:

@@ -7,7 +7,7 @@ import json
 import sys
 
 from gspmd.dialect.errors import UsageError
-from gspmd.tools._partitioned import add_partition_arguments
+from gspmd.tools._partitioned import add_partition_arguments, partition_options
 from gspmd.tools._stages import stage
 
 NAME = "explain"
@@ -47,9 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--all and --value are both given", hint="give one of them")
     source = sys.stdin.buffer.read() if args.file == "-" else args.file
     with stage("explaining"):
-        found = explanation.explain(
-            source, num_partitions=args.num_partitions, replicate_unsupported=args.replicate_unsupported
-        )
+        found = explanation.explain(source, **partition_options(args))
         if args.print_module:
             print(found.given_text, end="")
             return 0

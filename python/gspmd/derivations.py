@@ -17,7 +17,7 @@ from gspmd.transforms.propagate.factors import LEVELS
 from gspmd.transforms.propagate.write import boundary_shardings
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, Op
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
 from gspmd.transforms.support.signature import argument_name, dictionaries, result_name
 from gspmd.value_names import GivenNames, marks_in
 
@@ -131,7 +131,17 @@ class Explainer:
         self._labels()
         self.ops = [self._named(op) for op in self.program.ops]
         self.blocks = self.program.blocks()
-        self._origins = dict(self._annotations())
+        graph = completion.graph
+        self._entries = {
+            slot: (self.program.ops[index], position)
+            for index, slots in graph.entry_slots.items()
+            for position, slot in enumerate(slots)
+        }
+        self._origins: dict[int, Origin] = {}
+        for slot, origin in self._annotations():
+            self._origins[slot] = origin
+            if slot in graph.leaders:  # a member of a group is annotated for all of them
+                self._origins.setdefault(graph.leader(slot), origin)
         self.sites = list(self._sites())
         self._made: dict[tuple[int, TensorSharding], tuple[Derivation, ...]] = {}
 
@@ -220,6 +230,12 @@ class Explainer:
             for value, slot, sharding in zip(op.results, op.result_slots, given or (), strict=False):
                 location = self.ops[op.index].location
                 yield slot, Origin(kind, self.value_names[value], "", 0, print_dims(sharding), location)
+        for slot, (op, position) in self._entries.items():
+            name, location = self.value_names[op.operands[position]], self.ops[op.index].location
+            text = print_dims(annotated.region(op).in_shardings[position])
+            origin = Origin("constraint", name, "", 0, text, location)
+            yield slot, origin
+            yield program.slot_of(op.regions[0].arguments[position]), origin
         for index, slot in enumerate(self.completion.graph.result_slots):
             sharding = annotated.results[index]
             if sharding is not None:
@@ -230,6 +246,7 @@ class Explainer:
 
     def derivations(self, slot: int, sharding: TensorSharding) -> tuple[Derivation, ...]:
         """Where each axis of each dimension comes from; axes that came together are told together."""
+        slot = self.completion.graph.decider(slot)
         key = (slot, sharding)
         if key not in self._made:
             self._made[key] = tuple(self._derive(slot, sharding))
@@ -253,7 +270,10 @@ class Explainer:
         """The value that a slot stands for."""
         if slot < len(self.program.slot_value):
             return self.value_names[self.program.slot_value[slot]]
-        return f"result {self.completion.graph.result_slots.index(slot)}"
+        if slot in self.completion.graph.result_slots:
+            return f"result {self.completion.graph.result_slots.index(slot)}"
+        op, position = self._entries[slot]
+        return self.value_names[op.operands[position]]
 
     def _step(self, link: Link) -> Step:
         change = link.change
@@ -278,22 +298,30 @@ class Explainer:
 
     def _tensor(self, index: int, tensor: int) -> str:
         """`operand 1`, or what an edge of control flow joins."""
-        node = self.completion.solver.nodes[index]
+        graph, node = self.completion.graph, self.completion.solver.nodes[index]
         if node.op == len(self.program.ops):
-            position = self.completion.graph.result_slots.index(node.slots[1])
+            position = graph.result_slots.index(node.slots[1])
             return f"operand {position}" if tensor == 0 else f"result {position}"
         op = self.program.ops[node.op]
+        if op.info.name == MANUAL and node.slots[1] in self._entries:
+            position = self._entries[node.slots[1]][1]
+            inside = node.slots[0] == graph.leader(self.program.slot_of(op.regions[0].arguments[position]))
+            return f"{'argument' if inside and tensor == 0 else 'operand'} {position}"
         if op.regions:
-            position = op.result_slots.index(node.slots[1])
+            position = self._position(op, node.slots[1])
             if tensor == 1:
                 return f"result {position}"
-            initial = op.info.name == "stablehlo.while" and node.slots[0] == op.operand_slots[position]
+            operand = op.operand_slots[position] if op.info.name == "stablehlo.while" else None
+            initial = operand is not None and node.slots[0] == graph.leader(operand)
             return f"{'initial' if initial else 'returned'} value {position}"
         if op.info.name == "stablehlo.optimization_barrier":
-            position = op.result_slots.index(node.slots[1])
-            return f"{('operand', 'result')[tensor]} {position}"
+            return f"{('operand', 'result')[tensor]} {self._position(op, node.slots[1])}"
         count = len(op.operand_slots)
         return f"operand {tensor}" if tensor < count else f"result {tensor - count}"
+
+    def _position(self, op: Op, slot: int) -> int:
+        """Which result of an operation the slot of a node stands for."""
+        return [self.completion.graph.leader(s) for s in op.result_slots].index(slot)
 
 
 def _path(chain: Chain) -> tuple[Any, ...]:

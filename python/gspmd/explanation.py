@@ -11,6 +11,7 @@ import difflib
 import functools
 import os
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -28,7 +29,9 @@ from gspmd.transforms.localize import Localize
 from gspmd.transforms.optimize import Optimize
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.reshard import reshard
+from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
 from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.support.program import main_function
 from gspmd.value_names import GivenNames
 
 
@@ -171,7 +174,13 @@ class Explanation:
         }
 
 
-def explain(program: Any, num_partitions: int | None = None, *, replicate_unsupported: bool = False) -> Explanation:
+def explain(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+) -> Explanation:
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
     context = new_context()
     module = read_program(program, context)
@@ -180,6 +189,8 @@ def explain(program: Any, num_partitions: int | None = None, *, replicate_unsupp
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
     PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
+    if custom_rules:
+        attach_rules(custom_calls(main_function(module)), custom_rules)
     with context, ir.Location.unknown(context):
         explainer = Explainer(complete(module, replicate_unsupported), names)
     return Explanation(explainer, names, given, replicate_unsupported)

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import gspmd
@@ -258,6 +257,9 @@ def test_an_annotation_inside_cannot_use_an_axis_that_is_held() -> None:
 
 
 def test_members_of_a_group_are_split_alike_and_nothing_is_left_of_it() -> None:
+    # JAX 0.12 has dropped it.
+    shard_alike = pytest.importorskip("jax.experimental.shard_alike").shard_alike
+
     def program(a: Any, b: Any) -> Any:
         return shard_alike(on(jnp.sin(a), "x", "y"), jnp.cos(b))
 
@@ -311,6 +313,59 @@ def test_batches_of_custom_calls_are_split(spec: PartitionSpec, shardy: bool) ->
     assert "lapack_spotrf_ffi" in lowered.as_text()
     assert gspmd.check(lowered)
     assert "sharding_rule" not in gspmd.partition(lowered).module_text
+
+
+def test_a_group_inside_a_manual_computation_may_have_its_argument() -> None:
+    def program(a: Any) -> Any:
+        def body(x: Any) -> Any:
+            same, other = shard_alike(x, jnp.cos(x).T)
+            return inside(jnp.sin(same), None, "y") + jax.lax.psum(other, "x").T
+
+        return manual(body, P("x"), P("x"), "x")(a[:16, :8])
+
+    lowered = jax.jit(program).lower(A)
+    assert "sdy.sharding_group" in lowered.as_text()
+    assert gspmd.check(lowered)
+    assert gspmd.explain(lowered).conflicts
+
+
+def test_explanations_go_through_manual_computations() -> None:
+    found = gspmd.explain(jax.jit(one_axis).lower(A))
+    (derivation,) = [d for d in found.values[0].derivations if d.axes == '"y"']
+    ways = [(step.operation, step.source, step.target) for step in derivation.steps]
+    assert ways[:2] == [
+        ("sdy.manual_computation", "operand 0", "operand 0"),
+        ("sdy.manual_computation", "argument 0", "operand 0"),
+    ]
+    assert derivation.origin.sharding == '[{}, {"y"}]'
+    assert {c.operation for c in found.conflicts} >= {"stablehlo.all_to_all", "stablehlo.dot_general"}
+
+
+def test_explanations_know_groups_barriers_and_custom_rules() -> None:
+    grouped = gspmd.explain(jax.jit(lambda a, b: shard_alike(on(jnp.sin(a), "x", "y"), jnp.cos(b))).lower(A, A))
+    (cosine,) = [value for value in grouped.values if value.operation == "stablehlo.cosine"]
+    assert cosine.sharding == '[{"x"}, {"y"}]'
+    assert [d.origin.sharding for d in cosine.derivations] == ['[{"x"}, {"y"}]'] * 2
+    assert not grouped.conflicts
+    stopped = gspmd.explain(BARRIERS.format(direction="NONE"))
+    assert [c.operation for c in stopped.conflicts] == ["sdy.propagation_barrier"]
+    called = gspmd.explain(CALL, custom_rules={"product": RULE})
+    assert [c.operation for c in called.conflicts] == ["stablehlo.custom_call"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_every_axis_of_a_manual_program_has_an_origin(program: Callable[[Any], Any]) -> None:
+    found = gspmd.explain(jax.jit(program).lower(A))
+    for value in found.values:
+        assert {d.dimension for d in value.derivations} == {
+            dim for dim, (whole, part) in enumerate(zip(*_shapes(value), strict=True)) if whole != part
+        }
+    assert found.conflicts is not None
+
+
+def _shapes(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    whole = tuple(int(n) for n in value.type.partition("[")[2][:-1].split(",") if n)
+    return whole, value.local_shape
 
 
 CALL = """

@@ -13,7 +13,7 @@ from gspmd.transforms.ops import OPS
 from gspmd.transforms.propagate.graph import Graph, GraphBuilder
 from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.propagate.write import write_shardings
+from gspmd.transforms.propagate.write import settle, write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
@@ -31,21 +31,24 @@ class Completion:
     solver: Solver
 
     def write(self) -> None:
-        """Put the shardings on the module."""
+        """Put the shardings on the module, and take off what only served to find them."""
         write_shardings(self.annotated, self.graph, self.solver)
+        retire_hints(self.annotated)
 
 
 def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completion:
-    """Solve for the sharding of every value of an ingested module, which is left as it is."""
+    """Solve for the sharding of every value of an ingested module, which is left as it is, except that the collectives
+
+    users wrote are given their axes.
+    """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     rules = RuleBook(OPS, replicate_unsupported, guided=True)
     graph = GraphBuilder(annotated, rules).build()
-    leaders = join_hints(annotated, graph, rules)
+    join_hints(annotated, graph, rules)
     solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
     solver.solve()
-    for slot, leader in leaders.items():
-        solver.state[slot] = solver.state[leader]
+    settle(annotated, graph, solver)
     return Completion(annotated, rules, graph, solver)
 
 
@@ -65,4 +68,3 @@ class Propagate(Pass):
         for op in completion.annotated.program.ops:
             if op.info in replicated:
                 remark(op.ir, f"{replicated[op.info]}, so it is computed whole on every device")
-        retire_hints(completion.annotated)

@@ -20,7 +20,8 @@ BARRIER = "stablehlo.optimization_barrier"
 class Graph:
     """Slots beyond the program's own stand for @main's results, whose shardings may be asked for, and, by the index
 
-    of a manual computation (`entry_slots`), for its operands as it takes them.
+    of a manual computation (`entry_slots`), for its operands as it takes them. `taken` maps the slot of an
+    argument inside to the one of the operand as it is taken, `leaders` that of a group's member to the one solved for.
     """
 
     slot_types: list[TensorType]
@@ -28,6 +29,16 @@ class Graph:
     nodes: list[Node]
     result_slots: list[int]
     entry_slots: dict[int, list[int]]
+    taken: dict[int, int]
+    leaders: dict[int, int] = dataclasses.field(default_factory=dict)
+
+    def leader(self, slot: int) -> int:
+        """The slot that is solved for in this one's place, itself if it is in no group."""
+        return self.leaders.get(slot, slot)
+
+    def decider(self, slot: int) -> int:
+        """The slot whose sharding this one has in the end."""
+        return self.taken.get(slot, self.leader(slot))
 
 
 class GraphBuilder:
@@ -60,7 +71,12 @@ class GraphBuilder:
             asked = sharding or unknown(self.annotated.mesh, len(self.types[slot].shape))
             results.append(self._beyond(slot, asked))
             self._join(slot, results[-1], len(program.ops))
-        return Graph(self.types, self.initial, self.nodes, results, self.entries)
+        arguments = {
+            program.slot_of(argument): slot
+            for index, slots in self.entries.items()
+            for argument, slot in zip(program.ops[index].regions[0].arguments, slots, strict=True)
+        }
+        return Graph(self.types, self.initial, self.nodes, results, self.entries, arguments)
 
     def _beyond(self, slot: int, sharding: TensorSharding) -> int:
         """A new slot of the same type."""

@@ -28,8 +28,8 @@ LIKE = "gspmd.like"
 _DIRECTIONS = {1: Direction.FORWARD, 2: Direction.BACKWARD}
 
 
-def join_hints(annotated: AnnotatedProgram, graph: Graph, rules: RuleBook) -> dict[int, int]:
-    """Add barriers and groups to the graph; returns, for slots that stand aside for another one, that one.
+def join_hints(annotated: AnnotatedProgram, graph: Graph, rules: RuleBook) -> None:
+    """Add barriers and groups to the graph.
 
     Errors: AnnotationError (located) for groups of values of different shapes, inside and outside of a manual
     computation, or annotated differently.
@@ -48,7 +48,7 @@ def join_hints(annotated: AnnotatedProgram, graph: Graph, rules: RuleBook) -> di
             _unite(members, graph, leaders)
     if leaders:
         graph.nodes[:] = [_renamed(node, leaders) for node in graph.nodes]
-    return {slot: _leader(leaders, slot) for slot in leaders}
+        graph.leaders.update((slot, _leader(leaders, slot)) for slot in leaders)
 
 
 def retire_hints(annotated: AnnotatedProgram) -> None:

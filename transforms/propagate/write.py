@@ -11,8 +11,32 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.manual import ManualRegion
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
+
+
+def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
+    """Give the slots that others decide for what these have, and cut what crosses into manual computations to what
+
+    divides.
+    """
+
+    def cut(region: ManualRegion, slot: int) -> TensorSharding:
+        even = region.even(solver.interner.values[solver.state[slot]], graph.slot_types[slot].shape)
+        solver.state[slot] = solver.interner(even)
+        return even
+
+    for slot, leader in graph.leaders.items():
+        solver.state[slot] = solver.state[leader]
+    for index, entries in graph.entry_slots.items():
+        op = annotated.program.ops[index]
+        region = annotated.region(op)
+        for argument, entry in zip(op.regions[0].arguments, entries, strict=True):
+            inside = region.inside(cut(region, entry))
+            solver.state[annotated.program.slot_of(argument)] = solver.interner(inside)
+        for slot in op.result_slots:
+            cut(region, slot)
 
 
 def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
@@ -31,8 +55,9 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         if op.info.name == CONSTRAINT:
             op.ir.attributes["sharding"] = codec.write(closed[numbers[0]])
         elif op.info.name == MANUAL:
-            entries = [closed[state[s]] for s in graph.entry_slots[op.index]]
-            _write_region(annotated, op, entries, [closed[n] for n in numbers])
+            entries = [state[s] for s in graph.entry_slots[op.index]]
+            op.ir.attributes["in_shardings"] = codec.write_list(tuple([closed[n] for n in entries]))
+            op.ir.attributes["out_shardings"] = codec.write_list(tuple([closed[n] for n in numbers]))
         elif any(split[n] for n in numbers):
             op.ir.attributes["sdy.sharding"] = codec.write_list(tuple([closed[n] for n in numbers]))
         elif "sdy.sharding" in op.ir.attributes:
@@ -55,16 +80,6 @@ def boundary_shardings(
 
     arguments = cut([program.slot_of(v) for v in program.body.arguments], annotated.arguments)
     return arguments, cut(graph.result_slots, annotated.results)
-
-
-def _write_region(
-    annotated: AnnotatedProgram, op: Op, entries: list[TensorSharding], results: list[TensorSharding]
-) -> None:
-    """What a manual computation takes and gives."""
-    region, info = annotated.region(op), op.info
-    for name, shardings, types in (("in_shardings", entries, info.operands), ("out_shardings", results, info.results)):
-        even = [region.even(sharding, type_.shape) for sharding, type_ in zip(shardings, types, strict=True)]
-        op.ir.attributes[name] = annotated.codec.write_list(tuple(even))
 
 
 def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:
