@@ -24,6 +24,11 @@ A = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 
 
 @pytest.fixture(autouse=True)
+def shard_alike(a: Any, b: Any) -> Any:
+    """JAX's, which 0.12 has dropped."""
+    return pytest.importorskip("jax.experimental.shard_alike").shard_alike(a, b)
+
+
 def _restored() -> Iterator[None]:
     yield
     jax.config.update("jax_use_shardy_partitioner", True)
@@ -257,9 +262,6 @@ def test_an_annotation_inside_cannot_use_an_axis_that_is_held() -> None:
 
 
 def test_members_of_a_group_are_split_alike_and_nothing_is_left_of_it() -> None:
-    # JAX 0.12 has dropped it.
-    shard_alike = pytest.importorskip("jax.experimental.shard_alike").shard_alike
-
     def program(a: Any, b: Any) -> Any:
         return shard_alike(on(jnp.sin(a), "x", "y"), jnp.cos(b))
 
