@@ -23,12 +23,12 @@ LINE = Mesh(np.array(jax.devices()[:8]).reshape(8, 1), ("x", "y"))
 A = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 
 
-@pytest.fixture(autouse=True)
 def shard_alike(a: Any, b: Any) -> Any:
     """JAX's, which 0.12 has dropped."""
     return pytest.importorskip("jax.experimental.shard_alike").shard_alike(a, b)
 
 
+@pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     yield
     jax.config.update("jax_use_shardy_partitioner", True)
