@@ -7,6 +7,36 @@ import pytest
 import gspmd
 
 PROGRAMS = {
+    "a scatter of one row into shards that were just cut": """
+sdy.mesh @mesh = <["x"=2, "y"=2, "z"=2]>
+func.func public @main(%a0: tensor<8xf32>, %a1: tensor<1xf32>) -> (tensor<8xf32>) {
+  %1 = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.pad %a1, %1, low = [0], high = [7], interior = [0]
+    {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : (tensor<1xf32>, tensor<f32>) -> tensor<8xf32>
+  %4 = stablehlo.reverse %a0, dims = [0] : tensor<8xf32>
+  %7 = stablehlo.iota dim = 0 : tensor<1x1xi32>
+  %8 = stablehlo.constant dense<0.0> : tensor<f32>
+  %9 = stablehlo.pad %4, %8, low = [0], high = [-7], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<1xf32>
+  %10 = "stablehlo.scatter"(%2, %7, %9) <{
+    scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [], inserted_window_dims = [0],
+    scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %z = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %z : tensor<f32>
+  }) : (tensor<8xf32>, tensor<1x1xi32>, tensor<1xf32>) -> tensor<8xf32>
+  return %10 : tensor<8xf32>
+}
+""",
+    "an update of one element of shards that were just cut": """
+sdy.mesh @mesh = <["x"=2, "y"=3]>
+func.func public @main(%a: tensor<30xf32>, %b: tensor<1xf32>) -> tensor<30xf32> {
+  %0 = stablehlo.constant dense<26> : tensor<i32>
+  %1 = stablehlo.add %a, %a : tensor<30xf32>
+  %2 = stablehlo.dynamic_update_slice %1, %b, %0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>}
+    : (tensor<30xf32>, tensor<1xf32>, tensor<i32>) -> tensor<30xf32>
+  return %2 : tensor<30xf32>
+}
+""",
     "a sum that starts from 1.5, with one element or none on each device": """
 sdy.mesh @mesh = <["x"=4, "y"=2]>
 func.func public @main(%a: tensor<6x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> tensor<6xf32> {

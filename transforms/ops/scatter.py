@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -9,6 +10,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.identity import identity_of
 from gspmd.transforms.support.indices import clamp, compare, components, index_element, join_components, relative
@@ -119,6 +121,11 @@ def localize_scatter(op: LocalOp) -> None:
         op.ir.attributes["indices_are_sorted"] = ir.BoolAttr.get(False, emit.context)
     if axes:
         _start_once(op, axes)
+    if split and math.prod(op.local_operand(count).shape[d] for d in _index_dims(info)) == 1:
+        # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its own.
+        for index in range(count):
+            operand = op.operands[index]
+            op.operands[index] = emit.op("stablehlo.optimization_barrier", [operand], [read_type(operand)])
     op.keep()
 
 
