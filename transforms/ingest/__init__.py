@@ -16,6 +16,7 @@ from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
+from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
@@ -25,6 +26,7 @@ from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, f
 from gspmd.transforms.support.custom_rules import attach_rules, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.user_collectives import COLLECTIVES
 
 # What XLA's converter from HLO puts on every module.
 _FROM_HLO = "mhlo.cross_program_prefetches"
@@ -48,6 +50,7 @@ class Ingest(Pass):
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
+            list_groups(module, found.all(*COLLECTIVES))
             annotations = Annotations(module, devices.module or devices.option)
             collect(annotations, found)
             target = Target(annotations, devices)

@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.user_collectives import COLLECTIVES
 
 # What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
@@ -40,7 +41,7 @@ class Survey:
 
     `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
     each of them; `found` lists the operations that ingest knows, by name; `annotated` are the
-    others that carry one of `CARRIERS`; `types` are all types of results and of functions' arguments.
+    others, and collectives, that carry one of `CARRIERS`; `types` are all types of results and of functions' arguments.
     """
 
     functions: list[Any] = dataclasses.field(default_factory=list)
@@ -161,6 +162,8 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
                     if name in _CALLS:
                         calls.append(inner)
                 else:
+                    if name in COLLECTIVES:
+                        found.setdefault(name, []).append(inner)
                     attributes = inner.attributes
                     if (
                         "mhlo.sharding" in attributes
