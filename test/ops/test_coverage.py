@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import jaxlib
 import pytest
 from generate_coverage import PAGE, coverage
 from jaxlib.mlir.dialects import chlo, stablehlo
@@ -32,13 +33,18 @@ def operations() -> set[str]:
     }
 
 
+# Operations that the oldest jaxlib we run on does not have yet, and the examples therefore cannot show.
+NEWER = {"stablehlo.collective_reduce"}
+
+
 def test_every_operation_is_in_one_table() -> None:
-    assert operations() == OPS.keys() | STRUCTURE.keys()
+    assert operations() | NEWER == OPS.keys() | STRUCTURE.keys()
     assert not OPS.keys() & STRUCTURE.keys()
 
 
 def test_every_operation_has_an_example() -> None:
-    assert operations() - {operation_of(name) for name in EXAMPLES} == UNREADABLE | {"stablehlo.return"}
+    shown = {operation_of(name) for name in EXAMPLES}
+    assert (operations() | NEWER) - shown == UNREADABLE | NEWER | {"stablehlo.return"}
 
 
 def _refused(name: str) -> bool:
@@ -86,5 +92,6 @@ def test_the_operation_is_refused_with_a_reason(name: str) -> None:
         gspmd.partition(annotated(name))
 
 
+@pytest.mark.skipif(not jaxlib.__version__.startswith("0.10."), reason="the page is written with jaxlib 0.10")
 def test_the_page_is_what_the_rules_say() -> None:
     assert PAGE.read_text(encoding="utf-8") == coverage(), "run python docs/generate_coverage.py"
