@@ -93,10 +93,12 @@ def _check(args: argparse.Namespace) -> CheckReport:
 
 
 def _lines(report: CheckReport) -> list[str]:
+    from gspmd.report import table
+
     lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
     lines += [f"note: {note}" for note in report.notes]
     for run_ in report.runs:
-        lines += ["", f"{run_.inputs}:", *_table([_HEADER, *(_row(result) for result in run_.results)])]
+        lines += ["", f"{run_.inputs}:", *table([_HEADER, *(_row(result) for result in run_.results)])]
     failed = sum(not result.passed for result in report.results)
     total = len(report.results)
     lines += ["", f"FAIL: {failed} of {total} results differ" if failed else f"PASS: {total} results agree"]
@@ -118,10 +120,3 @@ def _row(result: ResultCheck) -> tuple[str, ...]:
         str(result.nonfinite),
         verdict,
     )
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]

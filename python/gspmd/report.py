@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,8 @@ from gspmd.collectives import Collective
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
-from gspmd.transforms.support.op_info import element_bytes
+from gspmd.transforms.support.builder import bytes_of
+from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.signature import Signature, ValueSignature
 
 
@@ -95,8 +95,8 @@ def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]
 
 def memory_line(signature: Signature) -> str:
     """What the arguments take on one device against all of it in one place."""
-    whole = sum(_bytes(v.shape, v.element_type) for v in signature.inputs)
-    local = sum(_bytes(v.local_shape, v.element_type) for v in signature.inputs)
+    whole = sum(bytes_of(TensorType(v.shape, v.element_type)) for v in signature.inputs)
+    local = sum(bytes_of(TensorType(v.local_shape, v.element_type)) for v in signature.inputs)
     factor = f" ({whole / local:.1f} times less)" if local else ""
     return f"{bytes_text(whole)} in all, {bytes_text(local)} on each device{factor}"
 
@@ -133,10 +133,6 @@ def _last_name(path: str | None) -> str:
         return ""
     keys = re.findall(r"\['([^']*)'\]", path)
     return str(keys[-1]) if keys else path
-
-
-def _bytes(shape: tuple[int, ...], element: str) -> float:
-    return math.prod(shape) * element_bytes(element)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -38,7 +38,7 @@ def localize_constant(op: LocalOp) -> None:
         op.replace([op.emit.op("stablehlo.constant", [], [op.local_result(0)], value=splat)])
         return
     whole = op.emit.op("stablehlo.constant", [], [op.info.results[0]], value=value)
-    op.replace([op.emit.shard(whole, op.info.results[0], op.result_shardings[0])])
+    op.replace([op.emit.shard(whole, op.result_shardings[0])])
 
 
 _UNIFORM_COMPLEX = re.compile(r"dense<\(([^,()]+),([^,()]+)\)>")
@@ -50,7 +50,7 @@ def _complex_constant(op: LocalOp) -> Any:
     uniform = _UNIFORM_COMPLEX.search(str(op.ir))
     if uniform is None:
         whole = op.ir.clone(ip=op.emit.point).operation.results[0]
-        return op.emit.shard(whole, op.info.results[0], op.result_shardings[0])
+        return op.emit.shard(whole, op.result_shardings[0])
     part = TensorType(local.shape, local.element[len("complex<") : -1])
     values = [
         ir.Attribute.parse(f"dense<{text}> : {op.emit.mlir_type(part)}", op.emit.context) for text in uniform.groups()

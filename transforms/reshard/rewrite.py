@@ -65,6 +65,11 @@ def _summed_only(value: Any) -> bool:
     return user.name in LINEAR and user.block == value.owner.operation.block
 
 
+def _partial_cause(op: Op, index: int, made: TensorSharding) -> str:
+    axes = print_axes(made.unreduced, made.mesh)
+    return f"'{op.info.name}' leaves partial results over {axes}; result {index} is wanted as {{to}}"
+
+
 class Rewriter:
     """Walks the program once, in order, and makes every use agree with its definition."""
 
@@ -229,8 +234,7 @@ class Rewriter:
                 self._partial[op.results[index]] = _Partial(op, index, made, goal)
                 continue
             if made.unreduced:
-                axes = print_axes(made.unreduced, made.mesh)
-                text = f"'{op.info.name}' leaves partial results over {axes}; result {index} is wanted as {{to}}"
+                text = _partial_cause(op, index, made)
             else:
                 text = f"'{op.info.name}' makes result {index} as {print_dims(made)}, it is wanted as {{to}}"
             self._finish(op, index, (made, goal), after, text, combiner)
@@ -280,8 +284,7 @@ class Rewriter:
         partial = self._partial.pop(value, None)
         if partial is None:
             return
-        name, axes = partial.op.info.name, print_axes(partial.made.unreduced, partial.made.mesh)
-        text = f"'{name}' leaves partial results over {axes}; result {partial.index} is wanted as {{to}}"
+        text = _partial_cause(partial.op, partial.index, partial.made)
         self._finish(partial.op, partial.index, (partial.made, partial.goal), user, text, "add")
 
     # ---- moving a value ----

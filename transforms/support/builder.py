@@ -59,9 +59,6 @@ class Builder:
             return self.op("stablehlo.complex", parts, [type_])
         return self.op("stablehlo.constant", [], [type_], value=splat(self.mlir_type(type_), value))
 
-    def unary(self, name: str, value: Any, type_: TensorType) -> Any:
-        return self.op(f"stablehlo.{name}", [value], [type_])
-
     def binary(self, name: str, left: Any, right: Any, type_: TensorType | None = None) -> Any:
         return self.op(f"stablehlo.{name}", [left, right], [type_ or read_type(left)])
 

@@ -98,7 +98,7 @@ class Emitter(CollectiveBuilder):
             return index
         return self.binary("multiply", index, self.constant(TensorType((), element), shard_size))
 
-    def shard(self, value: Any, type_: TensorType, sharding: TensorSharding) -> Any:
+    def shard(self, value: Any, sharding: TensorSharding) -> Any:
         """This device's part of a value that every device holds whole."""
         return self.shard_dims(value, {d: dim.axes for d, dim in enumerate(sharding.dims) if dim.axes})
 
