@@ -1,4 +1,4 @@
-"""Windows of a split dimension: what each device needs beyond its own shard comes from its neighbours.
+"""Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
 
 Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 """
@@ -6,14 +6,18 @@ Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes, atoms, size_of, split_at, without
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX, Emitter
+from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blocks, cheapest, schedule, tiles
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
@@ -31,15 +35,13 @@ class Windows:
     step: int
     length: int
 
-    def ranges(self, count: int) -> list[tuple[int, int, int]]:
-        """Shard, begin and end of the part inside the dimension, of the shards whose window has one."""
-        found = []
-        for shard in range(count):
-            begin = self.start + self.step * shard
-            low, high = max(begin, 0), min(begin + self.length, self.size)
-            if low < high:
-                found.append((shard, low, high))
-        return found
+    def ranges(self, count: int) -> tuple[Range, ...]:
+        begins = [self.start + self.step * shard for shard in range(count)]
+        return tuple((begin, begin + self.length) for begin in begins)
+
+    def exchange(self, count: int) -> Exchange:
+        """What it takes to give every shard its window."""
+        return Exchange(-(-self.size // count), tiles(self.size, count), self.ranges(count))
 
 
 def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
@@ -47,19 +49,57 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
 
     Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
     """
-    count, local = size_of(axes), read_type(value).shape[dim]
-    wanted = windows.ranges(count)
-    left = max((local * shard - low for shard, low, _ in wanted), default=0)
-    right = max((high - local * (shard + 1) for shard, _, high in wanted), default=0)
-    left, right = max(left, 0), max(right, 0)
-    extended = _exchange(emit, value, dim, axes, left, right, cause)
-    # Where windows begin in the extended shard; what they lack there is outside the dimension.
-    begins = [left + windows.start + (windows.step - local) * shard for shard, _, _ in wanted] or [0]
-    before = max(0, -min(begins))
-    after = max(0, max(begins) + windows.length - left - local - right)
-    extended = pad_dim(emit, extended, dim, before, after, 0)
-    found = _cut(emit, extended, dim, axes, before + left + windows.start, windows.step - local, windows.length)
+    local, count = read_type(value).shape[dim], size_of(axes)
+    exchange = Exchange(local, _held(windows.size, local, count), windows.ranges(count))
+    found = redistribute(emit, value, dim, axes, axes, exchange, cause)
     return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
+
+
+def _held(size: int, local: int, count: int) -> tuple[Range, ...]:
+    return tuple((min(begin, size), min(end, size)) for begin, end in blocks(local, count))
+
+
+@functools.lru_cache(maxsize=4096)
+def retiling(size: int, source: Axes, target: Axes) -> Exchange:
+    """A dimension split over `source` to be split over `target`. Raises ValueError for parts that do not nest."""
+    spread, targets = positions(source, target)
+    count = size_of(target)
+    return Exchange(
+        -(-size // size_of(source)), tiles(size, size_of(source)), blocks(-(-size // count), count), spread, targets
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def positions(source: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
+    """`spread` and `targets` of an exchange between shards over `source` and shards over `target`."""
+    if source == target:
+        return 1, ()
+    rest = without(target, source)
+    cuts = atoms([source, rest, target])
+    parts = split_at(source + rest, cuts)
+    grid = np.arange(size_of(parts)).reshape([axis.size for axis in parts])
+    index = np.zeros_like(grid)
+    for axis in split_at(target, cuts):
+        where = parts.index(axis)
+        shape = [axis.size if d == where else 1 for d in range(grid.ndim)]
+        index = index * axis.size + np.arange(axis.size).reshape(shape)
+    return size_of(rest), tuple(index.reshape(-1).tolist())
+
+
+def redistribute(
+    emit: Emitter, value: Any, dim: int, source: Axes, target: Axes, exchange: Exchange, cause: Cause
+) -> Any:
+    """What the exchange says every device wants of a dimension: held over `source`, wanted over `target`.
+
+    What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
+    """
+    way = cheapest(exchange)
+    if way.margins is not None:
+        return _with_neighbours(emit, value, dim, source, exchange, way.margins, cause)
+    joint = source + without(target, source) if source != target else source
+    if way.gathers:
+        return _gathered(emit, value, dim, source, joint, exchange, cause)
+    return _in_rounds(emit, value, dim, joint, exchange, cause)
 
 
 def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
@@ -82,31 +122,6 @@ def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) ->
     )
 
 
-def _exchange(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
-    """The shard with `left` elements of those before and `right` elements of those after it.
-
-    Beyond the first and the last shard there are zeros.
-    """
-    type_ = read_type(value)
-    local = type_.shape[dim]
-    groups = replica_groups(emit.mesh, axes)
-    parts = [value]
-    for distance in range(1, -(-left // local) + 1):
-        amount = min(left - (distance - 1) * local, local)
-        tail = _slice(emit, value, dim, local - amount, amount)
-        pairs = np.stack([groups[:, :-distance], groups[:, distance:]], axis=-1).reshape(-1, 2)
-        parts.insert(0, emit.collective_permute(tail, pairs, axes, cause))
-    for distance in range(1, -(-right // local) + 1):
-        amount = min(right - (distance - 1) * local, local)
-        head = _slice(emit, value, dim, 0, amount)
-        pairs = np.stack([groups[:, distance:], groups[:, :-distance]], axis=-1).reshape(-1, 2)
-        parts.append(emit.collective_permute(head, pairs, axes, cause))
-    if len(parts) == 1:
-        return value
-    result = _resized(type_, dim, local + left + right)
-    return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
-
-
 def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: Any) -> Any:
     """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
     if not before and not after:
@@ -123,21 +138,201 @@ def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: 
     )
 
 
-def _cut(emit: Emitter, value: Any, dim: int, axes: Axes, start: int, per_shard: int, length: int) -> Any:
-    """`length` elements from `start + per_shard * shard index`."""
-    if per_shard == 0:
-        return _slice(emit, value, dim, start, length)
+def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
+    """`length` elements of every device's value from a start of its own, which may lie outside: there is no knowing
+
+    what is there. `starts` has one entry a device along `axes`, and counts where `care` is set.
+    """
+    wanted = starts[care.astype(bool)]
+    if not len(wanted):
+        starts, wanted = np.zeros_like(starts), np.zeros(1, np.int64)
+    before = max(0, -int(wanted.min()))
+    after = max(0, int(wanted.max()) + length - read_type(value).shape[dim])
+    value = pad_dim(emit, value, dim, before, after, 0)
+    start = lookup(emit, axes, starts + before, care, read_type(value).shape[dim] - length)
+    if isinstance(start, int):
+        return slice_dim(emit, value, dim, start, length)
     type_ = read_type(value)
-    result = _resized(type_, dim, length)
-    begin = emit.binary("multiply", emit.shard_index(axes), emit.constant(INDEX, per_shard))
-    begin = emit.binary("add", begin, emit.constant(INDEX, start))
-    zero = emit.constant(INDEX, 0)
-    return emit.op(
-        "stablehlo.dynamic_slice",
-        [value, *(begin if d == dim else zero for d in range(type_.rank))],
-        [result],
-        slice_sizes=emit.i64s(result.shape),
+    result, zero = _resized(type_, dim, length), emit.constant(INDEX, 0)
+    begins = [start if d == dim else zero for d in range(type_.rank)]
+    return emit.op("stablehlo.dynamic_slice", [value, *begins], [result], slice_sizes=emit.i64s(result.shape))
+
+
+def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
+    """This device's entry of a table by its position along `axes`: a number where that is the same for all,
+
+    else a scalar, computed where entries lie on a line. Entries that do not `care` may come out as any other number
+    from 0 to `most`: it is written out that they do not leave that range, because XLA adds up the starts of a slice
+    of a slice without limiting the inner one.
+    """
+    chosen = np.flatnonzero(care)
+    if not len(chosen):
+        return 0
+    first, last = int(chosen[0]), int(chosen[-1])
+    slope = (int(values[last]) - int(values[first])) // (last - first) if last > first else 0
+    base = int(values[first]) - slope * first
+    if np.array_equal(values[chosen], base + slope * chosen):
+        if not slope:
+            return base
+        index = emit.shard_index(axes)
+        line = index if slope == 1 else emit.binary("multiply", index, emit.constant(INDEX, slope))
+        line = line if not base else emit.binary("add", line, emit.constant(INDEX, base))
+        if 0 <= min(base, base + slope * (len(values) - 1)) and max(base, base + slope * (len(values) - 1)) <= most:
+            return line
+        limits = [emit.constant(INDEX, limit) for limit in (0, most)]
+        return emit.op("stablehlo.clamp", [limits[0], line, limits[1]], [INDEX])
+    entries = np.where(care, values, values[first]).astype(np.int32)
+    table = emit.op(
+        "stablehlo.constant",
+        [],
+        [TensorType((len(entries),), INDEX.element)],
+        value=ir.DenseElementsAttr.get(entries, context=emit.context),
     )
+    found = emit.op(
+        "stablehlo.dynamic_slice",
+        [table, emit.shard_index(axes)],
+        [TensorType((1,), INDEX.element)],
+        slice_sizes=emit.i64s([1]),
+    )
+    return emit.reshape(found, ())
+
+
+# ---- the three ways ----
+
+
+def _with_neighbours(
+    emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
+) -> Any:
+    """Extend every shard by what its neighbours hold, then cut the window."""
+    extended = _extend(emit, value, dim, axes, *margins, cause)
+    begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
+    return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
+
+
+def _gathered(
+    emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
+) -> Any:
+    """Gather everything, put ranges held beside each other, then cut the window."""
+    whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
+    begin = exchange.holds[0][0]
+    if any(low < high and low != begin + i * exchange.local for i, (low, high) in enumerate(exchange.holds)):
+        parts = [
+            slice_dim(emit, whole, dim, i * exchange.local, high - low)
+            for i, (low, high) in enumerate(exchange.holds)
+            if low < high
+        ]
+        whole = join_dim(emit, parts, dim)
+        begin = min(low for low, high in exchange.holds if low < high)
+    targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
+    return cut_at(
+        emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length
+    )
+
+
+def _wanting(exchange: Exchange) -> Ints:
+    """Which target shards want something that somebody holds."""
+    low, high = np.array(exchange.wants, np.int64).T
+    held = [r for r in exchange.holds if r[0] < r[1]]
+    return (low < held[-1][1]) & (high > held[0][0]) if held else np.zeros(len(low), bool)
+
+
+def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
+    """What a device has already in its place, then what it is sent, round by round."""
+    plan, local, length = schedule(exchange), exchange.local, exchange.length
+    messages = [_Message(pieces, local, exchange.devices) for pieces in plan.rounds]
+    before = max((-int(m.put.min()) for m in messages), default=0)
+    after = max((int(m.put.max()) + m.length - length for m in messages), default=0)
+    before, after = max(before, 0), max(after, 0)
+    starts = _scattered(plan.own.target, plan.own.taken - plan.own.put, exchange.devices)
+    care = _scattered(plan.own.target, np.ones_like(plan.own.put), exchange.devices)
+    buffer = cut_at(emit, value, dim, axes, starts - before, care, before + length + after)
+    groups = replica_groups(emit.mesh, axes)
+    for message in messages:
+        sent = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
+        pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
+        received = emit.collective_permute(sent, pairs, axes, cause)
+        buffer = _put(emit, buffer, dim, axes, message, before, received)
+    return slice_dim(emit, buffer, dim, before, length)
+
+
+class _Message:
+    """One round, by device: what is sent begins at `taken` and goes to `put`; of what is received, `low` to `high` counts.
+
+    Messages are equally long and lie inside the shard, so that a shorter piece at its end has others before it.
+    """
+
+    def __init__(self, pieces: Pieces, local: int, devices: int) -> None:
+        self.source, self.target = pieces.source, pieces.target
+        self.length = int(pieces.length.max())
+        taken = np.minimum(pieces.taken, local - self.length)
+        lead = pieces.taken - taken
+        ones = np.ones_like(lead)
+        self.sends, self.receives = (_scattered(at, ones, devices) for at in (pieces.source, pieces.target))
+        self.taken = _scattered(pieces.source, taken, devices)
+        self.put = _scattered(pieces.target, pieces.put - lead, devices)
+        self.low = _scattered(pieces.target, lead, devices)
+        self.high = _scattered(pieces.target, lead + pieces.length, devices)
+
+
+def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
+    found = np.zeros(devices, np.int64)
+    found[where] = values
+    return found
+
+
+def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
+    """Write what counts of a message over the buffer, where this device is sent something."""
+    type_ = read_type(received)
+    room = read_type(buffer).shape[dim] - message.length
+    start = lookup(emit, axes, message.put + before, message.receives, room)
+    start = emit.constant(INDEX, start) if isinstance(start, int) else start
+    zero = emit.constant(INDEX, 0)
+    starts = [start if d == dim else zero for d in range(type_.rank)]
+    tests = []
+    place_type = TensorType(type_.shape, INDEX.element)
+    everyone = np.ones_like(message.low)
+    if message.low.any() or message.high.min() < message.length:
+        places = emit.op("stablehlo.iota", [], [place_type], iota_dimension=emit.i64(dim))
+        if message.low.any():
+            tests.append(compare(emit, places, "GE", _spread(emit, dim, axes, message.low, message.receives, place_type)))
+        if message.high.min() < message.length:
+            tests.append(compare(emit, places, "LT", _spread(emit, dim, axes, message.high, everyone, place_type)))
+    if tests:
+        here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+        old = emit.op("stablehlo.dynamic_slice", [buffer, *starts], [type_], slice_sizes=emit.i64s(type_.shape))
+        received = emit.op("stablehlo.select", [here, received, old], [type_])
+    if read_type(buffer) == type_:
+        return received
+    return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [read_type(buffer)])
+
+
+def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
+    found = lookup(emit, axes, values, care, type_.shape[dim])
+    return emit.constant(type_, found) if isinstance(found, int) else emit.broadcast_scalar(found, type_)
+
+
+def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
+    """The shard with `left` elements of those before and `right` elements of those after it.
+
+    Beyond the first and the last shard there are zeros.
+    """
+    local = read_type(value).shape[dim]
+    groups = replica_groups(emit.mesh, axes)
+    parts = [value]
+    for distance in range(1, -(-left // local) + 1 if left else 1):
+        amount = min(left - (distance - 1) * local, local)
+        tail = slice_dim(emit, value, dim, local - amount, amount)
+        pairs = np.stack([groups[:, :-distance], groups[:, distance:]], axis=-1).reshape(-1, 2)
+        parts.insert(0, emit.collective_permute(tail, pairs, axes, cause))
+    for distance in range(1, -(-right // local) + 1 if right else 1):
+        amount = min(right - (distance - 1) * local, local)
+        head = slice_dim(emit, value, dim, 0, amount)
+        pairs = np.stack([groups[:, distance:], groups[:, :-distance]], axis=-1).reshape(-1, 2)
+        parts.append(emit.collective_permute(head, pairs, axes, cause))
+    return join_dim(emit, parts, dim)
+
+
+# ---- pieces of a dimension ----
 
 
 def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
@@ -162,19 +357,31 @@ def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Wind
     return emit.op("stablehlo.select", [here, value, filler], [type_])
 
 
-def _slice(emit: Emitter, value: Any, dim: int, start: int, length: int) -> Any:
+def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
+    """Values beside each other along a dimension."""
+    if len(parts) == 1:
+        return parts[0]
+    types = [read_type(part) for part in parts]
+    result = _resized(types[0], dim, sum(t.shape[dim] for t in types))
+    return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
+
+
+def slice_dim(emit: Emitter, value: Any, dim: int, start: int, length: int, stride: int = 1) -> Any:
+    """`length` elements of a dimension from `start`, every `stride`-th."""
     type_ = read_type(value)
     if length == type_.shape[dim]:
         return value
     result = _resized(type_, dim, length)
     starts = [start if d == dim else 0 for d in range(type_.rank)]
+    steps = [stride if d == dim else 1 for d in range(type_.rank)]
+    limits = [a + max((n - 1) * step + 1, 0) for a, n, step in zip(starts, result.shape, steps, strict=True)]
     return emit.op(
         "stablehlo.slice",
         [value],
         [result],
         start_indices=emit.i64s(starts),
-        limit_indices=emit.i64s([a + n for a, n in zip(starts, result.shape, strict=True)]),
-        strides=emit.i64s([1] * type_.rank),
+        limit_indices=emit.i64s([min(limit, n) for limit, n in zip(limits, type_.shape, strict=True)]),
+        strides=emit.i64s(steps),
     )
 
 
