@@ -122,14 +122,15 @@ DIFFERENCES: dict[str, str] = {
     ),
     "stablehlo.slice (little kept)": _FINDS_PART,
     "stablehlo.dynamic_slice": _FINDS_PART,
-    "stablehlo.slice (half kept)": _MOVES_MUCH,
-    "stablehlo.pad (much)": _MOVES_MUCH,
     "stablehlo.reduce_window (large)": _MOVES_MUCH,
     "stablehlo.select_and_scatter (overlapping)": (
         "ours splits only between windows side by side; Shardy marks the dimension as communicating and has that "
         "of the source whole"
     ),
     "stablehlo.select_and_scatter": "ours splits between windows side by side, where nothing has to move",
+    "stablehlo.concatenate (equal parts)": (
+        "ours keeps the parts split and sends each element where it belongs; Shardy has all parts whole"
+    ),
     "stablehlo.concatenate (a large part)": (
         "ours keeps the large part split and has the small one whole; Shardy has all parts whole"
     ),

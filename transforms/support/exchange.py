@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
@@ -220,3 +224,12 @@ def _margins(exchange: Exchange) -> Range | None:
             left = max(left, exchange.local * shard - low)
             right = max(right, high - exchange.local * (shard + 1))
     return left, right
+
+
+def sent_bytes(type_: TensorType, sharding: TensorSharding, exchanges: Iterable[tuple[int, Exchange]]) -> float:
+    """Bytes that a device sends for exchanges of several dimensions of a tensor, one after the other."""
+    shape, total = list(sharding.local_shape(type_.shape)), 0
+    for dim, exchange in exchanges:
+        total += cheapest(exchange).sent * math.prod(n for d, n in enumerate(shape) if d != dim)
+        shape[dim] = exchange.length
+    return total * element_bytes(type_.element)

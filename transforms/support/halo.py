@@ -39,9 +39,12 @@ class Windows:
         begins = [self.start + self.step * shard for shard in range(count)]
         return tuple((begin, begin + self.length) for begin in begins)
 
-    def exchange(self, count: int) -> Exchange:
-        """What it takes to give every shard its window."""
-        return Exchange(-(-self.size // count), tiles(self.size, count), self.ranges(count))
+    def exchange(self, count: int, local: int | None = None) -> Exchange:
+        """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
+        if local is None:
+            local = -(-self.size // count)
+        held = tuple((min(begin, self.size), min(end, self.size)) for begin, end in blocks(local, count))
+        return Exchange(local, held, self.ranges(count))
 
 
 def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
@@ -49,14 +52,9 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
 
     Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
     """
-    local, count = read_type(value).shape[dim], size_of(axes)
-    exchange = Exchange(local, _held(windows.size, local, count), windows.ranges(count))
+    exchange = windows.exchange(size_of(axes), read_type(value).shape[dim])
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
     return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
-
-
-def _held(size: int, local: int, count: int) -> tuple[Range, ...]:
-    return tuple((min(begin, size), min(end, size)) for begin, end in blocks(local, count))
 
 
 @functools.lru_cache(maxsize=4096)
