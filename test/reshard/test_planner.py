@@ -55,6 +55,10 @@ def apply(step: Step, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
         for axes, source, target in step.moves:
             dims[source] = prefix(dims[source], size_of(dims[source]) // size_of(axes))
             dims[target] = canonical(dims[target] + axes)
+    elif step.kind == "reshard":
+        changed = [d for d, (a, b) in enumerate(zip(dims, step.after.dim_axes(), strict=True)) if a != b]
+        assert len(changed) == 1, "gives other tiles to more than one dimension"
+        dims[changed[0]] = step.after.dim_axes()[changed[0]]
     else:
         assert step.kind == "collective_permute"
         after = step.after.dim_axes()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
+from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
@@ -146,9 +146,10 @@ class Localizer:
     def _collective(self, op: Any, name: str) -> None:
         operand, result = op.operands[0], op.results[0]
         before = self._of(operand)
-        after = self.codec.read(op.attributes["out_sharding"])
+        after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
         self._point(op)
-        value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+        with located(op):
+            value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():

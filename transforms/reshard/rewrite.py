@@ -335,14 +335,15 @@ class Rewriter:
         reason = ir.StringAttr.get(cause.replace("{to}", target), self.codec.context)
         created = []
         for step in steps:
-            attributes = {**self._attributes(step), "gspmd.cause": reason}
+            name = "sharding" if step.kind == "reshard" else "out_sharding"
+            attributes = {**self._attributes(step), name: self.codec.write(step.after), "gspmd.cause": reason}
             if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
                 attributes["gspmd.combiner"] = ir.StringAttr.get(combiner, self.codec.context)
             made = ir.Operation.create(
                 f"sdy.{step.kind}",
                 results=[value.type],
                 operands=[value],
-                attributes={**attributes, "out_sharding": self.codec.write(step.after)},
+                attributes=attributes,
                 loc=location,
                 ip=point,
             )

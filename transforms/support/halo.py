@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,8 +44,7 @@ class Windows:
         """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
         if local is None:
             local = -(-self.size // count)
-        held = tuple((min(begin, self.size), min(end, self.size)) for begin, end in blocks(local, count))
-        return Exchange(local, held, self.ranges(count))
+        return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
 
 
 def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
@@ -65,6 +65,29 @@ def retiling(size: int, source: Axes, target: Axes) -> Exchange:
     return Exchange(
         -(-size // size_of(source)), tiles(size, size_of(source)), blocks(-(-size // count), count), spread, targets
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
+    """What is left to do after an all-to-all, for the dimension that has fewer shards then, and for the other:
+
+    `counts` are the shards before, of which the first come together in groups of `moved` and the second are cut in
+    as many. What each device holds then need not be tiles.
+    """
+    few, many = counts[0] // moved, counts[1] * moved
+    joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
+    part = -(-shard // moved)
+    begins = [min(j * shard + m * part, (j + 1) * shard) for j in range(counts[1]) for m in range(moved)]
+    held = [(min(a, sizes[1]), min(b, sizes[1])) for a, b in itertools.pairwise((*begins, counts[1] * shard))]
+    return (
+        Exchange(joined, _within(blocks(joined, few), sizes[0]), blocks(-(-sizes[0] // few), few)),
+        Exchange(part, tuple(held), blocks(-(-sizes[1] // many), many)),
+    )
+
+
+def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
+    """What ranges have of a dimension."""
+    return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
 
 
 @functools.lru_cache(maxsize=4096)
