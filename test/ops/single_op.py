@@ -100,7 +100,7 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
             halve = axis.size % 2 == 0 and axis.size > 2 and rng.random() < 0.5
             parts = axis.split(2) if halve else (axis,)
             for part in parts:
-                factor = rng.choice(able) if rng.random() < 0.9 else None
+                factor = rng.choice(able) if able and rng.random() < 0.9 else None
                 if factor is not None:
                     joined = canonical((*chosen.get(factor, ()), part))
                     if fits(factor, joined):
@@ -179,6 +179,8 @@ def check_all(
     seen: list[Split] = []
     for rule in rules_of(text):
         for axes in assignments(rule, mesh, count, seed):
+            if any(tensor_axes(rule, tensor, axes) is None for tensor in range(len(rule.tensors))):
+                continue
             split = split_of(rule, mesh, axes)
             if split in seen:
                 continue

@@ -21,7 +21,7 @@ from gspmd.transforms.support.exchange import Exchange, Ints, blocks, cheapest, 
 from gspmd.transforms.support.halo import Windows, cut_at, pad_dim, pad_interior, redistribute, slice_dim, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import compare, inside, relative
-from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
@@ -126,7 +126,7 @@ def localize_slice(op: LocalOp) -> None:
 
 
 def slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    return sent_bytes(info.operands[0], operands[0], _slice_exchanges(info, operands[0], results[0]))
+    return sent_bytes(local_type(info.operands[0], operands[0]), _slice_exchanges(info, operands[0], results[0]))
 
 
 def _slice_exchanges(
@@ -216,7 +216,7 @@ def pad_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
                 local = -(-info.operands[0].shape[dim] // size_of(axes)) * (amounts[2] + 1)
                 yield dim, _pad_windows(info, dim, size_of(axes)).exchange(size_of(axes), local)
 
-    return sent_bytes(info.operands[0], operands[0], exchanges())
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:
@@ -296,7 +296,7 @@ def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> 
     total = 0.0
     for index, (type_, sharding) in enumerate(zip(info.operands, operands, strict=True)):
         if sharding.dims[dim].axes and type_.shape[dim]:
-            total += sent_bytes(type_, sharding, [(dim, _part_windows(info, index, count).exchange(count))])
+            total += sent_bytes(local_type(type_, sharding), [(dim, _part_windows(info, index, count).exchange(count))])
     return total
 
 
@@ -335,7 +335,7 @@ def reverse_sends(info: OpInfo, operands: Shardings, results: Shardings) -> floa
                 count = size_of(operands[0].dims[dim].axes)
                 yield dim, _mirrored(info.operands[0].shape[dim], count).exchange(count)
 
-    return sent_bytes(info.operands[0], operands[0], exchanges())
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 OPS = op_table(

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 Ints = npt.NDArray[np.int64]
@@ -226,10 +225,10 @@ def _margins(exchange: Exchange) -> Range | None:
     return left, right
 
 
-def sent_bytes(type_: TensorType, sharding: TensorSharding, exchanges: Iterable[tuple[int, Exchange]]) -> float:
-    """Bytes that a device sends for exchanges of several dimensions of a tensor, one after the other."""
-    shape, total = list(sharding.local_shape(type_.shape)), 0
+def sent_bytes(local: TensorType, exchanges: Iterable[tuple[int, Exchange]]) -> float:
+    """Bytes that a device sends for exchanges of several dimensions of a per-device value, one after the other."""
+    shape, total = list(local.shape), 0
     for dim, exchange in exchanges:
         total += cheapest(exchange).sent * math.prod(n for d, n in enumerate(shape) if d != dim)
         shape[dim] = exchange.length
-    return total * element_bytes(type_.element)
+    return total * element_bytes(local.element)
