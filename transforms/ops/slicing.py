@@ -6,6 +6,7 @@ little that is left of a dimension, each device finds the part that it holds.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,8 +18,17 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import Exchange, Ints, blocks, cheapest, sent_bytes
-from gspmd.transforms.support.halo import Windows, cut_at, pad_dim, pad_interior, redistribute, slice_dim, take_windows
+from gspmd.transforms.support.exchange import Exchange, Ints, Range, blocks, cheapest, sent_bytes, tiles
+from gspmd.transforms.support.halo import (
+    Windows,
+    cut_at,
+    join_dim,
+    pad_dim,
+    pad_interior,
+    redistribute,
+    slice_dim,
+    take_windows,
+)
 from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import compare, inside, relative
 from gspmd.transforms.support.local_op import LocalOp, local_type
@@ -246,12 +256,45 @@ def _concatenate_rule(info: OpInfo, split: list[bool]) -> OpShardingRule:
     return builder.build()
 
 
-def _part_windows(info: OpInfo, operand: int, count: int) -> Windows:
-    """What shards of the result are of an operand."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """An operand of a concatenation, or several of them side by side: `size` elements from `start` of the result."""
+
+    start: int
+    size: int
+    operands: tuple[int, ...]
+    exchange: Exchange
+
+
+def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
+    """What a concatenation over `count` shards is made of. Operands that are split move together where that sends
+
+    less than each by itself: what one device sends of one and another of another is then one message.
+    """
     dim = info.integer("dimension")
-    before = sum(t.shape[dim] for t in info.operands[:operand])
-    length = -(-info.results[0].shape[dim] // count)
-    return Windows(info.operands[operand].shape[dim], -before, length, length)
+    sizes = [t.shape[dim] for t in info.operands]
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    length = -(-sum(sizes) // count)
+    single = [
+        _Part(start, size, (index,), Windows(size, -start, length, length).exchange(count))
+        for index, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        if size
+    ]
+    moved = [part for part in single if operands[part.operands[0]].dims[dim].axes]
+    if len(moved) < 2:
+        return single
+    holds: list[Range] = []
+    places: list[Range] = []
+    local = 0
+    for part in moved:
+        holds += [(part.start + low, part.start + high) for low, high in tiles(part.size, count)]
+        places += [(shard, local) for shard in range(count)]
+        local += -(-part.size // count)
+    together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places))
+    if cheapest(together).sent >= sum(cheapest(part.exchange).sent for part in moved):
+        return single
+    joined = _Part(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
+    return [joined, *(part for part in single if part not in moved)]
 
 
 def localize_concatenate(op: LocalOp) -> None:
@@ -261,43 +304,45 @@ def localize_concatenate(op: LocalOp) -> None:
     if not axes:
         op.keep()
         return
-    count = size_of(axes)
-    length, place_type = result.shape[dim], TensorType(result.shape, INDEX.element)
-    places: Any = None
+    begin: Any = None
     value: Any = None
-    for index, part in enumerate(op.operands):
-        windows = _part_windows(op.info, index, count)
-        if not windows.size:
-            continue
-        if op.operand_axes(index, dim):
-            part = take_windows(emit, part, dim, axes, windows, None, _cause(op))
-        else:
-            begins = np.array(windows.ranges(count), np.int64)
-            part = cut_at(emit, part, dim, axes, begins[:, 0], _touched(begins, windows.size), length)
+    total = op.info.results[0].shape[dim]
+    for part in _parts(op.info, op.operand_shardings, size_of(axes)):
+        piece = _fetched(op, part, dim, axes)
         if value is None:
-            value = part
+            value = piece
             continue
-        if places is None:
-            places = emit.op("stablehlo.iota", [], [place_type], iota_dimension=emit.i64(dim))
-            places = emit.binary("add", places, emit.broadcast_scalar(emit.shard_offset(axes, length), place_type))
-        here = compare(emit, places, "GE", emit.constant(place_type, -windows.start))
-        value = emit.op("stablehlo.select", [here, part, value], [result])
+        if begin is None:
+            places_type = TensorType(result.shape, INDEX.element)
+            begin = emit.broadcast_scalar(emit.shard_offset(axes, result.shape[dim]), places_type)
+            places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+            places = emit.binary("add", places, begin)
+        tests = [compare(emit, places, "GE", emit.constant(places_type, part.start))] if part.start else []
+        if part.start + part.size < total:
+            tests.append(compare(emit, places, "LT", emit.constant(places_type, part.start + part.size)))
+        here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+        value = emit.op("stablehlo.select", [here, piece, value], [result])
     op.replace([value])
 
 
-def _touched(ranges: Ints, size: int) -> Ints:
-    """Which ranges have something of a dimension."""
-    return (ranges[:, 0] < size) & (ranges[:, 1] > 0)
+def _fetched(op: LocalOp, part: _Part, dim: int, axes: Axes) -> Any:
+    """This device's part of the result, as far as it is made of that."""
+    emit, exchange = op.emit, part.exchange
+    value = join_dim(emit, [op.operands[index] for index in part.operands], dim)
+    if op.operand_axes(part.operands[0], dim):
+        return redistribute(emit, value, dim, axes, axes, exchange, _cause(op))
+    begins, ends = np.array(exchange.wants, np.int64).T
+    return cut_at(emit, value, dim, axes, begins, (begins < part.size) & (ends > 0), exchange.length)
 
 
 def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
     dim = info.integer("dimension")
-    count = size_of(results[0].dims[dim].axes)
-    total = 0.0
-    for index, (type_, sharding) in enumerate(zip(info.operands, operands, strict=True)):
-        if sharding.dims[dim].axes and type_.shape[dim]:
-            total += sent_bytes(local_type(type_, sharding), [(dim, _part_windows(info, index, count).exchange(count))])
-    return total
+    rest = local_type(info.results[0], results[0])
+    return sum(
+        sent_bytes(rest, [(dim, part.exchange)])
+        for part in _parts(info, operands, size_of(results[0].dims[dim].axes))
+        if operands[part.operands[0]].dims[dim].axes
+    )
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:

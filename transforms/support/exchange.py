@@ -28,10 +28,11 @@ MOST_ROUNDS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first;
+    """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first,
 
-    target shard j wants the range `wants[j]`, of which it gets what somebody holds. Ranges held are disjoint and ascend,
-    ranges wanted are equally long and may reach out of the dimension.
+    or, with `places`, the ranges whose entry there is (i, first place). Target shard j wants the range `wants[j]`, of
+    which it gets what somebody holds. Ranges held are disjoint and ascend, ranges wanted are equally long and may reach
+    out of the dimension.
 
     Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives
     the target shard of each; without it, source and target shards are the devices.
@@ -42,10 +43,21 @@ class Exchange:
     wants: tuple[Range, ...]
     spread: int = 1
     targets: tuple[int, ...] = ()
+    places: tuple[Range, ...] = ()
+
+    @property
+    def shards(self) -> int:
+        """Source shards."""
+        return 1 + max(shard for shard, _ in self.places) if self.places else len(self.holds)
 
     @property
     def devices(self) -> int:
-        return len(self.holds) * self.spread
+        return self.shards * self.spread
+
+    def kept(self) -> list[tuple[int, int, Range]]:
+        """Shard and first place of every range that is not empty."""
+        places = self.places or [(shard, 0) for shard in range(len(self.holds))]
+        return [(*at, held) for at, held in zip(places, self.holds, strict=True) if held[0] < held[1]]
 
     @property
     def length(self) -> int:
@@ -76,9 +88,9 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """What every device has already, and the rounds of what it is sent."""
+    """What every device has already, one piece each at a time, and the rounds of what it is sent."""
 
-    own: Pieces
+    own: tuple[Pieces, ...]
     rounds: tuple[Pieces, ...]
 
     @property
@@ -102,17 +114,18 @@ def blocks(local: int, count: int) -> tuple[Range, ...]:
 def schedule(exchange: Exchange) -> Schedule:
     """The rounds that send least, and of those the fewest."""
     pieces = _pieces(exchange)
-    own = pieces.source == pieces.target
-    moved = pieces[~own]
+    here = pieces.source == pieces.target
+    own, moved = pieces[here], pieces[~here]
+    kept = _numbered(own, np.arange(len(own)) - np.searchsorted(own.target, own.target))
     ways = [_numbered(moved, colours) for colours in _colourings(moved, exchange.devices)] if len(moved) else [()]
-    plans = [Schedule(pieces[own], rounds) for rounds in ways]
+    plans = [Schedule(kept, rounds) for rounds in ways]
     return min(plans, key=lambda plan: (plan.sent, len(plan.rounds)))
 
 
 def _pieces(exchange: Exchange) -> Pieces:
-    begins, ends = np.array(exchange.holds, np.int64).reshape(-1, 2).T
-    filled = np.flatnonzero(begins < ends)
-    begins, ends = begins[filled], ends[filled]
+    kept = exchange.kept()
+    shards, places = np.array([at[:2] for at in kept], np.int64).reshape(-1, 2).T
+    begins, ends = np.array([at[2] for at in kept], np.int64).reshape(-1, 2).T
     targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
     low, high = np.array(exchange.wants, np.int64).reshape(-1, 2)[targets].T
     first = np.searchsorted(ends, low, "right")
@@ -120,10 +133,11 @@ def _pieces(exchange: Exchange) -> Pieces:
     target = np.repeat(np.arange(exchange.devices), counts)
     # The first, second and so on of those that hold something of what the target wants.
     nth = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shard = first[target] + nth
-    begin, end = np.maximum(begins[shard], low[target]), np.minimum(ends[shard], high[target])
-    source = filled[shard] * exchange.spread + target % exchange.spread
-    return Pieces(source, target, begin - begins[shard], begin - low[target], end - begin)[end > begin]
+    held = first[target] + nth
+    begin, end = np.maximum(begins[held], low[target]), np.minimum(ends[held], high[target])
+    source = shards[held] * exchange.spread + target % exchange.spread
+    taken = begin - begins[held] + places[held]
+    return Pieces(source, target, taken, begin - low[target], end - begin)[end > begin]
 
 
 def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
@@ -135,7 +149,9 @@ def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
 
     and as few rounds as there can be.
     """
-    yield pieces.target - pieces.source
+    pairs = pieces.source * devices + pieces.target
+    if len(np.unique(pairs)) == len(pairs):
+        yield pieces.target - pieces.source
     order = np.argsort(-pieces.length, kind="stable")
     yield _first_free(pieces, order, devices)
     yield _fewest(pieces, order, devices)
@@ -200,7 +216,7 @@ class Cheapest:
 @functools.lru_cache(maxsize=4096)
 def cheapest(exchange: Exchange) -> Cheapest:
     """The way that sends least: neighbours, of ways that send the same, before rounds, and these before a gather."""
-    ways = [Cheapest((len(exchange.holds) - 1) * exchange.local, gathers=True)]
+    ways = [Cheapest((exchange.shards - 1) * exchange.local, gathers=True)]
     plan = schedule(exchange)
     if len(plan.rounds) <= MOST_ROUNDS:
         ways.insert(0, Cheapest(plan.sent))
@@ -212,7 +228,7 @@ def cheapest(exchange: Exchange) -> Cheapest:
 
 def _margins(exchange: Exchange) -> Range | None:
     """What shards need of those before and of those after them, where shards lie side by side at equal distances."""
-    if exchange.spread > 1 or exchange.targets or not exchange.local:
+    if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
         return None
     left = right = 0
     for shard, ((begin, end), (low, high)) in enumerate(zip(exchange.holds, exchange.wants, strict=True)):

@@ -235,44 +235,40 @@ def _gathered(
 ) -> Any:
     """Gather everything, put ranges held beside each other, then cut the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
-    begin = exchange.holds[0][0]
-    if any(low < high and low != begin + i * exchange.local for i, (low, high) in enumerate(exchange.holds)):
-        parts = [
-            slice_dim(emit, whole, dim, i * exchange.local, high - low)
-            for i, (low, high) in enumerate(exchange.holds)
-            if low < high
-        ]
+    kept, local = exchange.kept(), exchange.local
+    begin = kept[0][2][0] if kept else 0
+    if any(low - begin != shard * local + place for shard, place, (low, _) in kept):
+        parts = [slice_dim(emit, whole, dim, shard * local + place, high - low) for shard, place, (low, high) in kept]
         whole = join_dim(emit, parts, dim)
-        begin = min(low for low, high in exchange.holds if low < high)
     targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
-    return cut_at(
-        emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length
-    )
+    return cut_at(emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length)
 
 
 def _wanting(exchange: Exchange) -> Ints:
     """Which target shards want something that somebody holds."""
     low, high = np.array(exchange.wants, np.int64).T
-    held = [r for r in exchange.holds if r[0] < r[1]]
-    return (low < held[-1][1]) & (high > held[0][0]) if held else np.zeros(len(low), bool)
+    kept = exchange.kept()
+    return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
 def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
     """What a device has already in its place, then what it is sent, round by round."""
-    plan, local, length = schedule(exchange), exchange.local, exchange.length
-    messages = [_Message(pieces, local, exchange.devices) for pieces in plan.rounds]
-    before = max((-int(m.put.min()) for m in messages), default=0)
-    after = max((int(m.put.max()) + m.length - length for m in messages), default=0)
-    before, after = max(before, 0), max(after, 0)
-    starts = _scattered(plan.own.target, plan.own.taken - plan.own.put, exchange.devices)
-    care = _scattered(plan.own.target, np.ones_like(plan.own.put), exchange.devices)
+    plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
+    messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
+    before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
+    after = max(0, *(int(m.put.max()) + m.length - length for m in messages)) if messages else 0
+    starts = care = np.zeros(devices, np.int64)
+    for own in plan.own[:1]:
+        starts = _scattered(own.target, own.taken - own.put, devices)
+        care = _scattered(own.target, np.ones_like(own.put), devices)
     buffer = cut_at(emit, value, dim, axes, starts - before, care, before + length + after)
     groups = replica_groups(emit.mesh, axes)
     for message in messages:
-        sent = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
-        pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
-        received = emit.collective_permute(sent, pairs, axes, cause)
-        buffer = _put(emit, buffer, dim, axes, message, before, received)
+        piece = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
+        if not np.array_equal(message.source, message.target):
+            pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
+            piece = emit.collective_permute(piece, pairs, axes, cause)
+        buffer = _put(emit, buffer, dim, axes, message, before, piece)
     return slice_dim(emit, buffer, dim, before, length)
 
 
@@ -303,28 +299,39 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
 
 def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
     """Write what counts of a message over the buffer, where this device is sent something."""
-    type_ = read_type(received)
-    room = read_type(buffer).shape[dim] - message.length
-    start = lookup(emit, axes, message.put + before, message.receives, room)
-    start = emit.constant(INDEX, start) if isinstance(start, int) else start
+    type_, whole = read_type(received), read_type(buffer)
+    start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
     zero = emit.constant(INDEX, 0)
-    starts = [start if d == dim else zero for d in range(type_.rank)]
-    tests = []
-    place_type = TensorType(type_.shape, INDEX.element)
-    everyone = np.ones_like(message.low)
-    if message.low.any() or message.high.min() < message.length:
-        places = emit.op("stablehlo.iota", [], [place_type], iota_dimension=emit.i64(dim))
-        if message.low.any():
-            tests.append(compare(emit, places, "GE", _spread(emit, dim, axes, message.low, message.receives, place_type)))
-        if message.high.min() < message.length:
-            tests.append(compare(emit, places, "LT", _spread(emit, dim, axes, message.high, everyone, place_type)))
-    if tests:
-        here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
-        old = emit.op("stablehlo.dynamic_slice", [buffer, *starts], [type_], slice_sizes=emit.i64s(type_.shape))
+    begin = emit.constant(INDEX, start) if isinstance(start, int) else start
+    starts = [begin if d == dim else zero for d in range(type_.rank)]
+    here = _counts(emit, dim, axes, message, type_)
+    if here is not None:
+        if isinstance(start, int):
+            old = slice_dim(emit, buffer, dim, start, message.length)
+        else:
+            old = emit.op("stablehlo.dynamic_slice", [buffer, *starts], [type_], slice_sizes=emit.i64s(type_.shape))
         received = emit.op("stablehlo.select", [here, received, old], [type_])
-    if read_type(buffer) == type_:
+    if whole == type_:
         return received
-    return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [read_type(buffer)])
+    return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [whole])
+
+
+def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
+    """What of a message counts on this device, for all elements together where that is all or none; None for all."""
+    everyone = np.ones_like(message.low)
+    if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
+        if message.high.all():
+            return None
+        length = lookup(emit, axes, message.high, everyone, message.length)
+        return compare(emit, length, "GT", emit.constant(INDEX, 0))
+    places_type = TensorType(type_.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    tests = []
+    if message.low.any():
+        tests.append(compare(emit, places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
+    if message.high.min() < message.length:
+        tests.append(compare(emit, places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
+    return tests[0] if len(tests) == 1 else emit.binary("and", *tests)
 
 
 def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
