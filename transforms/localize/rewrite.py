@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
@@ -99,6 +100,8 @@ class Localizer:
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
+            if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
+                name = target  # an operation of ours
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
                 self._compute(op, name, shardings)

@@ -290,7 +290,7 @@ def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
         holds += [(part.start + low, part.start + high) for low, high in tiles(part.size, count)]
         places += [(shard, local) for shard in range(count)]
         local += -(-part.size // count)
-    together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places))
+    together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places), shards=count)
     if cheapest(together).sent >= sum(cheapest(part.exchange).sent for part in moved):
         return single
     joined = _Part(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
@@ -343,6 +343,47 @@ def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> 
         for part in _parts(info, operands, size_of(results[0].dims[dim].axes))
         if operands[part.operands[0]].dims[dim].axes
     )
+
+
+# A custom call of our own: the slices [start, limit) of its operand along a dimension, one after the other. It is made
+# where operand and result are split alike along that dimension, and does not outlive the per-device form.
+JOINED_SLICES = "gspmd.joined_slices"
+
+
+def joined_slices_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions but the sliced one pass through; that stays split."""
+    operand, result = info.operands[0].shape, info.results[0].shape
+    builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(result):
+        moved = dim == info.integer("gspmd.dimension")
+        builder.factor([dim], [dim], size, PERMUTATION if moved else PASS_THROUGH)
+    return builder.build()
+
+
+def _joined_slices(info: OpInfo, count: int) -> Exchange:
+    """Each part of a slice that a shard holds is a range of the result."""
+    dim = info.integer("gspmd.dimension")
+    size, length = info.operands[0].shape[dim], -(-info.results[0].shape[dim] // count)
+    holds: list[Range] = []
+    places: list[Range] = []
+    begin = 0
+    for start, limit in zip(info.ints("gspmd.starts"), info.ints("gspmd.limits"), strict=True):
+        for shard, (low, high) in enumerate(tiles(size, count)):
+            first, last = max(low, start), min(high, limit)
+            if first < last:
+                holds.append((begin + first - start, begin + last - start))
+                places.append((shard, first - low))
+        begin += limit - start
+    return Exchange(-(-size // count), tuple(holds), blocks(length, count), places=tuple(places), shards=count)
+
+
+def localize_joined_slices(op: LocalOp) -> None:
+    """Each device fetches the elements of its part of the result."""
+    dim = op.info.integer("gspmd.dimension")
+    axes = op.operand_axes(0, dim)
+    cause = op.cause("slices are put together again: shards give each other what moves")
+    exchange = _joined_slices(op.info, size_of(axes))
+    op.replace([redistribute(op.emit, op.operands[0], dim, axes, axes, exchange, cause)])
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:

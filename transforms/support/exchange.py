@@ -30,7 +30,7 @@ MOST_ROUNDS = 32
 class Exchange:
     """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first,
 
-    or, with `places`, the ranges whose entry there is (i, first place). Target shard j wants the range `wants[j]`, of
+    or, with `places`, the ranges whose entry there is (i, first place); there are `shards` of them. Target shard j wants the range `wants[j]`, of
     which it gets what somebody holds. Ranges held are disjoint and ascend, ranges wanted are equally long and may reach
     out of the dimension.
 
@@ -44,11 +44,11 @@ class Exchange:
     spread: int = 1
     targets: tuple[int, ...] = ()
     places: tuple[Range, ...] = ()
+    shards: int = 0
 
-    @property
-    def shards(self) -> int:
-        """Source shards."""
-        return 1 + max(shard for shard, _ in self.places) if self.places else len(self.holds)
+    def __post_init__(self) -> None:
+        if not self.shards:
+            object.__setattr__(self, "shards", len(self.holds))
 
     @property
     def devices(self) -> int:
