@@ -82,8 +82,6 @@ def test_every_shard_arrives(mesh: Mesh, case: object, seed: int) -> None:
         Localize().run(module)
         module.operation.verify()
     arrays = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1 for shape, _, _, _ in cases]
-    for array, result, found in zip(
-        arrays, runtime.compile(str(module), padding="nan")(*arrays), cases, strict=True
-    ):
+    for array, result, found in zip(arrays, runtime.compile(str(module), padding="nan")(*arrays), cases, strict=True):
         for shard in result.shards:
             np.testing.assert_array_equal(shard.to_numpy(), array[shard.index], f"{found}")

@@ -109,7 +109,7 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
 
 
 def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | None = None) -> str:
-    """The per-device module of a function whose only operation is split so, by its first rule unless another is given."""
+    """The per-device module of a function whose only operation is split so, by its first rule unless one is given."""
     program = read(text)
     module = program.module
     with module.context, ir.Location.unknown():

@@ -108,7 +108,17 @@ def test_slice(mesh: str, cut: tuple[int, int, int, int]) -> None:
     check(slice_(*cut), [table((cut[0], 3))], MESHES[mesh], count=1)
 
 
-PADS = [(16, 1, 0, 0), (16, 0, 1, 0), (17, 2, 2, 0), (16, -1, 1, 0), (16, 1, -3, 0), (16, 0, 0, 1), (13, 3, -2, 2), (5, 40, 3, 0), (9, -7, 30, 1)]
+PADS = [
+    (16, 1, 0, 0),
+    (16, 0, 1, 0),
+    (17, 2, 2, 0),
+    (16, -1, 1, 0),
+    (16, 1, -3, 0),
+    (16, 0, 0, 1),
+    (13, 3, -2, 2),
+    (5, 40, 3, 0),
+    (9, -7, 30, 1),
+]
 
 
 @pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
@@ -123,7 +133,9 @@ def test_reverse(mesh: str) -> None:
 
 
 @pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
-@pytest.mark.parametrize("sizes", [(9, 5), (1, 15), (16, 1), (17, 2, 1), (1, 1, 16, 2), (8, 8), (5, 0, 7), (3,) * 6], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(9, 5), (1, 15), (16, 1), (17, 2, 1), (1, 1, 16, 2), (8, 8), (5, 0, 7), (3,) * 6], ids=str
+)
 def test_concatenate(mesh: str, sizes: tuple[int, ...]) -> None:
     inputs = [table((size, 3), seed=size + index) for index, size in enumerate(sizes)]
     check(concatenate(*sizes), inputs, MESHES[mesh], count=1)

@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.custom_call import OWN_CALLS
+from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TypeReader

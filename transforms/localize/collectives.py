@@ -21,7 +21,6 @@ from gspmd.transforms.support.groups import permutation_pairs
 from gspmd.transforms.support.halo import realignments, redistribute, retiling
 from gspmd.transforms.support.op_info import TensorType
 
-
 RESHARD = sdy.ReshardOp.OPERATION_NAME
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.concatenation import JOINED_SLICES, joined_slices_rule
 from gspmd.transforms.ops.elementwise import elementwise_rule
-from gspmd.transforms.ops.slicing import JOINED_SLICES, joined_slices_rule, localize_joined_slices
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
@@ -43,6 +43,3 @@ def custom_call_rule(info: OpInfo) -> OpShardingRule:
 
 
 OPS = op_table([OpDef("stablehlo.custom_call", custom_call_rule)])
-
-# Targets of ours, which one stage puts in and a later one takes out.
-OWN_CALLS = op_table([OpDef(JOINED_SLICES, joined_slices_rule, localize_joined_slices)])

@@ -97,7 +97,9 @@ def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
     groups = [n for n, (left, right) in enumerate(_groups(info)) if len(left) > 1 or len(right) > 1]
     most = len(groups) if len(groups) <= _MOST_COMBINED else 1
     chosen = [frozenset(some) for count in range(1, most + 1) for some in itertools.combinations(groups, count)]
-    return tuple(_reshape_rule(info, some) for some in dict.fromkeys([*chosen, *([frozenset(groups)] if groups else [])]))
+    return tuple(
+        _reshape_rule(info, some) for some in dict.fromkeys([*chosen, *([frozenset(groups)] if groups else [])])
+    )
 
 
 def _groups(info: OpInfo) -> list[tuple[list[int], list[int]]]:
@@ -193,8 +195,6 @@ OPS = op_table(
     [
         OpDef("stablehlo.broadcast_in_dim", broadcast_rule),
         OpDef("stablehlo.transpose", transpose_rule),
-        OpDef(
-            "stablehlo.reshape", reshape_rule, localize_reshape, others=other_reshape_rules, sends=reshape_sends
-        ),
+        OpDef("stablehlo.reshape", reshape_rule, localize_reshape, others=other_reshape_rules, sends=reshape_sends),
     ]
 )

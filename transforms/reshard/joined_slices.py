@@ -10,7 +10,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.transforms.ops.slicing import JOINED_SLICES
+from gspmd.transforms.ops.concatenation import JOINED_SLICES
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.program import MANUAL, Op

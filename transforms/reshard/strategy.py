@@ -257,9 +257,7 @@ class Chooser:
             time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
         return time_s
 
-    def _sent(
-        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]
-    ) -> float:
+    def _sent(self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]) -> float:
         """Bytes that a device sends within the local form: halos, partial results."""
         definition = self.table.get(info.name)
         if definition is not None and definition.sends is not None:

@@ -1,7 +1,7 @@
 """Who sends what to whom when a dimension is held one way and wanted another: plain values, no program.
 
-What one device needs of another is one message. Messages are put into rounds in which every device sends at most one and
-receives at most one, which is what one collective permute does; a round is as long as its longest message.
+What one device needs of another is one message. Messages are put into rounds in which every device sends at most
+one and receives at most one, which is what one collective permute does; a round is as long as its longest message.
 
 Source: edge colouring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
 """
@@ -30,9 +30,9 @@ MOST_ROUNDS = 32
 class Exchange:
     """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first,
 
-    or, with `places`, the ranges whose entry there is (i, first place); there are `shards` of them. Target shard j wants the range `wants[j]`, of
-    which it gets what somebody holds. Ranges held are disjoint and ascend, ranges wanted are equally long and may reach
-    out of the dimension.
+    or, with `places`, the ranges whose entry there is (i, first place); there are `shards` of them. Target shard j
+    wants the range `wants[j]`, of which it gets what somebody holds. Ranges held are disjoint and ascend, ranges
+    wanted are equally long and may reach out of the dimension.
 
     Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives
     the target shard of each; without it, source and target shards are the devices.
