@@ -127,6 +127,20 @@ def test_sums_may_stay_partial_between_parts_of_an_axis_that_do_not_nest() -> No
     assert [(step.kind, step.after.unreduced) for step in steps] == [("all_gather", partial), ("all_slice", partial)]
 
 
+def test_large_uneven_tensors_are_not_gathered() -> None:
+    mesh = Mesh((("x", 4), ("y", 2)))
+    x, y = (mesh.axis("x"),), (mesh.axis("y"),)
+    whole, type_ = replicated(mesh, 2), TensorType((1001, 905), "f32")
+
+    def kinds(source: tuple[Axes, ...], target: tuple[Axes, ...]) -> list[str]:
+        return [step.kind for step in Planner(mesh).plan(type_, whole.with_axes(source), whole.with_axes(target)).steps]
+
+    assert kinds((x, y), ((), y + x)) == ["all_to_all"]
+    assert kinds((x + y, ()), (x, ())) == ["reshard"]
+    assert kinds((x, ()), (x + y, ())) == ["reshard"]
+    assert set(kinds((x, ()), (y, ()))) == {"reshard"}
+
+
 def test_the_same_question_is_answered_from_memory() -> None:
     mesh, ((shape, source, target), *_) = cases(3, 1)
     planner, type_ = Planner(mesh), TensorType(shape, "f32")

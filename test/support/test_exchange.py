@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -81,6 +82,12 @@ def test_shards_that_do_not_move_send_nothing() -> None:
 def test_half_of_a_dimension_is_spread_by_two_messages_of_half_a_shard() -> None:
     exchange = Windows(64, 0, 4, 4).exchange(8)
     assert (cheapest(exchange).sent, len(schedule(exchange).rounds)) == (8, 2)
+
+
+def test_halos_of_a_hundred_thousand_shards_take_no_seconds() -> None:
+    started = time.perf_counter()
+    assert cheapest(Windows(1600000, -2, 16, 20).exchange(100000)).margins == (2, 2)
+    assert time.perf_counter() - started < 2
 
 
 @pytest.mark.parametrize("count", [1024, 4096])

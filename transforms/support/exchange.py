@@ -216,29 +216,37 @@ class Cheapest:
 @functools.lru_cache(maxsize=4096)
 def cheapest(exchange: Exchange) -> Cheapest:
     """The way that sends least: neighbours, of ways that send the same, before rounds, and these before a gather."""
+    margins, received = _margins(exchange)
+    if margins is not None and sum(margins) <= received:
+        return Cheapest(sum(margins), margins)
     ways = [Cheapest((exchange.shards - 1) * exchange.local, gathers=True)]
     plan = schedule(exchange)
     if len(plan.rounds) <= MOST_ROUNDS:
         ways.insert(0, Cheapest(plan.sent))
-    margins = _margins(exchange)
     if margins is not None:
         ways.insert(0, Cheapest(sum(margins), margins))
     return min(ways, key=lambda way: way.sent)
 
 
-def _margins(exchange: Exchange) -> Range | None:
-    """What shards need of those before and of those after them, where shards lie side by side at equal distances."""
+def _margins(exchange: Exchange) -> tuple[Range | None, int]:
+    """What shards need of those before and of those after them, where shards lie side by side at equal distances;
+
+    and what the one that needs most needs of all others, which no way can do without.
+    """
     if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
-        return None
-    left = right = 0
-    for shard, ((begin, end), (low, high)) in enumerate(zip(exchange.holds, exchange.wants, strict=True)):
-        if begin < end and begin != shard * exchange.local:
-            return None
-        low, high = max(low, exchange.holds[0][0]), min(high, exchange.holds[-1][1])
-        if low < high:
-            left = max(left, exchange.local * shard - low)
-            right = max(right, high - exchange.local * (shard + 1))
-    return left, right
+        return None, 0
+    begins, ends = np.array(exchange.holds, np.int64).T
+    tile = exchange.local * np.arange(exchange.shards)
+    if ((begins < ends) & (begins != tile)).any():
+        return None, 0
+    low, high = np.array(exchange.wants, np.int64).T
+    low, high = np.maximum(low, begins[0]), np.minimum(high, ends[-1])
+    chosen = low < high
+    if not chosen.any():
+        return (0, 0), 0
+    left, right = (tile - low)[chosen].max(), (high - tile - exchange.local)[chosen].max()
+    own = np.maximum(np.minimum(high, ends) - np.maximum(low, begins), 0)
+    return (max(int(left), 0), max(int(right), 0)), int((high - low - own)[chosen].max())
 
 
 def sent_bytes(local: TensorType, exchanges: Iterable[tuple[int, Exchange]]) -> float:
