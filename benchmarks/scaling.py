@@ -30,8 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     base = {layers: lower(layers, 8) for layers in {*options.layers, options.fixed}}
     rows = [["layers", "devices", "operations", *_HEAD]]
-    for layers in options.layers:
-        rows.append([str(layers), "8", f"{base[layers].ops:,}", *_row(base[layers], options.runs)])
+    rows += [[str(n), "8", f"{base[n].ops:,}", *_row(base[n], options.runs)] for n in options.layers]
     print("\n".join(table(rows, right=range(len(rows[0])))), flush=True)
     rows = rows[:1]
     for devices in options.devices:
