@@ -48,7 +48,7 @@ def scalars(values: tuple[int, ...], dtype: str = "int32") -> list[Array]:
 
 def test_rules() -> None:
     assert print_rule(rule_of(dynamic_slice("10x4", "3x4"))) == (
-        "([i, j], [], [])->([k, j]) {i=10, j=4, k=3} reduction={i} need_replication={k}"
+        "([i, k], [], [])->([j, k]) {i=10, j=3, k=4} reduction={i}"
     )
     assert print_rule(rule_of(dynamic_update_slice("10x4", "3x4"))) == (
         "([i, j], [k, j], [], [])->([i, j]) {i=10, j=4, k=3} need_replication={k}"

@@ -59,10 +59,11 @@ def test_rule_of_a_boolean_look_up_combines_with_or() -> None:
     assert rule_of(embedding("f32")).combiner == "add"
 
 
-def test_rule_keeps_partial_windows_whole() -> None:
+def test_rule_of_partial_windows() -> None:
+    """Each device finds the elements it holds; windows are split by themselves."""
     text = gather("14x6xf32", "5x2xi32", "5x3x1xf32", [3, 1], 1, "offset_dims = [1, 2], start_index_map = [0, 1]")
     assert print_rule(rule_of(text)) == (
-        "([k, i], [j, l])->([j, m, n]) {i=6, j=5, k=14, l=2, m=3, n=1} reduction={i} need_replication={k, l, m, n}"
+        "([i, k], [m, n])->([m, j, l]) {i=14, j=3, k=6, l=1, m=5, n=2} reduction={i, k} need_replication={n}"
     )
 
 

@@ -160,7 +160,11 @@ def _margins(window: WindowDim) -> tuple[int, int]:
 def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
     """The operation on shards with margins, without these again."""
     emit, count = op.emit, len(op.info.results)
-    indices, numbers = _shard_indices(op, windows) if windows else (op.operands[count], None)
+    mapped = list(_numbers(op.info).scattered_dims_to_operand_dims)
+    added = [d for d in windows if d not in mapped] or ([] if mapped else _any_dim(op))
+    indices, numbers = op.operands[count], None
+    if windows or added:
+        indices, numbers = _shard_indices(op, windows, [*mapped, *added])
     inputs = list(op.operands[:count])
     for index in range(count):
         for dim, window in windows.items():
@@ -190,8 +194,16 @@ def _keep_promises(op: LocalOp, clone: Any, changed: bool) -> None:
             clone.attributes[name] = ir.BoolAttr.get(False, op.emit.context)
 
 
-def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any]:
-    """Indices into this shard with its margins, and the dimension numbers, as there may be more components.
+def _any_dim(op: LocalOp) -> list[int]:
+    """A dimension that index vectors can have a component for, if there is one.
+
+    XLA on CPU takes but one of the updates of a single element where index vectors are empty.
+    """
+    return [d for d in range(op.info.operands[0].rank) if d not in _numbers(op.info).input_batching_dims][:1]
+
+
+def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) -> tuple[Any, Any]:
+    """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
 
     What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
     subtraction can wrap. An element behind the end may then be in the last shard's padding, which nobody reads.
@@ -201,7 +213,6 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any
     place, updates = _window_place(info), info.operands[count + 1].shape
     vector_dim, mapped = numbers.index_vector_dim, numbers.scattered_dims_to_operand_dims
     vectors = IndexVectors(emit, op.operands[count], vector_dim, mapped)
-    dims = [*vectors.dims, *(d for d in windows if d not in vectors.dims)]
     parts = []
     for dim in dims:
         room = shape[dim] - (updates[place[dim]] if dim in place else 1)
