@@ -111,7 +111,9 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
     op.replace([new])
 
 
-def _written(op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]) -> Any:
+def _written(
+    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
+) -> Any:
     """Which elements of the piece of a shard that begins at `begins` the update has."""
     emit, found = op.emit, None
     places = TensorType(shape, index_element(op.info.operands[0].shape))

@@ -106,7 +106,7 @@ def _windows(op: LocalOp) -> list[WindowDim]:
     place, result, parts = _window_place(op.info), op.result_shardings[0], op.local_result(0).shape
     found = []
     for dim, (size, window) in enumerate(zip(shape, sizes, strict=True)):
-        if window == size or dim in _numbers(op.info).operand_batching_dims:
+        if (dim in place and window == size) or dim in _numbers(op.info).operand_batching_dims:
             continue
         part, part_axes = (parts[place[dim]], result.dims[place[dim]].axes) if dim in place else (window, ())
         found.append(WindowDim(dim, size, local[dim], op.operand_axes(0, dim), window, part, part_axes))
