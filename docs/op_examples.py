@@ -265,6 +265,25 @@ _MOVEMENT: dict[str, Example] = {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     stablehlo.return %b : tensor<f32>
   }"""),
+    "stablehlo.scatter (batching)": Example("8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
+        "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+        "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (windows)": Example("32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (of two operands)": Example(
+        "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), """{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    %r = stablehlo.add %a, %c : tensor<f32>
+    %s = stablehlo.maximum %b, %d : tensor<f32>
+    stablehlo.return %r, %s : tensor<f32>, tensor<f32>
+  }"""),
     "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE),
 }  # fmt: skip
 

@@ -122,6 +122,11 @@ DIFFERENCES: dict[str, str] = {
     ),
     "stablehlo.slice (little kept)": _FINDS_PART,
     "stablehlo.dynamic_slice": _FINDS_PART,
+    "stablehlo.gather (windows)": _FINDS_PART,
+    "stablehlo.scatter (windows)": "ours writes to every shard what falls into it; Shardy gathers what windows cover",
+    "stablehlo.scatter (of two operands)": (
+        "ours combines the partial results of each operand by its own reducer; Shardy gathers the updates"
+    ),
     "stablehlo.slice (half kept)": _MOVES_MUCH,
     "stablehlo.pad (much)": _MOVES_MUCH,
     "stablehlo.reduce_window (large)": _MOVES_MUCH,

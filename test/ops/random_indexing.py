@@ -1,8 +1,9 @@
 """Random gathers, scatters, dynamic slices and updates, partitioned and compared with numpy.
 
 Run as `python test/ops/random_indexing.py [--seed N] [--count N]`; a seed names a case. Each is run with its factors
-split at random, and as a program with random annotations through all stages. Cases that fail are printed, and the exit
-code is 1 if there are any. Where XLA's own program for one device differs from the specification is counted.
+split at random, and as a program with random annotations through all stages. Cases that fail are printed, and the
+exit code is 1 if there are any. Where XLA's own program for one device differs from the specification, ours may
+differ alike.
 """
 
 from __future__ import annotations
@@ -51,37 +52,39 @@ def _wrong_shards(executable: Any, case: Case) -> list[int]:
     return sorted(found)
 
 
-def failures(seed: int, splits: int = 2, pipelines: int = 1) -> list[str]:
+def is_right_on_one_device(case: Case) -> bool:
+    """Whether XLA's unpartitioned program agrees with the specification."""
+    return not _wrong_shards(runtime.compile_single(case.module()), case)
+
+
+def split_by_hand(case: Case, rng: random.Random) -> str | None:
+    """Split the factors at random. Returns what is wrong, None if nothing is."""
+    text, mesh = case.module(), random_mesh(rng)
+    rule = rule_of(text)
+    if all(kind is NEED_REPLICATION or n <= 1 for kind, n in zip(rule.kinds, rule.sizes, strict=True)):
+        return None
+    axes = rng.choice(list(assignments(rule, mesh, 4, rng.randrange(1000))))
+    module = partition(text, mesh, axes)
+    wrong = _wrong_shards(runtime.compile(module, padding="nan"), case)
+    return f"devices {wrong} are wrong with factors {axes}\n{text}\n{module}" if wrong else None
+
+
+def split_by_annotations(case: Case, rng: random.Random) -> str | None:
+    """Annotate arguments and results at random. Returns what is wrong, None if nothing is."""
+    mesh = random_mesh(rng)
+    ranks = [t.count("x") - t.count("complex") for t in case.types + case.results]
+    given = [print_sharding(random_sharding(rng, mesh, r)) if rng.random() < 0.7 and r else "" for r in ranks]
+    program = case.module(f"sdy.mesh @mesh = {print_mesh(mesh)}\n", given)
+    partitioned = gspmd.partition(program)
+    wrong = _wrong_shards(runtime.compile(partitioned, padding="nan"), case)
+    return f"devices {wrong} are wrong\n{program}\n{partitioned.module_text}" if wrong else None
+
+
+def failures(seed: int) -> list[str]:
     """What is wrong with a case; empty if nothing is."""
     case, rng = Maker(seed).case(), random.Random(seed)
-    found = []
-    text = case.module()
-    for _ in range(splits):
-        mesh, rule = random_mesh(rng), rule_of(text)
-        if all(kind is NEED_REPLICATION or n <= 1 for kind, n in zip(rule.kinds, rule.sizes, strict=True)):
-            break
-        axes = rng.choice(list(assignments(rule, mesh, 4, seed)))
-        module = partition(text, mesh, axes)
-        wrong = _wrong_shards(runtime.compile(module, padding="nan"), case)
-        if wrong:
-            found.append(f"devices {wrong} are wrong with factors {axes}\n{text}\n{module}")
-    for _ in range(pipelines):
-        mesh = random_mesh(rng)
-        ranks = [t.count("x") - t.count("complex") for t in case.types + case.results]
-        given = [print_sharding(random_sharding(rng, mesh, r)) if rng.random() < 0.7 and r else "" for r in ranks]
-        program = case.module(f"sdy.mesh @mesh = {print_mesh(mesh)}\n", given)
-        partitioned = gspmd.partition(program)
-        wrong = _wrong_shards(runtime.compile(partitioned, padding="nan"), case)
-        if wrong:
-            found.append(f"devices {wrong} are wrong\n{program}\n{partitioned.module_text}")
-    return found
-
-
-def is_right_on_one_device(seed: int) -> bool:
-    """Whether XLA's unpartitioned program agrees with the specification."""
-    case = Maker(seed).case()
-    results = runtime.compile_single(case.module())(*case.inputs)
-    return all(equal(r.to_numpy(), want) for r, want in zip(results, case.expected, strict=True))
+    found = [split_by_hand(case, rng), split_by_hand(case, rng), split_by_annotations(case, rng)]
+    return [text for text in found if text]
 
 
 def main() -> int:
@@ -92,19 +95,20 @@ def main() -> int:
     options = parser.parse_args()
     kinds, wrong, differs, begin = collections.Counter[str](), 0, [], time.monotonic()
     for seed in range(options.seed, options.seed + options.count):
-        kinds[Maker(seed).case().name] += 1
+        case = Maker(seed).case()
+        kinds[case.name] += 1
         try:
             found = failures(seed)
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
             found = [traceback.format_exc()]
-        if found:
-            wrong += 1
-            print(f"seed {seed}: {Maker(seed).case().name}: {found[0] if options.verbose else found[0][-300:]}")
-        if not is_right_on_one_device(seed):
+        if not is_right_on_one_device(case):
             differs.append(seed)
+        elif found:
+            wrong += 1
+            print(f"seed {seed}: {case.name}: {found[0] if options.verbose else found[0][-300:]}")
     counts = ", ".join(f"{n} {name}" for name, n in sorted(kinds.items()))
     print(f"{options.count} cases ({counts}), {wrong} wrong, {time.monotonic() - begin:.0f} s")
-    print(f"XLA on one device differs from the specification in {len(differs)}: {differs[:20]}")
+    print(f"not compared, as XLA on one device differs from the specification: {differs}")
     return 1 if wrong else 0
 
 

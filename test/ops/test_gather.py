@@ -152,3 +152,17 @@ def test_indexed_whole_and_partial_windows() -> None:
     )  # fmt: skip
     rows = np.random.default_rng(3).integers(-3, 8, (4, 3)).astype(np.int32)
     check(text, [table((8, 5, 6)), rows], MESHES["4x2"], count=4)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_partial_windows_across_shards(mesh: str) -> None:
+    """Of several dimensions; each is looked up where it is, and the result is split by itself."""
+    text = gather("11x8xf32", "6x2xi32", "6x5x3xf32", [5, 3], 1, "offset_dims = [1, 2], start_index_map = [1, 0]")
+    rows = np.random.default_rng(5).integers(-3, 12, (6, 2)).astype(np.int32)
+    check(text, [table((11, 8)), rows], MESHES[mesh], count=6)
+
+
+def test_partial_windows_without_indices() -> None:
+    """They begin at 0; index vectors get a component, or a dimension."""
+    text = gather("9x8xf32", "4xi32", "4x3x8xf32", [3, 8], 1, "offset_dims = [1, 2], start_index_map = [1]")
+    check(text, [table((9, 8)), indices((4,), 8)], MESHES["4x2"])

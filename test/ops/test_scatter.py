@@ -262,3 +262,20 @@ def test_maxima_of_types_without_infinity(element: str) -> None:
     inputs = [-small_numbers((14, 6)), indices((5, 4, 1), 14), -small_numbers((5, 4, 6), seed=6)]
     inputs = [inputs[0].astype(dtype), inputs[1], inputs[2].astype(dtype)]
     check(gradient(update="maximum", element=element), inputs, MESHES["4x2"], count=1)
+
+
+def test_several_updates_of_single_elements_without_indices() -> None:
+    dims = "update_window_dims = [2]"
+    inputs = [small_numbers((6,)), np.zeros((2, 2, 0), np.int32), small_numbers((2, 2, 6))]
+    check(scatter("6", "2x2x0", "2x2x6", 2, dims), inputs, MESHES["3x2"])
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("update", ["add", "set"])
+def test_partial_windows_across_shards(mesh: str, update: str) -> None:
+    """Windows overlap, and cross shards; those that do not fit into the whole operand are dropped everywhere."""
+    dims = "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0, 1]"
+    rows = np.random.default_rng(4).integers(-2, 9, (8, 2)).astype(np.int32)
+    rows[0], rows[1] = (6, 5), (7, 5)
+    inputs = [small_numbers((11, 8)), rows, small_numbers((8, 5, 3), seed=6)]
+    check(scatter("11x8", "8x2", "8x5x3", 1, dims, update=update), inputs, MESHES[mesh], count=4)

@@ -44,7 +44,10 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     dims = _dims(op, op.info.results[0], result, op.result_shardings[0])
     windows = _split(dims)
     op.ir.attributes["slice_sizes"] = emit.i64s(result.shape)
-    if not windows or 0 in result.shape:
+    if 0 in result.shape:
+        op.replace([emit.constant(result, "zero")])
+        return
+    if not windows:
         op.keep()
         return
     neutral = identity_of(op.rule.combiner)
@@ -89,7 +92,10 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
     local, window = op.local_operand(0), op.local_operand(1)
     dims = _dims(op, op.info.operands[1], window, op.operand_shardings[1])
     windows = _split(dims)
-    if not windows or 0 in window.shape:
+    if 0 in window.shape:
+        op.replace([operand])
+        return
+    if not windows:
         op.keep()
         return
     starts = _starts(op, op.operands[2:], dims)
