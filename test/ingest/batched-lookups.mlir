@@ -28,7 +28,7 @@ func.func public @main(%x: tensor<8x64xf32>, %i: tensor<8xi32>) -> tensor<8xf32>
 // CHECK-LABEL: func.func public @main
 // CHECK: %[[REST:[0-9]+]] = stablehlo.concatenate %arg1, %arg1, dim = 0
 // CHECK: "stablehlo.scatter"(%arg0, %[[REST]], %arg2)
-// CHECK-SAME: inserted_window_dims = [0, 2], input_batching_dims = [1], scatter_indices_batching_dims = [2], scatter_dims_to_operand_dims = [0, 2], index_vector_dim = 0
+// CHECK-SAME: inserted_window_dims = [0, 2], input_batching_dims = [1], scatter_indices_batching_dims = [2], scatter_dims_to_operand_dims = [0, 2]>
 func.func public @main(%x: tensor<9x8x64xf32>, %i: tensor<1x5x8xi32>, %u: tensor<5x8xf32>) -> tensor<9x8x64xf32> {
   %count = stablehlo.iota dim = 2 : tensor<1x5x8xi16>
   %wide = stablehlo.convert %count : (tensor<1x5x8xi16>) -> tensor<1x5x8xi32>

@@ -198,3 +198,20 @@ func.func public @main(
 def test_one_row_that_is_split_is_counted_once() -> None:
     """Three of four shards are padding."""
     assert gspmd.check(ONE_ROW)
+
+
+@pytest.mark.parametrize("start", [0, 3, 4, 7])
+def test_windows_of_most_of_a_dimension_reach_into_neighbours_only(start: int) -> None:
+    """Four rows at most are fetched, and none of the program's values is gathered."""
+
+    def crop(x: Any, i: Any) -> Any:
+        return jax.lax.dynamic_slice(x, (i + start, 0), (124, 64))
+
+    def write(x: Any, u: Any, i: Any) -> Any:
+        return jax.lax.dynamic_update_slice(x, u, (i + start, 0))
+
+    update = ((124, 64), "float32", ("x",))
+    for program, args in ((crop, [OPERAND, START]), (write, [OPERAND, update, START])):
+        found = collectives(program, args, ("x",))
+        assert {kind for kind, *_ in found} == {"collective_permute"}
+        assert sum(sent for *_, sent in found) <= 8 * 64 * 4

@@ -1,27 +1,41 @@
 """dynamic_slice and dynamic_update_slice: windows that start where scalars say.
 
-Shards are read and written in place, however large they are: only windows are padded and shifted.
+Shards are read and written in place, however large they are: only windows are padded and shifted. Windows of almost
+all of a dimension cannot start far apart: they stay split as the dimension is, with the neighbours' help.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.halo import pad_dim
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
+# A window leaves out at most one in so many of a dimension's elements where both are split alike.
+_SMALL = 4
+
+
+def _is_most(window: int, size: int) -> bool:
+    return 1 < window < size and _SMALL * (size - window) <= size
+
+
+def _cause(op: LocalOp) -> Cause:
+    return op.cause(f"'{op.info.name}' shifts a split dimension: neighbours give what moves to other shards")
+
 
 def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions kept whole pass through; of the others each device finds the part that it holds.
+    """Dimensions kept whole pass through, and those of which most is kept stay split; of the others each device finds
 
-    The result's can be split by themselves: each device slices its part of the window.
+    the part that it holds. Their windows can be split by themselves: each device slices its part.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     element = info.results[0].element
@@ -32,6 +46,8 @@ def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
     for dim, size in enumerate(operand):
         if result[dim] == size:
             builder.factor([dim, *scalars], [dim], size)
+        elif _is_most(result[dim], size):
+            builder.factor([dim, *scalars], [dim], size, PERMUTATION)
         elif result[dim] and not element.startswith("!"):
             builder.factor([dim, *scalars], [None], size, REDUCTION)
             builder.factor([None, *scalars], [dim], result[dim])
@@ -41,19 +57,25 @@ def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
 def localize_dynamic_slice(op: LocalOp) -> None:
     """Slice what this shard has of the window, and bring it to its place; the rest becomes the neutral element."""
     emit, result = op.emit, op.local_result(0)
-    dims = _dims(op, op.info.results[0], result, op.result_shardings[0])
-    windows = _split(dims)
-    op.ir.attributes["slice_sizes"] = emit.i64s(result.shape)
     if 0 in result.shape:
         op.replace([emit.constant(result, "zero")])
         return
-    if not windows:
+    dims = _dims(op, op.info.results[0], result, op.result_shardings[0])
+    for d in dims:
+        if d.axes and _is_most(d.window, d.size):
+            # Whatever the start is, the part of the window is in this.
+            reach = Windows(d.size, 0, d.part, d.part + d.size - d.window)
+            op.operands[0] = take_windows(emit, op.operands[0], d.dim, d.axes, reach, None, _cause(op))
+            dims[d.dim] = WindowDim(d.dim, reach.length, reach.length, (), d.part, d.part, ())
+    windows = _split(dims)
+    op.ir.attributes["slice_sizes"] = emit.i64s(result.shape)
+    if not windows and op.operands[0] == op.ir.operands[0]:
         op.keep()
         return
     neutral = identity_of(op.rule.combiner)
     starts = _starts(op, op.operands[1:], dims)
-    type_ = op.local_operand(0)
-    piece = tuple(min(n, w) for n, w in zip(type_.shape, result.shape, strict=True))
+    shape = read_type(op.operands[0]).shape
+    piece = tuple(min(n, w) for n, w in zip(shape, result.shape, strict=True))
     value, begins = _take(op, op.operands[0], starts, piece)
     # A part may begin before the piece or end behind it by its whole length.
     moved = [w for w in windows if w.part > 1 and (w.axes or w.overhang)]
@@ -74,47 +96,70 @@ def localize_dynamic_slice(op: LocalOp) -> None:
 
 
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions written whole pass through; of the others each device writes the part that it holds,
+    """Dimensions written whole pass through, and those of which most is written stay split; of the others each device
 
-    for which it needs the whole update.
+    writes the part that it holds, for which it needs the whole update.
     """
     operand, update = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([t.shape for t in info.operands], [operand], stage=Stage.ELEMENTWISE)
     scalars = [None] * info.operands[0].rank
     for dim, size in enumerate(operand):
-        builder.factor([dim, dim if update[dim] == size else None, *scalars], [dim], size)
+        if _is_most(update[dim], size):
+            builder.factor([dim, dim, *scalars], [dim], size, PERMUTATION)
+        else:
+            builder.factor([dim, dim if update[dim] == size else None, *scalars], [dim], size)
     return builder.build()
 
 
 def localize_dynamic_update_slice(op: LocalOp) -> None:
     """Write what falls into this shard: a piece of it, as long as the update, is put together and written back."""
-    emit, operand, update = op.emit, op.operands[0], op.operands[1]
-    local, window = op.local_operand(0), op.local_operand(1)
-    dims = _dims(op, op.info.operands[1], window, op.operand_shardings[1])
-    windows = _split(dims)
+    emit, operand, local, window = op.emit, op.operands[0], op.local_operand(0), op.local_operand(1)
     if 0 in window.shape:
         op.replace([operand])
         return
+    dims = _dims(op, op.info.operands[1], window, op.operand_shardings[1])
+    windows = _split(dims)
     if not windows:
         op.keep()
         return
+    # A window that is split as the dimension is counts as one: each device has what may fall into its shard.
+    dims = [dataclasses.replace(d, part=d.window, part_axes=()) if d in windows else d for d in dims]
+    windows = _split(dims)
     starts = _starts(op, op.operands[2:], dims)
-    shape = tuple(min(n, w) for n, w in zip(local.shape, window.shape, strict=True))
+    shape = tuple(min(d.shard, d.part) for d in dims)
     old, begins = _take(op, operand, starts, shape)
+    update = _shifted_update(op, windows, starts, begins, shape)
     piece = TensorType(shape, local.element)
-    wide = [w for w in windows if w.part > 1]
-    if wide:
-        shifts = [emit.constant(read_type(start), 0) for start in starts]
-        for w in wide:
-            margin = shape[w.dim]
-            update = pad_dim(emit, update, w.dim, margin, margin, 0)
-            shift = emit.binary("subtract", begins[w.dim], starts[w.dim])
-            shifts[w.dim] = emit.binary("add", shift, emit.constant(read_type(shift), margin))
-        update, _ = _take(op, update, shifts, shape)
     new = emit.op("stablehlo.select", [_written(op, windows, starts, begins, shape), update, old], [piece])
     if shape != local.shape:
         new = emit.op("stablehlo.dynamic_update_slice", [operand, new, *begins], [local])
     op.replace([new])
+
+
+def _shifted_update(
+    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
+) -> Any:
+    """The update's elements beside those of the piece of a shard that begins at `begins`."""
+    emit, update = op.emit, op.operands[1]
+    shifts = [emit.constant(read_type(start), 0) for start in starts]
+    for window in windows:
+        dim, room = window.dim, window.size - window.window
+        shift = emit.binary("subtract", begins[dim], starts[dim])
+        if op.operand_axes(1, dim):
+            reach = Windows(window.window, -room, window.shard, window.shard + room)
+            update = take_windows(emit, update, dim, window.axes, reach, None, _cause(op))
+            # Relative to the shard, `reach` begins at -room.
+            shift = emit.binary(
+                "subtract", shift, emit.shard_offset(window.axes, window.shard, read_type(shift).element)
+            )
+            margin = room
+        elif window.part > 1:
+            margin = shape[dim]
+            update = pad_dim(emit, update, dim, margin, margin, 0)
+        else:
+            continue
+        shifts[dim] = emit.binary("add", shift, emit.constant(read_type(shift), margin))
+    return _take(op, update, shifts, shape)[0]
 
 
 def _written(
@@ -167,7 +212,7 @@ def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) ->
     begins = [
         clamp(op.emit, start, 0, most, read_type(start).element) for start, most in zip(starts, room, strict=True)
     ]
-    if type_.shape == shape:
+    if type_.shape == tuple(shape):
         return value, begins
     result = TensorType(shape, type_.element)
     return op.emit.op("stablehlo.dynamic_slice", [value, *begins], [result], slice_sizes=op.emit.i64s(shape)), begins

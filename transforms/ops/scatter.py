@@ -144,7 +144,8 @@ def _windows(op: LocalOp) -> list[WindowDim]:
     updates, parts = op.info.operands[count + 1].shape, op.local_operand(count + 1).shape
     place, found = _window_place(op.info), []
     for dim, size in enumerate(shape):
-        window, part, part_axes = 1, 1, ()
+        window, part = 1, 1
+        part_axes: Axes = ()
         if dim in place:
             window, part, part_axes = updates[place[dim]], parts[place[dim]], op.operand_axes(count + 1, place[dim])
         if dim not in _numbers(op.info).input_batching_dims and (window < size or dim not in place):
