@@ -241,6 +241,8 @@ _MOVEMENT: dict[str, Example] = {
     "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>"),
     "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>"),
     "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32"),
+    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>"),
+    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32"),
     "stablehlo.gather": Example("32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
