@@ -151,8 +151,11 @@ class Localizer:
         before = self._of(operand)
         after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
         self._point(op)
-        with located(op):
-            value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+        if 0 in before.type.shape:  # nothing to send
+            value = self.emit.constant(local_type(before.type, after), "zero")
+        else:
+            with located(op):
+                value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():
