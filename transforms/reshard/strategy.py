@@ -25,6 +25,9 @@ MOST_CANDIDATES = 512
 # gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
 AGREEMENT_WORTH = 8
 
+# How many times its shards a device sends where the local form moves everything, at most.
+_EXCHANGED_SHARDS = 3
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
@@ -127,7 +130,12 @@ class Chooser:
 
         dimensions that cannot be split moved to one that can.
         """
-        displaced = {axes for mine in split for factor, axes in mine.items() if rule.kinds[factor] is NEED_REPLICATION}
+        displaced = {
+            axes
+            for mine in split
+            for factor, axes in mine.items()
+            if rule.kinds[factor] is NEED_REPLICATION or factor in rule.exchanged
+        }
         options: list[list[tuple[int, Axes]]] = []
         for factor, kind in enumerate(rule.kinds):
             if kind is NEED_REPLICATION:
@@ -140,7 +148,7 @@ class Chooser:
                 seen.add(common_prefix(a, b))
             seen.discard(())
             if kind is PASS_THROUGH:
-                seen.update(self._with_displaced(rule.sizes[factor], seen, displaced))
+                seen.update(self._with_displaced(rule, factor, seen, displaced))
             if seen:
                 ordered = sorted(seen, key=lambda a: (-size_of(a), a))
                 options.append([(factor, axes) for axes in ordered] + [(factor, ())])
@@ -168,13 +176,18 @@ class Chooser:
         return found
 
     @staticmethod
-    def _with_displaced(size: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
-        """What a factor can take over from dimensions that cannot be split, if it divides."""
+    def _with_displaced(rule: OpShardingRule, factor: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
+        """What a factor can take over from dimensions that cannot be split, or not cheaply.
+
+        A factor that was split before must divide, as uneven shards do not nest.
+        """
+        size = rule.sizes[factor]
         return {
             canonical(axes + more)
             for axes in [*seen, ()]
             for more in displaced
-            if not overlap(axes, more) and size % size_of(axes + more) == 0
+            if not overlap(axes, more)
+            and (size % size_of(axes + more) == 0 or (not axes and size > 1 and factor not in rule.even))
         }
 
     def _shardings(
@@ -236,6 +249,10 @@ class Chooser:
             # What the local form sends by itself, halos or partial results, is about a result's size at most.
             sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
             time_s += collective_time("collective_permute", sent, 2, self.hardware)
+        for factor in rule.exchanged & axes.keys():
+            shards = min(size_of(axes[factor]) - 1, _EXCHANGED_SHARDS)
+            held = sum(local_bytes(t, s) for t, s in zip(info.operands, made, strict=False) if t.shape)
+            time_s += collective_time("collective_permute", shards * held, 2, self.hardware)
         return time_s
 
 
