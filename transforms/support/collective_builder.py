@@ -16,6 +16,7 @@ from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import reducer_operation
 from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.ordered_bits import from_ordered, has_ordered_bits, ordered
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class CollectiveBuilder(Builder):
         return created.results[0]
 
     def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        if has_ordered_bits(value, combiner):
+            return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
@@ -97,6 +100,9 @@ class CollectiveBuilder(Builder):
 
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        if has_ordered_bits(value, combiner):
+            bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
+            return from_ordered(self, bits, value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["scatter_dimension"] = self.i64(dim)

@@ -16,6 +16,7 @@ _OPERATIONS = {
     "or": "stablehlo.or",
     "xor": "stablehlo.xor",
 }
+REDUCER_OF = {operation: combiner for combiner, operation in _OPERATIONS.items()}
 _IDENTITIES: dict[str, Any] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
 }  # fmt: skip

@@ -137,12 +137,18 @@ def _body(op: Any) -> tuple[str, ...]:
 
 
 def _is_plain(block: Any, ops: list[Any]) -> bool:
-    if len(ops) != 2 or len(block.arguments) != 2:
+    """Whether a block of 2 n arguments combines argument i with argument n + i, and returns that in order."""
+    count = len(ops) - 1
+    arguments = list(block.arguments)
+    *combining, last = [view.operation for view in ops]
+    if len(arguments) != 2 * count or len(last.operands) != count:
         return False
-    first, last = ops[0].operation, ops[1].operation
-    if len(first.operands) != 2 or len(last.operands) != 1 or last.operands[0] != first.results[0]:
-        return False
-    return {first.operands[0], first.operands[1]} == {block.arguments[0], block.arguments[1]}
+    return all(
+        len(op.operands) == 2
+        and {op.operands[0], op.operands[1]} == {arguments[i], arguments[count + i]}
+        and last.operands[i] == op.results[0]
+        for i, op in enumerate(combining)
+    )
 
 
 _COMBINERS = {
@@ -162,11 +168,18 @@ _BOOLEAN_COMBINERS = {
 
 
 def combiner(info: OpInfo) -> str | None:
-    """The reduction that the op's region performs, or None when it is not one that all-reduces can do.
+    """The reduction that the op's region performs on every operand, or None when it is not one that all-reduces do.
 
     XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
     """
-    if len(info.body) != 2:
-        return None
-    known = _BOOLEAN_COMBINERS if info.results[0].element == "i1" else _COMBINERS
-    return known.get(info.body[0])
+    names = reducers(info)
+    found = {
+        (_BOOLEAN_COMBINERS if result.element == "i1" else _COMBINERS).get(name)
+        for name, result in zip(names, info.results, strict=False)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def reducers(info: OpInfo) -> tuple[str, ...]:
+    """The operation that combines each operand's elements, by name; empty when the region does anything else."""
+    return info.body[:-1] if len(info.body) == len(info.results) + 1 and "..." not in info.body else ()
