@@ -99,12 +99,14 @@ def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
         op.keep()
         return
     neutral, results = _scalars(op, neutral), [op.local_result(i) for i in range(count)]
+    starts = inits
+    if reducer in ("add", "mul"):
+        starts = [_on_first_shard(op, init, nothing, axes) for init, nothing in zip(inits, neutral, strict=True)]
     partial = _reduce_like(op, [*op.operands[:count], *neutral], results, op.ir.attributes["dimensions"])
     made = []
-    for value, init, nothing, result in zip(partial, inits, neutral, results, strict=True):
-        start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, nothing, axes)
-        starts = emit.broadcast_scalar(start, result) if result.shape else start
-        made.append(emit.op(reducer_operation(reducer), [value, starts], [result]))
+    for value, start, result in zip(partial, starts, results, strict=True):
+        spread = emit.broadcast_scalar(start, result) if result.shape else start
+        made.append(emit.op(reducer_operation(reducer), [value, spread], [result]))
     op.replace(made)
 
 
