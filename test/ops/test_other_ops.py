@@ -110,8 +110,6 @@ def test_custom_call_of_an_unknown_target_is_refused() -> None:
 
 
 REFUSED = {
-    "stablehlo.rng": """%0 = "stablehlo.rng"(%y, %y, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}>
-        : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>""",
     "stablehlo.real_dynamic_slice": """%0 = stablehlo.real_dynamic_slice %x, %s, %s, %s
         : (tensor<4xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<4xf32>""",
 }

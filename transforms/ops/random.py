@@ -1,4 +1,4 @@
-"""rng_bit_generator: counters enciphered, so that every device makes the bits of its own part.
+"""rng_bit_generator and rng: counters enciphered, so that every device makes the bits of its own part.
 
 The element type and the shape say which counter is behind an element, as XLA expands the operation:
 
@@ -7,6 +7,8 @@ The element type and the shape say which counter is behind an element, as XLA ex
 - PHILOX makes four words a counter, and all are numbered row by row.
 
 Both are laid out so on every platform. How DEFAULT does it is up to the platform: every device makes all of the bits.
+
+Numbers of `rng` differ from run to run. Promised is that copies of a shard are equal, and that they are distributed as asked.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.ciphers import halves, joined, philox, threefry
-from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
@@ -282,4 +286,126 @@ def _converted(emit: Emitter, bits: Any, element: str) -> Any:
     return emit.convert(unsigned, element)
 
 
-OPS = op_table([OpDef("stablehlo.rng_bit_generator", rng_bit_generator_rule, localize_rng_bit_generator)])
+def rng_rule(info: OpInfo) -> OpShardingRule:
+    """Every number is drawn alone. Raises Unsupported for element types that no random bits are made of."""
+    result = info.results[0]
+    if _is_float(result.element) and result.element not in _MANTISSA_BITS:
+        raise Unsupported(f"draws numbers of type {result.element}", hint="draw 'f32' and convert them")
+    builder = RuleBuilder([t.shape for t in info.operands], [result.shape])
+    for dim, size in enumerate(result.shape):
+        builder.factor([None] * len(info.operands), [dim], size)
+    return builder.build()
+
+
+def localize_rng(op: LocalOp) -> None:
+    """The first device draws a seed, which all get, and of that every device makes the numbers of its part.
+
+    So copies of a part are equal, and parts differ.
+    """
+    emit, result, local = op.emit, op.info.results[0], op.local_result(0)
+    sharding = op.result_shardings[0]
+    if emit.mesh.size == 1:
+        op.keep()
+        return
+    generator = _Generator(emit, "THREE_FRY", _seed(op), 1 if element_bytes(result.element) == 8 else 2)
+    begins = tuple(
+        emit.shard_offset(dim.axes, local.shape[d], "ui64") if dim.axes else None for d, dim in enumerate(sharding.dims)
+    )
+    bits = _bits(emit, generator, _Grid(result.shape, local.shape, begins)) if math.prod(local.shape) else None
+    if bits is None:
+        op.replace([emit.constant(local, 0)])
+    elif not _is_float(result.element):
+        op.replace([_whole_numbers(op, bits)])
+    elif "NORMAL" in str(op.info.attributes["rng_distribution"]):
+        op.replace([_normal(op, bits)])
+    else:
+        op.replace([_uniform(op, bits)])
+
+
+def _seed(op: LocalOp) -> Any:
+    """A state that is drawn by the first device and summed with zeros of all others."""
+    emit, type_ = op.emit, TensorType((4,), "ui32")
+    scalar = TensorType((), "ui32")
+    shape = emit.op(
+        "stablehlo.constant",
+        [],
+        [TensorType((1,), "i64")],
+        value=ir.DenseElementsAttr.get(np.array([4], np.int64), context=emit.context),
+    )
+    bounds = [emit.constant(scalar, 0), emit.constant(scalar, "highest")]
+    distribution = ir.Attribute.parse("#stablehlo<rng_distribution UNIFORM>", emit.context)
+    drawn = emit.op("stablehlo.rng", [*bounds, shape], [type_], rng_distribution=distribution)
+    axes = emit.mesh.all_axes()
+    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
+    drawn = emit.op("stablehlo.select", [first, drawn, emit.constant(type_, 0)], [type_])
+    cause = op.cause("'stablehlo.rng' gives other numbers on every device: all take the seed of the first")
+    seed = emit.all_reduce(drawn, axes, "add", cause)
+    pairs = emit.reshape(seed, (2, 2))
+    return emit.op("stablehlo.bitcast_convert", [pairs], [TensorType((2,), "ui64")])
+
+
+def _is_float(element: str) -> bool:
+    return not element.lstrip("u").startswith("i")
+
+
+_MANTISSA_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+
+
+def _fraction(emit: Emitter, bits: Any, element: str, wide: str) -> Any:
+    """Evenly spaced numbers in [0, 1), each exact in `element`; computed with as `wide`."""
+    type_ = read_type(bits)
+    digits = _MANTISSA_BITS[element]
+    shift = emit.constant(type_, round(element_bytes(type_.element) * 8) - digits)
+    number = emit.convert(emit.binary("shift_right_logical", bits, shift), wide)
+    return emit.binary("multiply", number, emit.constant(read_type(number), 2.0**-digits))
+
+
+def _bounds(op: LocalOp, element: str) -> list[Any]:
+    """The operation's two numbers, for every element."""
+    type_ = TensorType(op.local_result(0).shape, element)
+    return [
+        op.emit.broadcast_scalar(op.emit.convert(value, element), type_) if type_.shape else value
+        for value in op.operands[:2]
+    ]
+
+
+def _uniform(op: LocalOp, bits: Any) -> Any:
+    """Between the first and the second number, which rounding must not reach."""
+    emit, element = op.emit, op.info.results[0].element
+    low, high = _bounds(op, element)
+    type_ = read_type(low)
+    value = emit.binary("multiply", _fraction(emit, bits, element, element), emit.binary("subtract", high, low))
+    value = emit.binary("add", value, low)
+    return emit.op("stablehlo.select", [compare(emit, value, "LT", high), value, low], [type_])
+
+
+def _normal(op: LocalOp, bits: Any) -> Any:
+    """Around the first number, with the second as standard deviation: the inverse of the distribution function."""
+    emit, element = op.emit, op.info.results[0].element
+    wide = "f64" if element == "f64" else "f32"
+    mean, deviation = (emit.convert(value, wide) for value in _bounds(op, element))
+    type_ = read_type(mean)
+    digits = _MANTISSA_BITS[wide]
+    middle = emit.binary("add", _fraction(emit, bits, wide, wide), emit.constant(type_, 2.0 ** -(digits + 1)))
+    doubled = emit.binary("multiply", middle, emit.constant(type_, 2.0))
+    centered = emit.binary("subtract", doubled, emit.constant(type_, 1.0))
+    value = emit.op("chlo.erf_inv", [centered], [type_])
+    value = emit.binary("multiply", value, emit.constant(type_, math.sqrt(2.0)))
+    value = emit.binary("add", emit.binary("multiply", value, deviation), mean)
+    return emit.convert(value, element)
+
+
+def _whole_numbers(op: LocalOp, bits: Any) -> Any:
+    """From the first number to before the second."""
+    emit, element, wide = op.emit, op.info.results[0].element, read_type(bits).element
+    low, high = _bounds(op, wide)
+    span = emit.binary("subtract", high, low)
+    return emit.convert(emit.binary("add", emit.binary("remainder", bits, span), low), element)
+
+
+OPS = op_table(
+    [
+        OpDef("stablehlo.rng_bit_generator", rng_bit_generator_rule, localize_rng_bit_generator),
+        OpDef("stablehlo.rng", rng_rule, localize_rng, replicable=False),
+    ]
+)
