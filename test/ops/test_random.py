@@ -15,7 +15,8 @@ def bits(algorithm: str, shape: tuple[int, ...], element: str, state: int = 2) -
     made = f"tensor<{'x'.join(map(str, shape))}x{element}>"
     return f"""
 func.func public @main(%s: tensor<{state}xui64>) -> (tensor<{state}xui64>, {made}) {{
-  %0:2 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : (tensor<{state}xui64>) -> (tensor<{state}xui64>, {made})
+  %0:2 = stablehlo.rng_bit_generator %s, algorithm = {algorithm}
+    : (tensor<{state}xui64>) -> (tensor<{state}xui64>, {made})
   return %0#0, %0#1 : tensor<{state}xui64>, {made}
 }}
 """

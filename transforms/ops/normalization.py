@@ -1,4 +1,4 @@
-"""batch_norm_inference, batch_norm_training, batch_norm_grad: features are normalized alone, by statistics over the rest."""
+"""batch_norm_inference, batch_norm_training, batch_norm_grad: every feature by statistics over the rest."""
 
 from __future__ import annotations
 

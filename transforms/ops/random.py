@@ -2,13 +2,14 @@
 
 The element type and the shape say which counter is behind an element, as XLA expands the operation:
 
-- THREE_FRY makes two words (32 bits) a counter. They lie beside each other in the first dimension of even size, or of all
-  odd ones in the largest, and counters are numbered row by row. An element of 64 bits takes both words.
+- THREE_FRY makes two words (32 bits) a counter. They lie beside each other in the first dimension of even size, or of
+  all odd ones in the largest, and counters are numbered row by row. An element of 64 bits takes both words.
 - PHILOX makes four words a counter, and all are numbered row by row.
 
 Both are laid out so on every platform. How DEFAULT does it is up to the platform: every device makes all of the bits.
 
-Numbers of `rng` differ from run to run. Promised is that copies of a shard are equal, and that they are distributed as asked.
+Numbers of `rng` differ from run to run. Promised is that copies of a shard are equal, and that numbers are distributed
+as asked.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _sort(op: LocalOp, operands: Sequence[Any], dim: int, body: Any) -> list[Any
         scalars,
         body,
         dimension=op.emit.i64(dim),
-        is_stable=op.ir.attributes["is_stable"] if "is_stable" in op.ir.attributes else None,
+        is_stable=op.ir.attributes.get("is_stable"),
     )
 
 
@@ -252,7 +252,7 @@ def _is_total(op: Any) -> bool:
     if direction not in ("LT", "GT"):
         return False
     integer = "i" in read_type(op.operands[0]).element.split("f")[0]
-    return integer or "TOTALORDER" in str(op.attributes["compare_type"] if "compare_type" in op.attributes else "")
+    return integer or "TOTALORDER" in str(op.attributes.get("compare_type"))
 
 
 def _direction(op: Any) -> str:
