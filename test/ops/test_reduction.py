@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from single_op import MESHES, Array, check, partition, rule_of
@@ -11,7 +12,15 @@ from single_op import MESHES, Array, check, partition, rule_of
 from gspmd.dialect.rule import print_rule
 
 SHAPE = (5, 7, 6)
-DTYPES = {"f32": np.float32, "i32": np.int32, "ui8": np.uint8, "i1": np.bool_, "complex<f32>": np.complex64}
+DTYPES = {
+    "i2": ml_dtypes.int2,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f32": np.float32,
+    "i32": np.int32,
+    "ui8": np.uint8,
+    "i1": np.bool_,
+    "complex<f32>": np.complex64,
+}
 RNG = np.random.default_rng(0)
 
 
@@ -44,7 +53,7 @@ def apply(name: str, element: str, index: int = 0) -> str:
 def table(element: str) -> Array:
     if element == "i1":
         return RNG.integers(0, 2, SHAPE).astype(bool)
-    values = RNG.integers(0 if element == "ui8" else -3, 4, SHAPE)
+    values = RNG.integers(0 if element == "ui8" else -3, 4, SHAPE) // (2 if element == "i2" else 1)
     if element.startswith("complex"):
         values = values + 1j * RNG.integers(-3, 4, SHAPE)
     return values.astype(DTYPES[element])
@@ -56,6 +65,8 @@ PLAIN = [
     *(("ui8", name) for name in ("add", "maximum", "xor")),
     *(("i1", name) for name in ("and", "or", "xor")),
     ("complex<f32>", "add"),
+    # Types without infinities, and without collectives of their own.
+    *((element, name) for element in ("f8E4M3FN", "i2") for name in ("maximum", "minimum")),
 ]
 
 

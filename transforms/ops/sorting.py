@@ -20,7 +20,7 @@ from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.support.indices import compare, index_element
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 
 def sort_rule(info: OpInfo) -> OpShardingRule:
@@ -284,8 +284,7 @@ def localize_top_k(op: LocalOp) -> None:
     if not axes:
         op.keep()
         return
-    floating = not operand.element.lstrip("u").startswith("i")
-    op.mask_operand(0, last, -math.nan if floating else "lowest")
+    op.mask_operand(0, last, _least(emit, operand.element))
     k, local = op.info.results[0].shape[last], op.local_operand(0).shape
     best = min(k, local[last])
     values, indices = _top_k(emit, op.operands[0], best)
@@ -296,6 +295,19 @@ def localize_top_k(op: LocalOp) -> None:
     values, indices = (emit.all_gather(value, last, axes, cause) for value in (values, indices))
     values, places = _top_k(emit, values, k)
     op.replace([values, _take_along_last(emit, indices, places)])
+
+
+def _least(emit: Emitter, element: str) -> Any:
+    """What is not above anything in the total order: the negative NaN of most bits.
+
+    Shorter floats have none, or are taken for longer ones in which it is positive.
+    """
+    scalar = TensorType((), element)
+    if element in ("f64", "f32", "f16", "bf16"):
+        bits = scalar._replace(element=f"i{round(8 * element_bytes(element))}")
+        return emit.op("stablehlo.bitcast_convert", [emit.constant(bits, -1)], [scalar])
+    nan_is_least = element.startswith("f8") and element not in ("f8E5M2", "f8E8M0FNU")
+    return emit.constant(scalar, -math.nan if nan_is_least else "lowest")
 
 
 def _top_k(emit: Emitter, value: Any, k: int) -> Any:

@@ -108,7 +108,7 @@ class Chooser:
             for factor, mine in axes.items():
                 if merged.setdefault(factor, mine) != mine:
                     return False
-        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION for f in merged):
+        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
             return False
         return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
 
@@ -171,6 +171,8 @@ class Chooser:
                 for mapping, axes in zip(rule.tensors, split, strict=True)
                 if any(factor in dim for dim in mapping)
             ]
+            if factor in rule.exchanged:
+                continue  # everything moves, one way or the other
             if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
                 found[factor] = carriers[0]
         return found
@@ -253,6 +255,8 @@ class Chooser:
             shards = min(size_of(axes[factor]) - 1, _EXCHANGED_SHARDS)
             held = sum(local_bytes(t, s) for t, s in zip(info.operands, made, strict=False) if t.shape)
             time_s += collective_time("collective_permute", shards * held, 2, self.hardware)
+            # There and back, with every operand.
+            time_s += (2 * len(info.operands) - 1) * self.hardware.collective_latency_s
         return time_s
 
 

@@ -57,7 +57,23 @@ def _scalar(element: Any, value: Any) -> Any:
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
         value = value or 0.0  # these types have no -0.0
+    limits = _FINITE.get(str(element))
+    if limits and value in ("lowest", "highest"):
+        value = limits[value == "highest"]
     return ir.FloatAttr.get(element, _float(value))
+
+
+# The least and the greatest number of types without infinities.
+_FINITE = {
+    "f8E4M3FN": (-448.0, 448.0),
+    "f8E4M3FNUZ": (-240.0, 240.0),
+    "f8E5M2FNUZ": (-57344.0, 57344.0),
+    "f8E4M3B11FNUZ": (-30.0, 30.0),
+    "f8E8M0FNU": (2.0**-127, 2.0**127),
+    "f6E2M3FN": (-7.5, 7.5),
+    "f6E3M2FN": (-28.0, 28.0),
+    "f4E2M1FN": (-6.0, 6.0),
+}
 
 
 def _integer(element: Any, value: Any) -> int:
