@@ -1,4 +1,7 @@
-"""The partitioners inside XLA, timed by XLA's own log of its passes."""
+"""The partitioners inside XLA, timed by XLA's own log of its passes.
+
+What loads jaxlib is imported in functions: its log is set up when it is loaded, which `prepare` has to precede.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from jaxlib.mlir import ir
 from measurement import PARTITION, PROPAGATE, Clock, Run, Stage, Transfer
 
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.program import main_function
-
 if TYPE_CHECKING:
+    from jaxlib.mlir import ir
     from programs import Program
 
 GSPMD = "XLA GSPMD"
@@ -65,6 +64,8 @@ def run_shardy(program: Program, want_traffic: bool) -> Run:
 
 
 def _run(program: Program, use_shardy: bool, propagation: str, want_traffic: bool) -> Run:
+    from gspmd.transforms.support.mlir import new_context, parse_module
+
     module = parse_module(program.sdy if use_shardy else program.mhlo, new_context())
     with tempfile.TemporaryDirectory() as directory:
         clock = Clock()
@@ -122,6 +123,11 @@ def _append_refused(module: ir.Module) -> None:
 
     Otherwise XLA would go on to compile for the CPU, which takes some hundred times longer than what is measured.
     """
+    import numpy as np
+    from jaxlib.mlir import ir
+
+    from gspmd.transforms.support.program import main_function
+
     function = main_function(module)
     terminator = list(function.regions[0].blocks[0].operations)[-1].operation
     with module.context, ir.Location.unknown():
@@ -142,6 +148,7 @@ def _append_refused(module: ir.Module) -> None:
 
 
 def _options(devices: int, use_shardy: bool) -> Any:
+    import numpy as np
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
