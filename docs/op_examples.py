@@ -330,13 +330,21 @@ _ARITHMETIC: dict[str, Example] = {
     "stablehlo.fft (of real numbers)": Example(
         "4x8x16xf32 -> 4x8x9xcomplex<f32>", "fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 16>"
     ),
+    "stablehlo.fft (of two dimensions)": Example(
+        "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
+        "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 8, 16>",
+    ),
     "stablehlo.batch_norm_inference": Example("8x4x6xf32, 4xf32, 4xf32, 4xf32, 4xf32 -> 8x4x6xf32", _NORMALIZE),
     "stablehlo.batch_norm_training": Example("8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE),
     "stablehlo.batch_norm_grad": Example(
         "8x4x6xf32, 4xf32, 4xf32, 4xf32, 8x4x6xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE
     ),
+    "stablehlo.rng": Example("f32, f32, 2xi64 -> 8x16xf32", "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),
     "stablehlo.rng_bit_generator": Example(
         "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
+    ),
+    "stablehlo.rng_bit_generator (as the platform does)": Example(
+        "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>"
     ),
     "stablehlo.custom_call (mhlo.erf)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "mhlo.erf"'),
     "stablehlo.custom_call (with a rule of its own)": Example(
@@ -410,7 +418,6 @@ _REFUSED: dict[str, Example] = {
     "stablehlo.outfeed": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", 'outfeed_config = ""'),
     "stablehlo.send": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", _HANDLE),
     "stablehlo.recv": Example(f"{_TOKEN} -> {_F}, {_TOKEN}", _HANDLE.replace("type = 2", "type = 3")),
-    "stablehlo.rng": Example("f32, f32, 2xi64 -> 8x16xf32", "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),
 }
 
 EXAMPLES = _ELEMENTWISE | _CHLO | _MOVEMENT | _ARITHMETIC | _STRUCTURE | _REFUSED

@@ -98,7 +98,8 @@ _MOVES_MUCH = (
 )
 _FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
 _REACHES = "a window of most of a dimension reaches into neighbours only in ours; Shardy gathers it"
-_STATISTICS = "Shardy has no rule; features are independent of each other"
+_STATISTICS = "Shardy has no rule; features are independent of each other, and statistics of the rest are summed"
+_TRANSFORMS = "a transformed dimension changes places with another one in ours; Shardy has it whole"
 _GROUPS = (
     "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element "
     "move over passes through in ours, as without groups"
@@ -116,6 +117,11 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.map": "Shardy has no rule; the body sees one element, not where it is",
     "stablehlo.constant": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
     "stablehlo.iota": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
+    "stablehlo.sort": "ours sorts a split dimension by exchanging parts of columns; Shardy has it whole",
+    "stablehlo.fft": _TRANSFORMS,
+    "stablehlo.fft (of real numbers)": _TRANSFORMS,
+    "stablehlo.fft (of two dimensions)": _TRANSFORMS,
+    "stablehlo.rng": "Shardy has no rule; ours makes the numbers of a part of one seed for all devices",
     "stablehlo.batch_norm_training": _STATISTICS,
     "stablehlo.batch_norm_grad": _STATISTICS,
     "stablehlo.reshape (no common pieces)": (
@@ -149,9 +155,9 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.convolution (feature groups)": _GROUPS,
     "stablehlo.convolution (batch groups)": _GROUPS,
     "stablehlo.triangular_solve": "ours passes through right-hand sides, each of which is solved alone",
-    "stablehlo.rng_bit_generator": (
-        "which bits an element gets depends on the whole shape, so that ours makes them all on every device; Shardy "
-        "splits them"
+    "stablehlo.rng_bit_generator (as the platform does)": (
+        "which bits an element gets is up to the platform, so that ours makes them all on every device; Shardy splits "
+        "them"
     ),
 }
 """The reason of every difference, by example."""

@@ -165,7 +165,7 @@ class Localizer:
         """An operation whose local form is more than itself on smaller types."""
         operands = [self._of(value) for value in op.operands]
         if shardings is None:
-            if all(placed.sharding.is_replicated() for placed in operands):
+            if self.rules.table[name].replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
         info = self._infos(op, name, tuple(placed.type for placed in operands), True)

@@ -26,6 +26,9 @@ MOST_CANDIDATES = 512
 # gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
 AGREEMENT_WORTH = 8
 
+# How many times its shards a device sends where the local form moves everything, at most.
+_EXCHANGED_SHARDS = 3
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
@@ -125,7 +128,7 @@ class Chooser:
             for factor, mine in axes.items():
                 if merged.setdefault(factor, mine) != mine:
                     return False
-        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION for f in merged):
+        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
             return False
         return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
 
@@ -147,7 +150,12 @@ class Chooser:
 
         dimensions that cannot be split moved to one that can.
         """
-        displaced = {axes for mine in split for factor, axes in mine.items() if rule.kinds[factor] is NEED_REPLICATION}
+        displaced = {
+            axes
+            for mine in split
+            for factor, axes in mine.items()
+            if rule.kinds[factor] is NEED_REPLICATION or factor in rule.exchanged
+        }
         options: list[list[tuple[int, Axes]]] = []
         for factor, kind in enumerate(rule.kinds):
             if kind is NEED_REPLICATION:
@@ -160,7 +168,7 @@ class Chooser:
                 seen.add(common_prefix(a, b))
             seen.discard(())
             if kind is PASS_THROUGH:
-                seen.update(self._with_displaced(rule.sizes[factor], seen, displaced))
+                seen.update(self._with_displaced(rule, factor, seen, displaced))
             if seen:
                 ordered = sorted(seen, key=lambda a: (-size_of(a), a))
                 options.append([(factor, axes) for axes in ordered] + [(factor, ())])
@@ -183,18 +191,25 @@ class Chooser:
                 for mapping, axes in zip(rule.tensors, split, strict=True)
                 if any(factor in dim for dim in mapping)
             ]
+            if factor in rule.exchanged:
+                continue  # everything moves, one way or the other
             if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
                 found[factor] = carriers[0]
         return found
 
     @staticmethod
-    def _with_displaced(size: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
-        """What a factor can take over from dimensions that cannot be split, if it divides."""
+    def _with_displaced(rule: OpShardingRule, factor: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
+        """What a factor can take over from dimensions that cannot be split, or not cheaply.
+
+        A factor that was split before must divide, as uneven shards do not nest.
+        """
+        size = rule.sizes[factor]
         return {
             canonical(axes + more)
             for axes in [*seen, ()]
             for more in displaced
-            if not overlap(axes, more) and size % size_of(axes + more) == 0
+            if not overlap(axes, more)
+            and (size % size_of(axes + more) == 0 or (not axes and size > 1 and factor not in rule.even))
         }
 
     def _shardings(
@@ -255,6 +270,12 @@ class Chooser:
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
             sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
             time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
+        for factor in rule.exchanged & axes.keys():
+            shards = min(size_of(axes[factor]) - 1, _EXCHANGED_SHARDS)
+            held = sum(local_bytes(t, s) for t, s in zip(info.operands, made, strict=False) if t.shape)
+            time_s += collective_time("collective_permute", shards * held, 2, self.hardware)
+            # There and back, with every operand.
+            time_s += (2 * len(info.operands) - 1) * self.hardware.collective_latency_s
         return time_s
 
     def _sent(self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]) -> float:

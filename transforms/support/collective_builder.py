@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import reducer_operation
 from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.ordered_bits import from_ordered, has_ordered_bits, ordered
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,6 +26,19 @@ class Cause:
 
     text: str
     location: Any
+
+
+def _in_bytes(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective of integers of two bits is one of bytes, as XLA on CPU has none of these."""
+
+    @functools.wraps(method)
+    def collective(self: CollectiveBuilder, value: Any, *arguments: Any, **named: Any) -> Any:
+        element = read_type(value).element
+        if element not in ("i2", "ui2"):
+            return method(self, value, *arguments, **named)
+        return self.convert(method(self, self.convert(value, element.replace("2", "8")), *arguments, **named), element)
+
+    return collective
 
 
 class CollectiveBuilder(Builder):
@@ -89,14 +104,21 @@ class CollectiveBuilder(Builder):
         self.point = point
         return created.results[0]
 
+    @_in_bytes
     def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        if has_ordered_bits(value, combiner):
+            return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
         return self._with_reducer("stablehlo.all_reduce", value, read_type(value), combiner, attributes)
 
+    @_in_bytes
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        if has_ordered_bits(value, combiner):
+            bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
+            return from_ordered(self, bits, value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["scatter_dimension"] = self.i64(dim)
@@ -104,6 +126,7 @@ class CollectiveBuilder(Builder):
         result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
         return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
 
+    @_in_bytes
     def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
         """Concatenate the shards along `axes` in dimension `dim`."""
         attributes = self._collective_attributes(axes, cause)
@@ -135,6 +158,7 @@ class CollectiveBuilder(Builder):
         shape = [n * (size_of(dims[d]) if d in dims else 1) for d, n in enumerate(local)]
         return self.reshape(self.transpose(gathered, permutation), shape)
 
+    @_in_bytes
     def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
         """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
@@ -151,6 +175,7 @@ class CollectiveBuilder(Builder):
             **attributes,
         )
 
+    @_in_bytes
     def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
         attributes = self._collective_attributes(axes, cause)
         return self.op(

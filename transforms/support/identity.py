@@ -8,6 +8,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.errors import Unsupported
+
 _OPERATIONS = {
     "add": "stablehlo.add",
     "mul": "stablehlo.multiply",
@@ -17,14 +19,9 @@ _OPERATIONS = {
     "or": "stablehlo.or",
     "xor": "stablehlo.xor",
 }
+REDUCER_OF = {operation: combiner for combiner, operation in _OPERATIONS.items()}
 _IDENTITIES: dict[str, Any] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
-}  # fmt: skip
-
-
-# The largest number of floating-point types without infinity.
-_LARGEST = {
-    "f4E2M1FN": 6.0, "f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0, "f8E4M3B11FNUZ": 30.0, "f8E5M2FNUZ": 57344.0,
 }  # fmt: skip
 
 
@@ -63,8 +60,29 @@ def _scalar(element: Any, value: Any) -> Any:
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
         value = value or 0.0  # these types have no -0.0
-    largest = _LARGEST.get(str(element), math.inf)
-    return ir.FloatAttr.get(element, float({"lowest": -largest, "highest": largest}.get(value, value)))
+    limits = _FINITE.get(str(element))
+    if limits and value in ("lowest", "highest"):
+        value = limits[value == "highest"]
+    if str(element) == "f8E8M0FNU" and value == 0:
+        raise Unsupported(
+            "type 'f8E8M0FNU' has no zero, which parts of uneven or partial values are filled up with",
+            hint="convert to another type before, or split evenly",
+        )
+    return ir.FloatAttr.get(element, float(value if limits else _INFINITE.get(value, value)))
+
+
+_INFINITE = {"lowest": -math.inf, "highest": math.inf}
+# The least and the greatest number of types without infinities.
+_FINITE = {
+    "f8E4M3FN": (-448.0, 448.0),
+    "f8E4M3FNUZ": (-240.0, 240.0),
+    "f8E5M2FNUZ": (-57344.0, 57344.0),
+    "f8E4M3B11FNUZ": (-30.0, 30.0),
+    "f8E8M0FNU": (2.0**-127, 2.0**127),
+    "f6E2M3FN": (-7.5, 7.5),
+    "f6E3M2FN": (-28.0, 28.0),
+    "f4E2M1FN": (-6.0, 6.0),
+}
 
 
 def _integer(element: Any, value: Any) -> int:

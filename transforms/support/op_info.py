@@ -176,16 +176,20 @@ def combiners(info: OpInfo) -> tuple[str, ...] | None:
 
     XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
     """
-    if len(info.body) != len(info.results) + 1:
-        return None
-    found = []
-    for name, type_ in zip(info.body, info.results, strict=False):
-        found.append((_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name))
+    found = [
+        (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)
+        for name, type_ in zip(reducers(info), info.results, strict=False)
+    ]
     known = tuple(combiner for combiner in found if combiner is not None)
-    return known if len(known) == len(found) else None
+    return known if known and len(known) == len(found) else None
 
 
 def combiner(info: OpInfo) -> str | None:
-    """The one of an op of a single result."""
+    """The one reduction of all results, None where they differ or one is not what all-reduces can do."""
     found = combiners(info)
-    return found[0] if found and len(found) == 1 else None
+    return found[0] if found and len(set(found)) == 1 else None
+
+
+def reducers(info: OpInfo) -> tuple[str, ...]:
+    """The operation that combines each operand's elements, by name; empty when the region does anything else."""
+    return info.body[:-1] if len(info.body) == len(info.results) + 1 and "..." not in info.body else ()
