@@ -64,18 +64,18 @@ def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
     forgets or repeats any other where it simplifies, as in reductions of single elements or of concatenations.
     """
     emit, init = op.emit, op.operands[1]
-    if _is_identity(init, reducer):
+    if is_identity(init, reducer):
         op.keep()
         return
     neutral = emit.constant(read_type(init), identity_of(reducer))
-    start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, neutral, axes)
+    start = init if reducer in ("max", "min", "and", "or") else on_first_shard(op, init, neutral, axes)
     result = op.local_result(0)
     (partial,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
     starts = emit.broadcast_scalar(start, result) if result.shape else start
     op.replace([emit.op(reducer_operation(reducer), [partial, starts], [result])])
 
 
-def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
     first = emit.op(
@@ -87,7 +87,8 @@ def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 
-def _is_identity(init: Any, reducer: str) -> bool:
+def is_identity(init: Any, reducer: str) -> bool:
+    """Whether an initial value is known to change nothing."""
     owner = init.owner
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
         return False
