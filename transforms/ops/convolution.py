@@ -102,11 +102,27 @@ def localize_convolution(op: LocalOp) -> None:
     if groups > 1:
         axes = factor_axes(op.rule, 0, op.operand_shardings[0]).get(op.rule.operands[0][dim][0], ())
         op.ir.attributes[name] = op.emit.i64(-(-groups // size_of(axes)))
+    reversed_dims = _reversed(op.info)
+    if reversed_dims:
+        _reverse_kernel(op, reversed_dims)
     windows = _windows(op.info)
     fetched = [_fetch(op, index, window) for index, window in enumerate(windows)]
     if fetched != windows:
         set_padding(op.ir, op.emit, fetched, "lhs_dilation")
     op.keep()
+
+
+def _reversed(info: OpInfo) -> list[int]:
+    """The kernel's dimensions whose taps are in reverse order."""
+    given = info.ints("window_reversal")
+    return [d for d, there in zip(_numbers(info).kernel_spatial_dimensions, given, strict=False) if there]
+
+
+def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
+    """Taps are put in order here: XLA forgets that they are reversed where a convolution becomes a product."""
+    type_ = op.local_operand(1)
+    op.operands[1] = op.emit.op("stablehlo.reverse", [op.operands[1]], [type_], dimensions=op.emit.i64s(dims))
+    del op.ir.attributes["window_reversal"]
 
 
 def _fetch(op: LocalOp, index: int, window: Window) -> Window:
@@ -120,7 +136,7 @@ def _fetch(op: LocalOp, index: int, window: Window) -> Window:
         return window
     count, taps = op.local_result(0).shape[target], op.local_operand(1).shape[kernel]
     begin, step = -window.low, taps * window.dilation
-    if op.info.ints("window_reversal") and op.info.ints("window_reversal")[index]:
+    if kernel in _reversed(op.info):
         # The last taps come first.
         begin, step = begin + (window.taps - taps) * window.dilation, -step
     reach = Reach(

@@ -172,8 +172,8 @@ def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> A
 class _Running:
     """Every device reads `length` elements from `begin` plus `tile` times its shard index.
 
-    `tile` of these, from `tile_at` on, are counted into its total, and `taps` from `taps_at` on into its results; with
-    these, each result is the total of the shards before or after it, with the elements that `window` covers.
+    `tile` of these, from `tile_at` on, are counted into its total. Its results are the total of the shards before or
+    after it, with what `window` covers of the elements from `taps_at` on, as many as it has taps, if it has some.
     """
 
     before: bool
@@ -195,19 +195,15 @@ def _running(op: LocalOp, dim: int, window: Window) -> _Running | None:
     if (made - 1) * stride <= window.low:
         end = window.extent - window.low  # of the first window
         begin, ahead = min(end, 0), max(end, 0)
-        taps = max(moved + ahead, 1)
-        low = taps - ahead
-        return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, low, moved - low))
+        taps = moved + ahead
+        return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
     if window.extent - window.low >= size:
         # Tiles begin so late that all windows begin before the end of their own, and reach to the dimension's end.
         shift = max(0, -stride - window.low, size - size_of(op.operand_axes(0, dim)) * tile)
         begin = min(shift, -window.low)
-        length, reach = tile + shift - begin, tile + shift + window.low
-        taps = max(reach, 1)
-        low = reach - taps
+        length, taps = tile + shift - begin, tile + shift + window.low
         return _Running(
-            False, begin, length, tile, shift - begin, min(-window.low - begin, length - taps),
-            Window(taps, stride, 1, low, moved - low),
+            False, begin, length, tile, shift - begin, -window.low - begin, Window(taps, stride, 1, 0, moved)
         )  # fmt: skip
     return None
 
@@ -233,6 +229,8 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
     counted = compare(emit, places, "LT" if how.before else "GT", here)
     totals = emit.op("stablehlo.select", [counted, totals, emit.broadcast_scalar(neutral, type_)], [type_])
     (others,) = reduce_windows(op, [totals], [neutral], along(Window(size_of(axes))))
+    if not how.window.taps:
+        return others
     part = cut(emit, value, dim, how.taps_at, (), how.window.taps)
     (own,) = reduce_windows(op, [part], [neutral], along(how.window))
     result = resized(read_type(own), dim, op.local_result(0).shape[dim])
