@@ -7,7 +7,7 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.windows import Reach, Shift, Window, set_padding, windows_of
+from gspmd.transforms.ops.windows import Reach, Shift, Window, set_padding, windows_of, without_cuts
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -107,6 +107,8 @@ def localize_convolution(op: LocalOp) -> None:
         _reverse_kernel(op, reversed_dims)
     windows = _windows(op.info)
     fetched = [_fetch(op, index, window) for index, window in enumerate(windows)]
+    for index, dim in enumerate(_numbers(op.info).input_spatial_dimensions):
+        op.operands[0], fetched[index] = without_cuts(op.emit, op.operands[0], dim, fetched[index])
     if fetched != windows:
         set_padding(op.ir, op.emit, fetched, "lhs_dilation")
     op.keep()

@@ -9,7 +9,7 @@ from typing import Any
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.reduction import is_identity, on_first_shard
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, resized, set_padding, windows_of
+from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, resized, set_padding, windows_of, without_cuts
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.halo import Windows, take_windows
@@ -106,6 +106,10 @@ def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, ne
 
 def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], windows: Sequence[Window]) -> list[Any]:
     """Another operation with this one's body, other operands and windows."""
+    values, windows = list(values), list(windows)
+    for dim, window in enumerate(windows):
+        for index, value in enumerate(values):
+            values[index], windows[dim] = without_cuts(op.emit, value, dim, window)
     clone = op.ir.clone(ip=op.emit.point).operation
     for index, operand in enumerate((*values, *starts)):
         clone.operands[index] = operand

@@ -141,6 +141,20 @@ class Reach:
         return cut(op.emit, value, dim, begin + before, shifts, self.length), Window(1)
 
 
+def without_cuts(emit: Emitter, value: Any, dim: int, window: Window) -> tuple[Any, Window]:
+    """Elements that negative padding cuts off are cut off here: XLA's CPU backend takes some of them for others.
+
+    Nothing is changed when all would be cut off.
+    """
+    size = read_type(value).shape[dim]
+    before, after = (max(0, -(amount // window.spread)) for amount in (window.low, window.high))
+    if not before + after or before + after >= size:
+        return value, window
+    value = cut(emit, value, dim, before, (), size - before - after)
+    low, high = window.low + before * window.spread, window.high + after * window.spread
+    return value, dataclasses.replace(window, low=low, high=high)
+
+
 def pad(emit: Emitter, value: Any, dim: int, amounts: tuple[int, int, int], fill: Any) -> Any:
     """A dimension with so much of the scalar `fill` before, behind and between its elements."""
     if not any(amounts):
