@@ -98,10 +98,10 @@ _MOVES_MUCH = (
 )
 _FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
 _STATISTICS = "Shardy has no rule; features are independent of each other"
-_GROUPS = (
-    "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element "
-    "move over passes through in ours, as without groups"
+_KERNEL = (
+    "in ours a dimension that windows of one element move over passes through, and taps of a kernel are contracted"
 )
+_SOURCES = "ours splits the source with the operand; Shardy has that of the source whole"
 
 DIFFERENCES: dict[str, str] = {
     **{
@@ -124,21 +124,21 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.dynamic_slice": _FINDS_PART,
     "stablehlo.slice (half kept)": _MOVES_MUCH,
     "stablehlo.pad (much)": _MOVES_MUCH,
-    "stablehlo.reduce_window (large)": _MOVES_MUCH,
-    "stablehlo.select_and_scatter (overlapping)": (
-        "ours splits only between windows side by side; Shardy marks the dimension as communicating and has that "
-        "of the source whole"
-    ),
-    "stablehlo.select_and_scatter": "ours splits between windows side by side, where nothing has to move",
+    "stablehlo.reduce_window (of a dimension)": "ours leaves partial results, as a reduction does",
+    "stablehlo.select_and_scatter (overlapping)": _SOURCES,
+    "stablehlo.select_and_scatter": _SOURCES,
     "stablehlo.concatenate (a large part)": (
         "ours keeps the large part split and has the small one whole; Shardy has all parts whole"
     ),
     "stablehlo.reduce (of two operands)": (
         "partial results of several values are no sum or maximum of each: ours gathers and reduces them once more"
     ),
-    "stablehlo.convolution": "a dimension that windows of one element move over passes through in ours",
-    "stablehlo.convolution (feature groups)": _GROUPS,
-    "stablehlo.convolution (batch groups)": _GROUPS,
+    "stablehlo.convolution": _KERNEL,
+    "stablehlo.convolution (feature groups)": _KERNEL,
+    "stablehlo.convolution (batch groups)": _KERNEL,
+    "stablehlo.convolution (gradient of a kernel)": (
+        "the result may be split as well in ours, by fetching what its windows span"
+    ),
     "stablehlo.triangular_solve": "ours passes through right-hand sides, each of which is solved alone",
     "stablehlo.rng_bit_generator": (
         "which bits an element gets depends on the whole shape, so that ours makes them all on every device; Shardy "
