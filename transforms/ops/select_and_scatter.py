@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.reduction import is_identity
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, resized, set_padding, windows_of
@@ -36,30 +36,30 @@ def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a device computes along a dimension: `windows` whole windows, the first of which is `first` plus `step`
+    """What a device computes along a dimension of `size` elements split over `axes`: `part` elements of the result,
 
-    times the shard index. Some of them are made up, or cover nothing of the device's part of the result.
+    a multiple of the stride, and for that `windows` whole windows, beginning with number `first` on the first shard.
     """
 
     dim: int
     axes: Axes
     size: int
     window: Window
+    part: int
     first: int
-    step: int
     windows: int
     left: bool
     right: bool
 
     @property
     def begin(self) -> int:
-        """The operand's place where the first shard's piece begins."""
+        """The operand's place where the first shard's windows begin."""
         return self.first * self.window.stride - self.window.low
 
     @property
     def shift(self) -> Shift:
-        """How far the pieces of other shards are from that."""
-        return Shift(self.axes, self.step * self.window.stride)
+        """How far those of other shards are from that."""
+        return Shift(self.axes, self.part)
 
     @property
     def length(self) -> int:
@@ -67,15 +67,14 @@ class _Piece:
 
 
 def _piece(op: LocalOp, dim: int, window: Window) -> _Piece:
-    """The windows that cover something of every shard: shards whose first ones differ by no fixed step get more."""
+    """All windows that cover something of a shard's part; some cover nothing of it, or are made up."""
     axes, size = op.operand_axes(0, dim), op.info.operands[0].shape[dim]
-    local, count = op.local_operand(0).shape[dim], op.info.operands[1].shape[dim]
-    step, drift = divmod(local, window.stride)
+    part = -(-op.local_operand(0).shape[dim] // window.stride) * window.stride
     first = -((window.taps - 1 - window.low) // window.stride)
-    last = (drift * (size_of(axes) - 1) + local - 1 + window.low) // window.stride
-    end = (count - 1) * window.stride - window.low + window.taps
+    last = (part - 1 + window.low) // window.stride
+    end = (op.info.operands[1].shape[dim] - 1) * window.stride - window.low + window.taps
     return _Piece(
-        dim, axes, size, window, first, step, max(last - first + 1, 1), left=window.low > 0, right=end > size
+        dim, axes, size, window, part, first, max(last - first + 1, 1), left=window.low > 0, right=end > size
     )  # fmt: skip
 
 
@@ -103,10 +102,10 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     operand, source = op.operands[:2]
     cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
     for piece in pieces:
-        dim, step = piece.dim, piece.shift.step
-        source_windows = Windows(op.info.operands[1].shape[dim], piece.first, piece.step, piece.windows)
-        source = take_windows(emit, source, dim, piece.axes, source_windows, neutral, cause)
-        reach = Windows(piece.size, piece.begin, step, piece.length)
+        dim, count = piece.dim, op.info.operands[1].shape[piece.dim]
+        windows_here = Windows(count, piece.first, piece.part // piece.window.stride, piece.windows)
+        source = take_windows(emit, source, dim, piece.axes, windows_here, neutral, cause)
+        reach = Windows(piece.size, piece.begin, piece.part, piece.length)
         operand = take_windows(emit, operand, dim, piece.axes, reach, None, cause)
         operand = _repeat_ends(op, operand, piece)
         windows[dim] = dataclasses.replace(piece.window, low=0, high=0)
@@ -130,13 +129,14 @@ def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[W
 
 def _own_part(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
     """This device's part of the result, which may begin before its first window, or end behind the last."""
-    local = op.local_operand(0).shape[piece.dim]
-    drift = local - piece.shift.step
-    shifts = [Shift(piece.axes, drift)] if drift else []
-    largest = sum(s.span for s in shifts) - piece.begin
-    before, after = max(0, piece.begin), max(0, largest + local - piece.length)
+    before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
     value = pad(op.emit, value, piece.dim, (before, after, 0), neutral)
-    return cut(op.emit, value, piece.dim, before - piece.begin, shifts, local)
+    value = cut(op.emit, value, piece.dim, before - piece.begin, (), piece.part)
+    local = op.local_operand(0).shape[piece.dim]
+    if local == piece.part:
+        return value
+    cause = op.cause(f"shards of '{op.info.name}' hold parts of strides: their results move to where they belong")
+    return take_windows(op.emit, value, piece.dim, piece.axes, Windows(piece.size, 0, local, local), None, cause)
 
 
 def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Any, Any]:

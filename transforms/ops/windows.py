@@ -90,10 +90,9 @@ class Shift:
         """From the first to the last shard; negative when steps are."""
         return self.step * (size_of(self.axes) - 1)
 
-    def places(self, emit: Emitter, step: int | None = None) -> Any:
-        """How far the range of this device is shifted, with another step if one is given."""
-        step = self.step if step is None else step
-        return emit.binary("multiply", emit.shard_index(self.axes), emit.constant(INDEX, step))
+    def places(self, emit: Emitter) -> Any:
+        """How far the range of this device is shifted."""
+        return emit.binary("multiply", emit.shard_index(self.axes), emit.constant(INDEX, self.step))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,27 +117,27 @@ class Reach:
         """
         own = next((s for s in self.shifts if self.axes and s.axes == self.axes), Shift((), 0))
         others = [s for s in self.shifts if s is not own and s.axes]
+        size, spread = self.size, self.spread
+        if own.step % spread:
+            # Shards begin between elements: what is there is made first.
+            value = pad(op.emit, value, dim, (0, spread - 1, spread - 1), fill)
+            size, spread = (size - 1) * spread + 1, 1
         lowest = self.begin + sum(min(s.span, 0) for s in others)
         width = self.length + sum(abs(s.span) for s in others)
-        first, step, held, drift = 0, 0, self.size, 0
+        first, held = 0, size
         if self.axes:
-            # In elements. Steps between them make the shards' places drift, for which windows are wider.
-            step, drift = divmod(own.step, self.spread)
-            first = -(-lowest // self.spread)
-            last = (drift * (size_of(self.axes) - 1) + lowest + width - 1) // self.spread
-            held = max(last - first + 1, 1)
+            first = -(-lowest // spread)
+            held = max((lowest + width - 1) // spread - first + 1, 1)
+            windows = Windows(size, first, own.step // spread, held)
             cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
-            value = take_windows(op.emit, value, dim, self.axes, Windows(self.size, first, step, held), fill, cause)
-        held = (held - 1) * self.spread + 1
-        begin = self.begin - self.spread * first
-        shifts = [*others, *([Shift(own.axes, drift)] if drift else [])]
-        if not shifts:
-            return value, Window(1, low=-begin, high=self.length + begin - held, spread=self.spread)
-        smallest = lowest - self.spread * first
-        largest = smallest + sum(abs(s.span) for s in shifts)
-        before, after = max(0, -smallest), max(0, largest + self.length - held)
-        value = pad(op.emit, value, dim, (before, after, self.spread - 1), fill)
-        return cut(op.emit, value, dim, begin + before, shifts, self.length), Window(1)
+            value = take_windows(op.emit, value, dim, self.axes, windows, fill, cause)
+        begin, held = self.begin - spread * first, (held - 1) * spread + 1
+        if not others:
+            return value, Window(1, low=-begin, high=self.length + begin - held, spread=spread)
+        smallest = lowest - spread * first
+        before, after = max(0, -smallest), max(0, smallest + width - held)
+        value = pad(op.emit, value, dim, (before, after, spread - 1), fill)
+        return cut(op.emit, value, dim, begin + before, others, self.length), Window(1)
 
 
 def without_cuts(emit: Emitter, value: Any, dim: int, window: Window) -> tuple[Any, Window]:
