@@ -56,6 +56,7 @@ SPACE = {
         "2x9x3", "3x3x4", "2x7x4", window="stride = [2], pad = [[2, -1]], lhs_dilate = [2], rhs_dilate = [2]"
     ),
     "cut": line("2x17x3", "3x3x4", "2x11x4", window="pad = [[-2, -2]]"),
+    "cut to nothing": line("2x3x3", "2x3x4", "2x5x4", window="pad = [[7, -4]]"),
     "reversed": line("2x17x3", "4x3x4", "2x17x4", window="pad = [[2, 1]], reverse = [true]"),
     "apart": line("2x17x3", "2x3x4", "2x4x4", window="stride = [5]"),
     "patches": line("2x24x3", "6x3x4", "2x4x4", window="stride = [6]"),

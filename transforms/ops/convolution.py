@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import size_of
@@ -108,7 +110,7 @@ def localize_convolution(op: LocalOp) -> None:
     windows = _windows(op.info)
     fetched = [_fetch(op, index, window) for index, window in enumerate(windows)]
     for index, dim in enumerate(_numbers(op.info).input_spatial_dimensions):
-        op.operands[0], fetched[index] = without_cuts(op.emit, op.operands[0], dim, fetched[index])
+        op.operands[0], fetched[index] = without_cuts(op.emit, op.operands[0], dim, fetched[index], _zero(op))
     if fetched != windows:
         set_padding(op.ir, op.emit, fetched, "lhs_dilation")
     op.keep()
@@ -149,9 +151,12 @@ def _fetch(op: LocalOp, index: int, window: Window) -> Window:
         (count - 1) * window.stride + (taps - 1) * window.dilation + 1,
         tuple(Shift(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
     )
-    zero = op.emit.constant(TensorType((), op.info.operands[0].element), 0)
-    op.operands[0], found = reach.fetch(op, op.operands[0], source, zero)
+    op.operands[0], found = reach.fetch(op, op.operands[0], source, _zero(op))
     return found
+
+
+def _zero(op: LocalOp) -> Any:
+    return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
 
 OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution)])

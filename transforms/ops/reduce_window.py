@@ -108,8 +108,8 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
     """Another operation with this one's body, other operands and windows."""
     values, windows = list(values), list(windows)
     for dim, window in enumerate(windows):
-        for index, value in enumerate(values):
-            values[index], windows[dim] = without_cuts(op.emit, value, dim, window)
+        for index, start in enumerate(starts):
+            values[index], windows[dim] = without_cuts(op.emit, values[index], dim, window, start)
     clone = op.ir.clone(ip=op.emit.point).operation
     for index, operand in enumerate((*values, *starts)):
         clone.operands[index] = operand

@@ -140,18 +140,22 @@ class Reach:
         return cut(op.emit, value, dim, begin + before, others, self.length), Window(1)
 
 
-def without_cuts(emit: Emitter, value: Any, dim: int, window: Window) -> tuple[Any, Window]:
+def without_cuts(emit: Emitter, value: Any, dim: int, window: Window, fill: Any) -> tuple[Any, Window]:
     """Elements that negative padding cuts off are cut off here: XLA's CPU backend takes some of them for others.
 
-    Nothing is changed when all would be cut off.
+    Where that is all of them, the scalar `fill` is all there is.
     """
-    size = read_type(value).shape[dim]
-    before, after = (max(0, -(amount // window.spread)) for amount in (window.low, window.high))
-    if not before + after or before + after >= size:
+    type_ = read_type(value)
+    size, spread = type_.shape[dim], window.spread
+    before, after = (max(0, -(amount // spread)) for amount in (window.low, window.high))
+    if not before + after:
         return value, window
+    if before + after >= size:
+        places = (size - 1) * spread + 1 + window.low + window.high
+        value = emit.broadcast_scalar(fill, resized(type_, dim, places))
+        return value, dataclasses.replace(window, low=0, high=0, spread=1)
     value = cut(emit, value, dim, before, (), size - before - after)
-    low, high = window.low + before * window.spread, window.high + after * window.spread
-    return value, dataclasses.replace(window, low=low, high=high)
+    return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
 
 
 def pad(emit: Emitter, value: Any, dim: int, amounts: tuple[int, int, int], fill: Any) -> Any:
