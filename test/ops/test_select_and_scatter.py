@@ -75,23 +75,22 @@ def test_rule() -> None:
     assert print_rule(rule_of(SPLIT["same"])) == "([i, j], [i, j], [])->([i, j]) {i=3, j=17} permutation={j}"
 
 
-@pytest.mark.parametrize("select", ["GE", "GT", "LE", "LT"])
-def test_what_is_outside_is_never_selected(select: str) -> None:
+@pytest.mark.parametrize(("select", "least"), [("GE", -np.inf), ("GT", -np.inf), ("LE", np.inf), ("LT", np.inf)])
+def test_what_is_outside_is_never_selected(select: str, least: float) -> None:
     """Not even where all that is inside is the least there is."""
     text = select_and_scatter(13, 13, 4, 1, padding(2, 1), select)
-    for least in (-np.inf, np.inf, np.nan):
-        values = inputs(text)
-        values[0][:, :3] = values[0][:, -3:] = least
-        check(text, values, MESHES["3x2"], count=0)
+    values = inputs(text)
+    values[0][:, :3] = values[0][:, -3:] = least
+    values[0][1, :2] = values[0][2, -2:] = np.nan
+    check(text, values, MESHES["3x2"], count=0)
     text = select_and_scatter(13, 13, 4, 1, padding(2, 1), select, element="i8")
-    for least in (-128, 127):
-        values = inputs(text, "int8")
-        values[0][:] = least
-        check(text, values, MESHES["3x2"], count=0)
+    values = inputs(text, "int8")
+    values[0][:] = np.sign(least) * 127.5 - 0.5
+    check(text, values, MESHES["3x2"], count=0)
 
 
 def test_the_initial_value_counts_once() -> None:
-    for scatter in ("add", "minimum", "multiply"):
+    for scatter in ("add", "minimum"):
         text = select_and_scatter(13, 13, 3, 1, padding(1, 1), scatter=scatter)
         check(text, inputs(text, init=2), MESHES["3x2"], count=0)
 
@@ -111,8 +110,10 @@ def test_several_dimensions() -> None:
         "(tensor<9x13xf32>, tensor<9x", "(tensor<9x13xf32>, tensor<5x"
     )
     text = text.replace("}> ({", ", padding = dense<1> : tensor<2x2xi64>}> ({", 1)
+    values = inputs(text)
+    values[0] = np.random.default_rng(2).permutation(9 * 13).reshape(9, 13).astype(np.float32)
     for mesh in ("3x2", "2x2x2"):
-        check(text, inputs(text), MESHES[mesh], count=4)
+        check(text, values, MESHES[mesh], count=3)
 
 
 def test_windows_side_by_side_are_local() -> None:
