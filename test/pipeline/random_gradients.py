@@ -149,6 +149,9 @@ def run(family: str, seed: int) -> str:
     text = annotated(function, shapes, rng)
     numbers = np.random.default_rng(seed)
     inputs = [numbers.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    if family == "pooling":
+        # Which of equal elements of a window XLA finds first depends on the order that it puts dimensions in.
+        inputs[0] = numbers.permutation(inputs[0].size).reshape(shapes[0]).astype(np.float32)
     report = gspmd.check(text, inputs=inputs, rtol=0, atol=0)
     wrong = "; ".join(f"result {r.index}: {r.reason}" for r in report.results if not r.passed)
     return f"{wrong}\n{text}" if wrong else ""
