@@ -303,6 +303,12 @@ _ARITHMETIC: dict[str, Example] = {
     "stablehlo.reduce_window (small)": Example("8x16xf32, f32 -> 8x14xf32", _WINDOW.format(3, 1), _ADD),
     "stablehlo.reduce_window (side by side)": Example("8x16xf32, f32 -> 8x8xf32", _WINDOW.format(2, 2), _ADD),
     "stablehlo.reduce_window (large)": Example("8x16xf32, f32 -> 8x5xf32", _WINDOW.format(12, 1), _ADD),
+    "stablehlo.reduce_window (running)": Example(
+        "8x16xf32, f32 -> 8x16xf32",
+        _WINDOW.format(16, 1) + ", padding = dense<[[0, 0], [15, 0]]> : tensor<2x2xi64>",
+        _ADD,
+    ),
+    "stablehlo.reduce_window (of a dimension)": Example("8x16xf32, f32 -> 8x1xf32", _WINDOW.format(16, 1), _ADD),
     "stablehlo.select_and_scatter": Example(
         "8x16xf32, 8x8xf32, f32 -> 8x16xf32",
         _WINDOW.format(2, 2),
@@ -314,6 +320,9 @@ _ARITHMETIC: dict[str, Example] = {
         f"{_GREATER}, {_ADD}",
     ),
     "stablehlo.convolution": Example("8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32", _convolution(1)),
+    "stablehlo.convolution (gradient of a kernel)": Example(
+        "4x32x16x8xf32, 32x16x8x12xf32 -> 4x3x1x12xf32", _convolution(1)
+    ),
     "stablehlo.convolution (feature groups)": Example("8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32", _convolution(2)),
     "stablehlo.convolution (batch groups)": Example(
         "8x32x16x4xf32, 3x1x4x12xf32 -> 4x32x16x12xf32", _convolution(1, 2)

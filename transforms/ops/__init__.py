@@ -6,6 +6,7 @@ from gspmd.transforms.ops import (
     communication,
     concatenation,
     contraction,
+    convolution,
     creation,
     custom_call,
     dynamic_slicing,
@@ -15,13 +16,14 @@ from gspmd.transforms.ops import (
     linear_algebra,
     normalization,
     random,
+    reduce_window,
     reduction,
     refused,
     scan,
     scatter,
+    select_and_scatter,
     slicing,
     sorting,
-    windows,
 )
 from gspmd.transforms.support.op_definition import OpTable
 
@@ -38,7 +40,9 @@ OPS: OpTable = (
     | scatter.OPS
     | sorting.OPS
     | scan.OPS
-    | windows.OPS
+    | reduce_window.OPS
+    | select_and_scatter.OPS
+    | convolution.OPS
     | linear_algebra.OPS
     | normalization.OPS
     | random.OPS

@@ -95,13 +95,13 @@ def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     """
     emit, count, reducer = op.emit, len(op.info.results), op.rule.combiner
     inits = op.operands[count:]
-    if all(_is_identity(init, reducer) for init in inits):
+    if all(is_identity(init, reducer) for init in inits):
         op.keep()
         return
     neutral, results = _scalars(op, neutral), [op.local_result(i) for i in range(count)]
     starts = inits
     if reducer in ("add", "mul"):
-        starts = [_on_first_shard(op, init, nothing, axes) for init, nothing in zip(inits, neutral, strict=True)]
+        starts = [on_first_shard(op, init, nothing, axes) for init, nothing in zip(inits, neutral, strict=True)]
     partial = _reduce_like(op, [*op.operands[:count], *neutral], results, op.ir.attributes["dimensions"])
     made = []
     for value, start, result in zip(partial, starts, results, strict=True):
@@ -110,14 +110,15 @@ def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     op.replace(made)
 
 
-def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
     first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 
-def _is_identity(init: Any, reducer: str) -> bool:
+def is_identity(init: Any, reducer: str) -> bool:
+    """Whether an initial value is known to change nothing."""
     owner = init.owner
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
         return False
