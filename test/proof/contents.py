@@ -16,7 +16,7 @@ _RANGE = 4
 def fill(shape: tuple[int, ...], element: str, content: str, seed: int) -> Array:
     """Values of an argument, which depend on nothing else.
 
-    `numbers`: whole numbers of -4 to 4; `hostile`: with NaN, infinities, -0.0 and the extremes of integers among them;
+    `numbers`: whole numbers of -4 to 4; `hostile`: with NaN, infinities, -0.0 and the extremes of integers among them; `extreme`: the same without NaN;
     `positive`: 1 to 4; `index N`: from 2 below 0 to 2 above N, and the extremes; `distinct N`: such numbers, no two
     alike; `below N`: 0 to N - 1; `definite`: symmetric positive definite matrices; `solvable`: with a diagonal of
     ones; `bits`: anything; `groups N`: sizes of consecutive groups of at most N in all.
@@ -45,6 +45,11 @@ def _hostile(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Genera
     for place in rng.permutation(values.size)[: max(1, values.size // 4)]:
         values.flat[place] = special[rng.integers(len(special))]
     return values
+
+
+def _extreme(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator, _: int) -> Array:
+    values = _hostile(shape, dtype, rng, 0)
+    return values if is_integer(dtype) or dtype.kind == "b" else np.where(np.isnan(values), 1, values)
 
 
 def _positive(shape: tuple[int, ...], _: np.dtype[Any], rng: np.random.Generator, __: int) -> Array:
@@ -91,6 +96,7 @@ def _groups(shape: tuple[int, ...], _: np.dtype[Any], rng: np.random.Generator, 
 _FILLERS = {
     "numbers": _numbers,
     "hostile": _hostile,
+    "extreme": _extreme,
     "positive": _positive,
     "index": _index,
     "distinct": _distinct,

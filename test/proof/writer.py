@@ -48,7 +48,7 @@ class Writer(abc.ABC):
 
     def argument(self, shape: Shape, element: str, content: str) -> Value:
         """A new argument."""
-        inexact = content in ("hostile", "bits", "definite", "solvable") or "f8" in element
+        inexact = content in ("hostile", "extreme", "bits", "definite", "solvable") or "f8" in element
         value = Value(f"%{self.prefix}a{len(self.arguments)}", shape, element, INEXACT if inexact else 4)
         self.arguments.append(Argument(value, content))
         return value
