@@ -45,7 +45,7 @@ class Graph(Writer):
         rng = self.rng
         families = list(FAMILIES)
         weights = [_WEIGHTS.get(family, 1) for family in families]
-        while len(self.statements) < self._wanted:
+        while sum(bool(s.operands) for s in self.statements) < self._wanted:
             (family,) = rng.choices(families, weights)
             rng.choice(FAMILIES[family])(self)
         used = {v.name for s in self.statements for v in s.operands}
@@ -89,6 +89,8 @@ class Graph(Writer):
             return self._special(shape, element, content)
         found = [v for v in self._values() if len(v.shape) == len(shape) and (v.exact or not exact)]
         found = [v for v in found if v.element == element] or found
+        if self.rng.random() < 0.7:
+            found = [v for v in found if v.shape == shape] or found
         if not found or self.rng.random() < 0.05:
             return self.argument(shape, element, "numbers")
         return self._fitted(self._converted(self.rng.choice(found[-8:]), element), shape)
@@ -133,5 +135,3 @@ class Graph(Writer):
             f"interior_padding = array<i64: {zeros}>"
         )
         return self.op("stablehlo.pad", (value, zero), [(shape, value.element)], attributes, bound=value.bound)[0]
-
-

@@ -25,7 +25,9 @@ def interpreted(text: str, inputs: Sequence[Array]) -> list[Array]:
     if re.search(r"[<x]0x", body) or any(f'"stablehlo.{name}' in body or f'"{name}' in body for name in _UNKNOWN):
         raise LookupError("the interpreter does not know an operation of this program")
     module, signature = executable_module.read_unpartitioned(text)
-    if unreadable := [v.element_type for v in signature.outputs if v.element_type.startswith(("complex", "bf16", "f16"))]:
+    if unreadable := [
+        v.element_type for v in signature.outputs if v.element_type.startswith(("complex", "bf16", "f16"))
+    ]:
         raise LookupError(f"the bindings cannot read values of '{unreadable[0]}'")
     with module.context, ir.Location.unknown():
         arguments = [_attribute(array, v.element_type) for array, v in zip(inputs, signature.inputs, strict=True)]
