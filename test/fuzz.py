@@ -1,7 +1,7 @@
 """Random programs with random annotations: partitioned, they must give what they give on one device.
 
-Run as `python test/fuzz.py [--seed N] [--count N | --seconds S]`; a seed names a program, whatever the count. They run in
-a process of their own, so that one that ends is reported with its seed. Programs that fail are shrunk, by leaving out
+Run as `python test/fuzz.py [--seed N] [--count N | --seconds S]`; a seed names a program, whatever the count. They run
+in a process of their own, so that one that ends is reported with its seed. Programs that fail are shrunk, by leaving out
 annotations and operations, and printed with the inputs that they fail on. The exit code is 1 if there are any.
 """
 
@@ -17,8 +17,9 @@ from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-ROOT = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT / "proof"), str(ROOT / "reshard"), str(ROOT.parent / "docs")]
+sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
 from contents import as_text
 from execution import inputs_of

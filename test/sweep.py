@@ -2,8 +2,8 @@
 
 Run as `python test/sweep.py [--family F] [--seed N] [--count M] [--exhaustive]`. The cases of a family are
 its first `--operations` operations (random attributes and shapes, by number), on all meshes of up to 8 devices with
-one axis or two, with all shardings of operands and results. `--count` takes a sample of them, `--exhaustive` all. Cases that
-are wrong are printed as small programs; the exit code is 1 if there are any.
+one axis or two, with all shardings of operands and results. `--count` takes a sample of them, `--exhaustive` all.
+Cases that are wrong are printed as small programs; the exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-ROOT = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT / "proof"), str(ROOT.parent / "docs")]
+sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
 from enumeration import count, every, sample
 from isolation import Died, Worker

@@ -1,8 +1,8 @@
 """Which dimensions of an operation are independent of each other, stated by hand and not read from the rules.
 
-For every example of `docs/op_examples.py` the dimensions of operands and results, as `bi., b.j -> bij`: along dimensions with the
-same letter the operation computes each part from the parts of the operands alone; `.` is any other. A capital letter is
-independent only in as many parts as the example's groups or pieces, two.
+For every example of `docs/op_examples.py` the dimensions of operands and results, as `bi., b.j -> bij`: along
+dimensions with the same letter the operation computes each part from the parts of the operands alone; `.` is any other. A
+capital letter is independent only in as many parts as the example's groups or pieces, two.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ INDEPENDENT = {
 _OF_TWO = """add and atan2 compare complex divide maximum map minimum multiply or power remainder shift_left
     shift_right_arithmetic shift_right_logical subtract xor mulhi next_after polygamma zeta"""  # fmt: skip
 _OF_ONE = """abs acos acosh asin asinh atan atanh _asin_acos_kernel bessel_i1e bitcast_convert cbrt ceil conj
-    constant_like convert cosh cosine count_leading_zeros digamma erf erf_inv erfc exponential exponential_minus_one floor
-    imag is_finite is_inf is_neg_inf is_pos_inf lgamma log log_plus_one logistic negate not popcnt real
+    constant_like convert cosh cosine count_leading_zeros digamma erf erf_inv erfc exponential exponential_minus_one
+    floor imag is_finite is_inf is_neg_inf is_pos_inf lgamma log log_plus_one logistic negate not popcnt real
     reduce_precision round_nearest_afz round_nearest_even rsqrt sign sine sinh sqrt square tan tanh"""  # fmt: skip
 for _dialect in ("stablehlo.", "chlo.", "chlo.broadcast_"):
     for _names, _count in ((_OF_ONE, 1), (_OF_TWO, 2), ("select", 3)):

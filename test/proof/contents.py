@@ -1,4 +1,4 @@
-"""What arguments are filled with: whole numbers, so that sums and products of them are exact, and the worst there is."""
+"""What arguments are filled with: whole numbers, of which sums and products are exact, and the worst there is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _RANGE = 4
 def fill(shape: tuple[int, ...], element: str, content: str, seed: int) -> Array:
     """Values of an argument, which depend on nothing else.
 
-    `numbers`: whole numbers of -4 to 4; `hostile`: with NaN, infinities, -0.0 and the extremes of integers among them; `extreme`: the same without NaN;
-    `positive`: 1 to 4; `index N`: from 2 below 0 to 2 above N, and the extremes; `distinct N`: such numbers, no two
-    alike; `below N`: 0 to N - 1; `definite`: symmetric positive definite matrices; `solvable`: with a diagonal of
-    ones; `bits`: anything; `groups N`: sizes of consecutive groups of at most N in all.
+    `numbers`: whole numbers of -4 to 4; `hostile`: with NaN, infinities, -0.0 and the extremes of integers among
+    them; `extreme`: the same without NaN; `positive`: 1 to 4; `zero`; `lowest`: minus infinity; `index N`: from 2 below
+    0 to 2 above N, and the extremes; `distinct N`: such numbers, no two alike; `below N`: 0 to N - 1; `definite`:
+    symmetric positive definite matrices; `solvable`: with a diagonal of ones; `bits`: anything; `groups N`: sizes of
+    consecutive groups of at most N in all.
     """
     kind, _, number = content.partition(" ")
     generator = np.random.default_rng([seed, *shape])
@@ -54,6 +55,14 @@ def _extreme(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Genera
 
 def _positive(shape: tuple[int, ...], _: np.dtype[Any], rng: np.random.Generator, __: int) -> Array:
     return rng.integers(1, _RANGE, shape, endpoint=True)
+
+
+def _zero(shape: tuple[int, ...], dtype: np.dtype[Any], _: np.random.Generator, __: int) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def _lowest(shape: tuple[int, ...], _: np.dtype[Any], __: np.random.Generator, ___: int) -> Array:
+    return np.full(shape, -np.inf)
 
 
 def _index(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator, most: int) -> Array:
@@ -98,6 +107,8 @@ _FILLERS = {
     "hostile": _hostile,
     "extreme": _extreme,
     "positive": _positive,
+    "zero": _zero,
+    "lowest": _lowest,
     "index": _index,
     "distinct": _distinct,
     "below": _below,

@@ -15,8 +15,8 @@ from gspmd.dtypes import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 # It ends the process at operations that it does not know, and at some without elements.
-_UNKNOWN = ("fft", "rng", "cholesky", "triangular_solve", "batch_norm", "custom_call", "convolution", "chlo.", "composite", "sdy.",
-            "ragged")  # fmt: skip
+_UNKNOWN = ("fft", "rng", "cholesky", "triangular_solve", "batch_norm", "custom_call", "convolution", "chlo.",
+            "composite", "sdy.", "ragged")  # fmt: skip
 
 
 def interpreted(text: str, inputs: Sequence[Array]) -> list[Array]:

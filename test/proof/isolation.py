@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -81,4 +82,7 @@ def _serve(connection: Connection, log: str) -> None:
             answer = (False, function(*arguments))
         except Exception as error:  # noqa: BLE001 - it belongs to who called
             answer = (True, error)
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except (TypeError, AttributeError, pickle.PicklingError):  # an error that holds more than its text
+            connection.send((True, RuntimeError(str(answer[1]))))

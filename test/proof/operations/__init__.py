@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from writer import Writer
+
 from operations import (
     compute,
     control,
@@ -19,7 +21,6 @@ from operations import (
     sorting,
     windows,
 )
-from writer import Writer
 
 Generator = Callable[[Writer], object]
 

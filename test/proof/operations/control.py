@@ -153,9 +153,8 @@ def call(w: Writer) -> None:
     b = w.of(a.shape)
     lines, result = _bodies(w, a, Value("%y", a.shape), "%x")
     name = f"{w.prefix}callee_{len(w.functions)}"
-    w.functions.append(
-        f"func.func private @{name}(%x: {a.type}, %y: {a.type}) -> {a.type} {{\n  {lines}\n  return {result} : {a.type}\n}}\n"
-    )
+    head = f"func.func private @{name}(%x: {a.type}, %y: {a.type}) -> {a.type}"
+    w.functions.append(f"{head} {{\n  {lines}\n  return {result} : {a.type}\n}}\n")
     if w.rng.random() < 0.5:
         w.op("func.call", (a, b), [(a.shape, "f32")], f"callee = @{name}", bound=INEXACT)
     else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from operations.slicing import integers
-from operations.windows import Window
 from program import Shape
 from writer import Writer
+
+from operations.slicing import integers
+from operations.windows import Window
 
 
 def convolution(w: Writer) -> None:
@@ -33,7 +34,8 @@ def convolution(w: Writer) -> None:
         f"dimension_numbers = #stablehlo.conv<[{names[0]}]x[{names[1]}]->[{names[2]}]>, "
         f"feature_group_count = {groups} : i64, batch_group_count = {batch_groups} : i64, "
         f"window_strides = {integers([v.stride for v in windows])}, "
-        f"lhs_dilation = {integers([v.base for v in windows])}, rhs_dilation = {integers([v.dilation for v in windows])}"
+        f"lhs_dilation = {integers([v.base for v in windows])}, "
+        f"rhs_dilation = {integers([v.dilation for v in windows])}"
     )
     if windows:
         attributes += f", padding = dense<[{pads}]> : tensor<{spatial}x2xi64>"

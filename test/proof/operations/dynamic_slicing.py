@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from operations.slicing import integers
 from program import Value
 from writer import ANY, INTEGERS, Writer
+
+from operations.slicing import integers
 
 
 def _starts(w: Writer, a: Value) -> list[Value]:

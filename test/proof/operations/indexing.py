@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from operations.bodies import body, updating
-from operations.slicing import integers
 from program import INEXACT, Shape, Value
 from writer import ANY, INTEGERS, MOST_ELEMENTS, Writer
+
+from operations.bodies import body, updating
+from operations.slicing import integers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from operations.slicing import integers
 from program import Value
 from writer import ANY, MOST_ELEMENTS, SIZES, Writer
+
+from operations.slicing import integers
 
 
 def transpose(w: Writer) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from operations.slicing import integers
 from program import INEXACT
 from writer import Writer
+
+from operations.slicing import integers
 
 
 def cholesky(w: Writer) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from operations.bodies import argument_of_extreme, body, identity, updating
-from operations.slicing import integers
 from program import INEXACT, Shape, Value
 from writer import Writer
+
+from operations.bodies import argument_of_extreme, body, identity, updating
+from operations.slicing import integers
 
 _ELEMENTS = ("f32", "f32", "i32", "i1", "f64", "ui8", "i64", "complex<f32>", "bf16")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from operations.bodies import comparing
 from writer import Writer
+
+from operations.bodies import comparing
 
 
 def sort(w: Writer) -> None:
