@@ -1,8 +1,8 @@
 """Random programs with random annotations: partitioned, they must give what they give on one device.
 
 Run as `python test/fuzz.py [--seed N] [--count N | --seconds S]`; a seed names a program, whatever the count. They run
-in a process of their own, so that one that ends is reported with its seed. Programs that fail are shrunk, by leaving out
-annotations and operations, and printed with the inputs that they fail on. The exit code is 1 if there are any.
+in a process of their own, so that one that ends is reported with its seed. Programs that fail are shrunk, by leaving
+out annotations and operations, and printed with the inputs that they fail on. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which dimensions of an operation are independent of each other, stated by hand and not read from the rules.
 
 For every example of `docs/op_examples.py` the dimensions of operands and results, as `bi., b.j -> bij`: along
-dimensions with the same letter the operation computes each part from the parts of the operands alone; `.` is any other. A
-capital letter is independent only in as many parts as the example's groups or pieces, two.
+dimensions with the same letter the operation computes each part from the parts of the operands alone; `.` is any other.
+A capital letter is independent only in as many parts as the example's groups or pieces, two.
 """
 
 from __future__ import annotations
