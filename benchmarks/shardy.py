@@ -26,12 +26,22 @@ PIPELINES = tuple(_STAGES.values())
 
 def run(program: Program, want_traffic: bool) -> Run:
     """Partition once. Its passes want no calls and no CHLO: both are gone before the clock starts."""
+    return _run(program, want_traffic, tuple(_STAGES))
+
+
+def propagate(program: Program, want_traffic: bool) -> Run:
+    """Only complete the shardings once."""
+    assert not want_traffic, "a completed program sends nothing yet"
+    return _run(program, False, tuple(_STAGES)[:1])
+
+
+def _run(program: Program, want_traffic: bool, stages: tuple[Stage, ...]) -> Run:
     module = parse_module(program.sdy, new_context())
     PassManager(["gspmd-ingest", "chlo-legalize-to-stablehlo"]).run(module)
     seconds = {}
     clock = Clock()
-    for stage, pipeline in _STAGES.items():
-        manager = MlirPassManager.parse(f"builtin.module({pipeline})", module.context)
+    for stage in stages:
+        manager = MlirPassManager.parse(f"builtin.module({_STAGES[stage]})", module.context)
         started = time.perf_counter()
         manager.run(module.operation)
         seconds[stage] = time.perf_counter() - started

@@ -1,4 +1,7 @@
-"""The partitioners inside XLA, timed by XLA's own log of its passes."""
+"""The partitioners inside XLA, timed by XLA's own log of its passes.
+
+What loads jaxlib is imported in functions: its log is set up when it is loaded, which `prepare` has to precede.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measurement import PARTITION, PROPAGATE, Clock, Run, Stage, Transfer
 
 if TYPE_CHECKING:
+    from jaxlib.mlir import ir
     from programs import Program
 
 GSPMD = "XLA GSPMD"
 SHARDY = "XLA Shardy"
-_REFUSAL = "Eigh custom call"  # what XLA says about a program that `refused_after_partitioning` made
+_REFUSAL = "Eigh custom call"  # what XLA says about a program that has gone through `_append_refused`
 _INFO, _WARNING = 0, 1
 _DEVICES_PER_PROCESS = 2048  # a constant of XLA's CPU client; further devices belong to a second process
 _PASS_TIME = re.compile(r"HLO pass: (\S+) time: [^(]*\((\d+) us\) \(cumulative")
@@ -60,47 +64,49 @@ def run_shardy(program: Program, want_traffic: bool) -> Run:
 
 
 def _run(program: Program, use_shardy: bool, propagation: str, want_traffic: bool) -> Run:
-    text = refused_after_partitioning(program.sdy if use_shardy else program.mhlo)
+    from gspmd.transforms.support.mlir import new_context, parse_module
+
+    module = parse_module(program.sdy if use_shardy else program.mhlo, new_context())
     with tempfile.TemporaryDirectory() as directory:
         clock = Clock()
-        times = _compile(text, program.devices, use_shardy, directory if want_traffic else None)
+        times = partition(module, program.devices, use_shardy=use_shardy, dump_to=directory if want_traffic else None)
         share = clock.cpu_share()
         traffic = _read_traffic(Path(directory)) if want_traffic else None
     stages = (Stage(propagation, PROPAGATE), Stage("spmd-partitioning", PARTITION))
     return Run.of({stage: times[stage.name] for stage in stages}, share, traffic)
 
 
-def refused_after_partitioning(text: str) -> str:
-    """The program with its last result, a scalar, led through a call that XLA refuses soon after partitioning.
+def partition(
+    module: ir.Module,
+    devices: int,
+    free: tuple[Sequence[bool], Sequence[bool]] = ((), ()),
+    *,
+    use_shardy: bool = False,
+    dump_to: str | None = None,
+    dump_pass: str = "spmd-partitioning",
+) -> dict[str, float]:
+    """Hand a module to XLA, which stops after partitioning; returns the seconds of each pass that ran, by its name.
 
-    Otherwise XLA would go on to compile for the CPU, which takes some hundred times longer than what is measured.
+    The module gets one more result, which makes XLA stop. `free` says which arguments and results may get another
+    sharding than they have. `dump_to` is a directory for the HLO text before and after `dump_pass`.
     """
-    start = text.index("@main(")
-    found = re.compile(r"^ *return (.*) : (.*)$", re.MULTILINE).search(text, start)
-    if found is None or not found[2].endswith("tensor<f32>"):
-        raise ValueError("expected a program whose last result is tensor<f32>")
-    values = found[1].split(", ")
-    lines = (
-        f"%matrix = stablehlo.reshape {values[-1]} : (tensor<f32>) -> tensor<1x1xf32>",
-        "%refused:2 = stablehlo.custom_call @Eigh(%matrix) : (tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<1xf32>)",
-        "%scalar = stablehlo.reshape %refused#1 : (tensor<1xf32>) -> tensor<f32>",
-        f"return {', '.join([*values[:-1], '%scalar'])} : {found[2]}",
-    )
-    return text[: found.start()] + "\n".join(lines) + text[found.end() :]
-
-
-def _compile(text: str, devices: int, use_shardy: bool, dump_to: str | None) -> dict[str, float]:
-    """Hand the program to XLA until it refuses it; returns the seconds of each pass that ran, by its name."""
     import jax
     from jaxlib import _jax
 
-    from gspmd.transforms.support.mlir import new_context, parse_module
-
-    module = parse_module(text, new_context())
+    _append_refused(module)
+    options = _options(devices, use_shardy)
+    build = options.executable_build_options
+    if any(free[0]):
+        build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
+    if any(free[1]):
+        build.allow_spmd_sharding_propagation_to_output = [*free[1], False]
+    if dump_to is not None:
+        build.debug_options.xla_dump_to = dump_to
+        build.debug_options.xla_dump_hlo_pass_re = dump_pass
     chosen = tuple(jax.devices()[:devices])
     with _captured_log() as log, module.context:
         try:
-            chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), _options(devices, use_shardy, dump_to))
+            chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
         except jax.errors.JaxRuntimeError as error:
             if _REFUSAL not in str(error):
                 raise
@@ -112,7 +118,36 @@ def _compile(text: str, devices: int, use_shardy: bool, dump_to: str | None) -> 
     return times
 
 
-def _options(devices: int, use_shardy: bool, dump_to: str | None) -> Any:
+def _append_refused(module: ir.Module) -> None:
+    """Give @main another result, made by a call that XLA refuses soon after partitioning.
+
+    Otherwise XLA would go on to compile for the CPU, which takes some hundred times longer than what is measured.
+    """
+    import numpy as np
+    from jaxlib.mlir import ir
+
+    from gspmd.transforms.support.program import main_function
+
+    function = main_function(module)
+    terminator = list(function.regions[0].blocks[0].operations)[-1].operation
+    with module.context, ir.Location.unknown():
+        matrix, vector = (ir.RankedTensorType.get(shape, ir.F32Type.get()) for shape in ([1, 1], [1]))
+        point = ir.InsertionPoint(terminator)
+        one = ir.DenseElementsAttr.get(np.ones((1, 1), np.float32))
+        value = ir.Operation.create("stablehlo.constant", [matrix], [], {"value": one}, ip=point).results[0]
+        target = {"call_target_name": ir.StringAttr.get("Eigh")}
+        call = ir.Operation.create("stablehlo.custom_call", [matrix, vector], [value], target, ip=point)
+        ir.Operation.create("func.return", [], [*terminator.operands, call.results[1]], ip=point)
+        terminator.erase()
+        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        changed = ir.FunctionType.get(type_.inputs, [*type_.results, vector])
+        function.attributes["function_type"] = ir.TypeAttr.get(changed)
+        if "res_attrs" in function.attributes:
+            entries = [*function.attributes["res_attrs"], ir.DictAttr.get({})]
+            function.attributes["res_attrs"] = ir.ArrayAttr.get(entries)
+
+
+def _options(devices: int, use_shardy: bool) -> Any:
     import numpy as np
     from jaxlib import xla_client
 
@@ -122,9 +157,6 @@ def _options(devices: int, use_shardy: bool, dump_to: str | None) -> Any:
     build.use_spmd_partitioning = True
     build.use_shardy_partitioner = use_shardy
     build.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
-    if dump_to is not None:
-        build.debug_options.xla_dump_to = dump_to
-        build.debug_options.xla_dump_hlo_pass_re = "spmd-partitioning"
     return options
 
 

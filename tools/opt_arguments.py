@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 
 from gspmd.dialect.errors import UsageError
 from gspmd.ir_printing import IrPrinting
@@ -66,6 +67,9 @@ def pass_help() -> str:
     for declaration in PASSES:
         lines += [f"  --{declaration.argument:<20} {declaration.summary}"]
         lines += [_option_help(option) for option in options_of(declaration)]
+        for detail in declaration.details:
+            indent = " " * (6 + len(detail) - len(detail.lstrip()))
+            lines += textwrap.wrap(detail.strip(), 100, initial_indent=indent, subsequent_indent=indent + "   ")
     lines += [f"  --{PIPELINE:<20} all of the above, in this order; takes the options of all"]
     lines += ["", "passes of MLIR (these, and all others that jaxlib registers, with their options):"]
     lines += [f"  --{name}" for name in COMMON_PASSES]

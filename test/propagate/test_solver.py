@@ -17,7 +17,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.propagate import Propagate
+from gspmd.transforms.propagate import Propagate, complete
+from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.mlir import new_context, parse_module
 
@@ -190,3 +191,21 @@ def test_the_order_of_axes_in_the_mesh_does_not_decide_what_is_split() -> None:
     text = program(7).replace('"x"', '"other"')
     module = str(api.propagate(text))
     assert module.replace('"other"', '"x"') == str(api.propagate(program(7)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_number_of_steps_is_bounded(seed: int) -> None:
+    text = program(seed)
+    solver = complete(parse_module(text, new_context())).solver
+    mesh, said = annotations(seed)
+    priorities = len({dim.priority or 0 for s in said.values() for dim in s.dims} | {0})
+    prime_factors = {8: 3, 12: 3}[mesh.size]
+    assert len(solver.history) <= len(solver.state) * (prime_factors + 1) * priorities
+    assert solver.sweeps <= len(solver.history) + 2 * len(LEVELS) * priorities
+
+
+def test_the_documentation_lists_levels_and_conflicts_as_they_are() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "propagation.md").read_text()
+    for entries in (LEVELS, CONFLICTS):
+        listed = "\n".join(f"{number}. {entry}" for number, entry in enumerate(entries, 1))
+        assert listed in page

@@ -10,10 +10,11 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
 from gspmd.transforms.propagate.graph import Graph, GraphBuilder
 from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.propagate.write import settle, write_shardings
+from gspmd.transforms.propagate.write import Loss, settle, write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.passes import Pass, option
@@ -23,12 +24,16 @@ from gspmd.transforms.support.user_collectives import check_manual
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Completion:
-    """An annotated program, and the solution that gives each of its slots a sharding; nothing is written yet."""
+    """An annotated program, and the solution that gives each of its slots a sharding; nothing is written yet.
+
+    `losses` are where it splits less than was annotated or found.
+    """
 
     annotated: AnnotatedProgram
     rules: RuleBook
     graph: Graph
     solver: Solver
+    losses: tuple[Loss, ...]
 
     def write(self) -> None:
         """Put the shardings on the module, and take off what only served to find them."""
@@ -48,8 +53,8 @@ def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completi
     join_hints(annotated, graph, rules)
     solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)
     solver.solve()
-    settle(annotated, graph, solver)
-    return Completion(annotated, rules, graph, solver)
+    losses = settle(annotated, graph, solver)
+    return Completion(annotated, rules, graph, solver, losses)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +63,12 @@ class Propagate(Pass):
 
     argument = "gspmd-propagate"
     summary = "Complete the sharding of every value from the annotated ones"
+    details = (
+        "levels, each after the one before it, in each user priority:",
+        *(f"  {number}. {level}" for number, level in enumerate(LEVELS, 1)),
+        "where not everything can be had, first comes:",
+        *(f"  {number}. {rule}" for number, rule in enumerate(CONFLICTS, 1)),
+    )
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
@@ -68,3 +79,5 @@ class Propagate(Pass):
         for op in completion.annotated.program.ops:
             if op.info in replicated:
                 remark(op.ir, f"{replicated[op.info]}, so it is computed whole on every device")
+        for loss in completion.losses:
+            remark(loss.op, loss.why)

@@ -125,7 +125,7 @@ class Derivations:
         rule = self._solver.rules[node.rule]
         active = activity(rule, change.level)
         start = self._run_start(arrival)
-        best: tuple[tuple[int, ...], Link] | None = None
+        best: tuple[tuple[float, ...], Link] | None = None
         for target, slot in enumerate(node.slots):
             factor = self._factor_of(node, target, place, self._values[change.after]) if slot == place.slot else None
             if factor is None or active is None:
@@ -141,7 +141,7 @@ class Derivations:
                 if since >= arrival:
                     continue
                 offered = self._factor_axes(node, source, self._state_at(given_slot, start)).get(factor, ())
-                size = self._solver.slot_sizes[given_slot]
+                size = self._solver.slot_bytes[given_slot]
                 # What had the axis before this run of the node; of these, the one that offers most, then the largest.
                 rank = (since >= start, -len(offered), -size, source, target)
                 if best is None or rank < best[0]:

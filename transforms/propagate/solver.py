@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gspmd.dialect.axes import overlap
-from gspmd.dialect.rule import OpShardingRule
+from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
-from gspmd.transforms.propagate.factors import LEVELS, activity, propagate
-from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.propagate.factors import LEVELS, Disagreement, Step, activity, disagreement, propagate
+from gspmd.transforms.support.op_info import TensorType, element_bytes
+
+# How many operations ahead a dimension is followed where only that can settle a conflict.
+HORIZON = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +59,12 @@ class Interner:
 class Solver:
     """Solves for one sharding a slot.
 
-    `state[slot]` is a number of `interner`; `history` lists every change in order.
+    `state[slot]` is a number of `interner`; `history` lists every change in order; `lost` are slots and dimensions
+    whose annotated axes an earlier priority has brought to another dimension of the slot.
+
+    `sweeps` counts how often the program was walked. It is bounded: each sweep but the last of a level changes
+    something, and a change divides a slot over more devices, as often at most as their number has prime factors. After
+    that each slot may change once more for second thoughts.
     """
 
     def __init__(
@@ -68,10 +77,13 @@ class Solver:
         self.interner = Interner()
         self.nodes = nodes
         self.rules = rules
-        self.slot_sizes = [math.prod(t.shape) for t in slot_types]
+        size_of = {t: math.prod(t.shape) * element_bytes(t.element) if t.shape else 0.0 for t in set(slot_types)}
+        self.slot_bytes = [size_of[t] for t in slot_types]
         self.annotated = list(initial)
         self.state = [self.interner(s) for s in initial]
         self.history: list[Change] = []
+        self.lost: list[tuple[int, int]] = []
+        self.sweeps = 0
         self._users: list[list[int]] = [[] for _ in slot_types]
         for index, node in enumerate(nodes):
             for slot in set(node.slots):
@@ -80,6 +92,8 @@ class Solver:
         # A step depends on the level only through the rule's part in it: levels with the same part share results.
         self._aliases = [[parts.index(part) for part in parts] for parts in self._activities]
         self._memo: dict[tuple[int, ...], tuple[tuple[int, ...], bool]] = {}
+        self._looked_ahead: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._disagreements: dict[tuple[int, ...], Disagreement] = {}
         self._contested: set[int] = set()
 
     def solve(self) -> None:
@@ -91,11 +105,12 @@ class Solver:
             for level in range(len(LEVELS)):
                 for aggressive in (False, True):
                     self._fixpoint(level, aggressive, priority)
+            self._reconsider(priority)
 
     def _reveal(self, priority: int) -> None:
         """Let annotated dimensions of this priority take part; those of later ones neither give nor take yet.
 
-        An axis that an earlier priority has brought to the tensor meanwhile is lost to the later dimension.
+        An axis that an earlier priority has brought to the tensor meanwhile is lost to the later dimension: see `lost`.
         """
         for slot, sharding in enumerate(self.annotated):
             if not any(dim.priority for dim in sharding.dims):
@@ -108,7 +123,10 @@ class Solver:
                     dims[index] = CLOSED
                 elif level == priority and level > 0:
                     others = [a for d, other in enumerate(dims) if d != index for a in other.axes]
-                    dims[index] = CLOSED if overlap(dim.axes, others) else dim
+                    taken = overlap(dim.axes, others)
+                    dims[index] = CLOSED if taken else dim
+                    if taken:
+                        self.lost.append((slot, index))
             self.state[slot] = self.interner(dataclasses.replace(sharding, dims=tuple(dims)))
 
     def _fixpoint(self, level: int, aggressive: bool, priority: int) -> None:
@@ -121,6 +139,7 @@ class Solver:
         memo, aliases = self._memo, [alias[level] for alias in self._aliases]
         forward = True
         while any(dirty):
+            self.sweeps += 1
             order = range(len(nodes)) if forward else range(len(nodes) - 1, -1, -1)
             for index in order:
                 if not dirty[index]:
@@ -129,17 +148,10 @@ class Solver:
                 node = nodes[index]
                 before = tuple([state[s] for s in node.slots])
                 key = (node.rule, aliases[node.rule], *before)
-                found = memo.get(key)
-                if found is None:
-                    found = memo[key] = self._step(node, before, level, False)
-                after, contested = found
+                after, contested = memo.get(key) or self._undisputed(key, node, before, level)
                 if contested:
                     if aggressive:
-                        key = (node.rule, -1 - aliases[node.rule], *before)
-                        found = memo.get(key)
-                        if found is None:
-                            found = memo[key] = self._step(node, before, level, True)
-                        after = found[0]
+                        after = self._settled(index, before, level)
                     else:
                         self._contested.add(index)
                 if after == before:
@@ -151,6 +163,66 @@ class Solver:
                         for user in users[slot]:
                             dirty[user] = 1
             forward = not forward
+
+    # ---- second thoughts ----
+
+    def _reconsider(self, priority: int) -> None:
+        """Where operations want a value differently, the first that was asked has decided. Now that all is known, such
+
+        a value takes, of the shardings that its operations would give it, the one that costs least in all of them.
+        """
+        settled = {change.slot for change in self.history if change.priority < priority}
+        for slot in self._disputed():
+            if slot in settled or len(self._users[slot]) < 2:
+                continue
+            now = self.state[slot]
+            shards = math.prod(self.interner.values[now].shard_counts())
+            offers = {self._offer(index, slot): index for index in reversed(self._users[slot])}
+            offers = {o: i for o, i in offers.items() if math.prod(self.interner.values[o].shard_counts()) >= shards}
+            costs = {offer: self._cost(slot, offer) for offer in {now: 0, **offers}}
+            best = min(costs, key=lambda offer: (costs[offer], offer != now, offers.get(offer, 0)))
+            if best != now:
+                self.state[slot] = best
+                self.history.append(Change(slot, now, best, offers[best], len(LEVELS) - 1, priority))
+
+    def _disputed(self) -> list[int]:
+        """The slots of operations whose tensors contradict each other, in order."""
+        found: dict[int, None] = {}
+        for index, node in enumerate(self.nodes):
+            if self._disagreement(index, tuple([self.state[s] for s in node.slots])).conflicts:
+                found.update(dict.fromkeys(node.slots))
+        return sorted(found)
+
+    def _cost(self, slot: int, number: int) -> float:
+        """Bytes to move in the operations around a slot if it has this sharding."""
+        total = 0.0
+        for index in self._users[slot]:
+            slots = self.nodes[index].slots
+            total += self._disagreement(index, tuple([number if s == slot else self.state[s] for s in slots])).bytes
+        return total
+
+    def _disagreement(self, index: int, numbers: tuple[int, ...]) -> Disagreement:
+        node = self.nodes[index]
+        key = (node.rule, *numbers)
+        found = self._disagreements.get(key)
+        if found is None:
+            shardings = tuple(self.interner.values[number] for number in numbers)
+            sizes = tuple(self.slot_bytes[s] for s in node.slots)
+            found = self._disagreements[key] = disagreement(self.rules[node.rule], shardings, sizes)
+        return found
+
+    def _offer(self, index: int, slot: int) -> int:
+        """What a node would give a slot that had only its annotation."""
+        node, level = self.nodes[index], len(LEVELS) - 1
+        blank = self.interner(self.annotated[slot])
+        before = tuple([blank if s == slot else self.state[s] for s in node.slots])
+        key = (node.rule, self._aliases[node.rule][level], *before)
+        after, contested = self._memo.get(key) or self._undisputed(key, node, before, level)
+        if contested:
+            after = self._settled(index, before, level)
+        return after[node.slots.index(slot)]
+
+    # ---- steps ----
 
     def _first(self, level: int, aggressive: bool) -> bytearray:
         dirty = bytearray(len(self.nodes))
@@ -164,15 +236,73 @@ class Solver:
             dirty[index] = new[node.rule]
         return dirty
 
-    def _step(self, node: Node, before: tuple[int, ...], level: int, aggressive: bool) -> tuple[tuple[int, ...], bool]:
+    def _undisputed(
+        self, key: tuple[int, ...], node: Node, before: tuple[int, ...], level: int
+    ) -> tuple[tuple[int, ...], bool]:
+        """The state after a step that leaves conflicts alone, and whether there are any; remembered by `key`."""
+        step = self._step(node, before, level)
+        found = self._memo[key] = self._numbers(before, step), step.contested
+        return found
+
+    def _settled(self, index: int, before: tuple[int, ...], level: int) -> tuple[int, ...]:
+        """The state after a step that settles conflicts; one that looks ahead is only remembered for its node."""
+        node = self.nodes[index]
+        key = (node.rule, -1 - self._aliases[node.rule][level], *before)
+        own = (index, *key)
+        after = self._memo[key][0] if key in self._memo else self._looked_ahead.get(own)
+        if after is None:
+            step = self._step(node, before, level, functools.partial(self._lifetime, node))
+            after = self._numbers(before, step)
+            if step.looked_ahead:
+                self._looked_ahead[own] = after
+            else:
+                self._memo[key] = after, False
+        return after
+
+    def _step(
+        self, node: Node, before: tuple[int, ...], level: int, lifetime: Callable[[int], int] | None = None
+    ) -> Step:
+        shardings = tuple(self.interner.values[i] for i in before)
         active = self._activities[node.rule][level]
         if active is None:
-            return before, False
-        shardings = tuple(self.interner.values[i] for i in before)
-        sizes = tuple(self.slot_sizes[s] for s in node.slots)
-        step = propagate(self.rules[node.rule], shardings, sizes, active, aggressive)
-        after = tuple(
-            old if new is sharding else self.interner(new)
-            for old, sharding, new in zip(before, shardings, step.shardings, strict=True)
+            return Step(shardings, False)
+        sizes = tuple(self.slot_bytes[s] for s in node.slots)
+        return propagate(self.rules[node.rule], shardings, sizes, active, lifetime)
+
+    def _numbers(self, before: tuple[int, ...], step: Step) -> tuple[int, ...]:
+        values, intern = self.interner.values, self.interner
+        return tuple(
+            number if new is values[number] else intern(new) for number, new in zip(before, step.shardings, strict=True)
         )
-        return after, step.contested
+
+    def _lifetime(self, node: Node, factor: int) -> int:
+        """How many operations behind the node the factor lives through before one ends it, HORIZON if none does."""
+        frontier = self._results_with(node, factor)
+        if not frontier:
+            return 0
+        seen = set(frontier)
+        for steps in range(1, HORIZON):
+            reached: set[tuple[int, int]] = set()
+            for slot, dim in frontier:
+                for user in self._users[slot]:
+                    rule = self.rules[self.nodes[user].rule]
+                    for tensor, mapping in enumerate(rule.operands):
+                        if self.nodes[user].slots[tensor] == slot and mapping[dim]:
+                            lives = self._results_with(self.nodes[user], mapping[dim][0])
+                            if not lives or rule.kinds[mapping[dim][0]] is not PASS_THROUGH:
+                                return steps
+                            reached |= lives
+            frontier = reached - seen
+            seen |= reached
+        return HORIZON
+
+    def _results_with(self, node: Node, factor: int) -> set[tuple[int, int]]:
+        """Slots and dimensions of the node's results that have the factor."""
+        rule = self.rules[node.rule]
+        slots = node.slots[len(rule.operands) :]
+        return {
+            (slot, dim)
+            for slot, mapping in zip(slots, rule.results, strict=True)
+            for dim, factors in enumerate(mapping)
+            if factor in factors
+        }

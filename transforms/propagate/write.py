@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import take
+from gspmd.dialect.notation import print_dim, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
@@ -16,15 +18,30 @@ from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
 
 
-def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loss:
+    """A value of the operation `op`, or an argument or result of @main, is split less than was annotated or found."""
+
+    op: Any
+    why: str
+
+
+def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[Loss, ...]:
     """Give the slots that others decide for what these have, and cut what crosses into manual computations to what
 
-    divides.
+    divides; returns what is lost by that, and to earlier priorities.
     """
+    losses = _lost_annotations(annotated, graph, solver)
 
-    def cut(region: ManualRegion, slot: int) -> TensorSharding:
-        even = region.even(solver.interner.values[solver.state[slot]], graph.slot_types[slot].shape)
+    def cut(region: ManualRegion, slot: int, op: Op, what: str) -> TensorSharding:
+        found = solver.interner.values[solver.state[slot]]
+        even = region.even(found, graph.slot_types[slot].shape)
         solver.state[slot] = solver.interner(even)
+        if even.dim_axes() != found.dim_axes():
+            shape = list(graph.slot_types[slot].shape)
+            wanted = print_dims(found.closed())
+            why = f"{what} of shape {shape} is split as {print_dims(even)}, as {wanted} would pad parts"
+            losses.append(Loss(op.ir, why))
         return even
 
     for slot, leader in graph.leaders.items():
@@ -32,11 +49,36 @@ def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:
     for index, entries in graph.entry_slots.items():
         op = annotated.program.ops[index]
         region = annotated.region(op)
-        for argument, entry in zip(op.regions[0].arguments, entries, strict=True):
-            inside = region.inside(cut(region, entry))
+        for number, (argument, entry) in enumerate(zip(op.regions[0].arguments, entries, strict=True)):
+            inside = region.inside(cut(region, entry, op, f"operand {number}"))
             solver.state[annotated.program.slot_of(argument)] = solver.interner(inside)
-        for slot in op.result_slots:
-            cut(region, slot)
+        for number, slot in enumerate(op.result_slots):
+            cut(region, slot, op, f"result {number}")
+    return tuple(losses)
+
+
+def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> list[Loss]:
+    program = annotated.program
+    places: dict[int, tuple[Any, str]] = {
+        program.slot_of(value): (program.function, f"argument {number}")
+        for number, value in enumerate(program.body.arguments)
+    }
+    places.update({slot: (program.function, f"result {number}") for number, slot in enumerate(graph.result_slots)})
+    for op in program.ops:
+        for number, slot in enumerate(op.result_slots):
+            places.setdefault(slot, (op.ir, f"result {number}"))
+    losses = []
+    for slot, dim in solver.lost:
+        op, what = places[slot]
+        asked = solver.annotated[slot].dims[dim]
+        losses.append(
+            Loss(
+                op,
+                f"{what}: dimension {dim}, annotated {print_dim(asked, annotated.mesh)}, is not split: "
+                "an earlier priority has brought these axes to another dimension",
+            )
+        )
+    return losses
 
 
 def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> None:

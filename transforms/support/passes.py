@@ -32,11 +32,13 @@ class Pass:
     """One transformation of a module, in place.
 
     Subclasses are frozen dataclasses that set `argument` (the name in pipelines, e.g. `gspmd-propagate`)
-    and `summary` (one line of help), declare options with `option`, and implement `run`.
+    and `summary` (one line of help), declare options with `option`, and implement `run`. `details` are further lines
+    of help.
     """
 
     argument: ClassVar[str]
     summary: ClassVar[str]
+    details: ClassVar[tuple[str, ...]] = ()
 
     def run(self, module: ir.Module) -> None:
         """Transform `module` in place. Raises `gspmd.dialect.errors.Error` on what it refuses."""

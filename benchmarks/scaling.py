@@ -1,0 +1,99 @@
+"""Time of propagation and partitioning over the number of layers and of devices; no device is needed for either.
+
+python benchmarks/scaling.py [--layers 3,6,12,24,48] [--devices 8,64,512,4096,32768,131072] [--runs 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import math
+import statistics
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import xla
+
+if TYPE_CHECKING:
+    from measurement import Run
+    from programs import Program
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print; see `--help`."""
+    options = _parse(arguments)
+    xla.prepare(8)
+    from programs import lower
+
+    from gspmd.report import table
+
+    base = {layers: lower(layers, 8) for layers in {*options.layers, options.fixed}}
+    rows = [["layers", "devices", "operations", *_HEAD]]
+    rows += [[str(n), "8", f"{base[n].ops:,}", *_row(base[n], options.runs)] for n in options.layers]
+    print("\n".join(table(rows, right=range(len(rows[0])))), flush=True)
+    rows = rows[:1]
+    for devices in options.devices:
+        program = _on(base[options.fixed], devices)
+        rows.append([str(options.fixed), f"{devices:,}", f"{program.ops:,}", *_row(program, options.runs)])
+    print("\n".join(["", *table(rows, right=range(len(rows[0])))]))
+
+
+_HEAD = ("propagate ms", "us/op", "partition ms", "us/op", "Shardy propagate ms")
+
+
+def _row(program: Program, runs: int) -> list[str]:
+    """Medians: ours, and Shardy's propagation on the same program."""
+    import ours
+    import shardy
+    from measurement import PARTITION, PROPAGATE
+
+    mine = _measured(ours.run, program, runs)
+    theirs = _measured(shardy.propagate, program, runs)
+    cells = []
+    for phase in (PROPAGATE, PARTITION):
+        seconds = statistics.median(_phase(run, phase) for run in mine)
+        cells += [f"{seconds * 1e3:.0f}", f"{seconds * 1e6 / program.ops:.1f}"]
+    return [*cells, f"{statistics.median(_phase(run, PROPAGATE) for run in theirs) * 1e3:.0f}"]
+
+
+def _measured(run: Callable[[Program, bool], Run], program: Program, runs: int) -> list[Run]:
+    found = []
+    for _ in range(runs + 1):
+        gc.collect()
+        found.append(run(program, False))
+    return found[1:]
+
+
+def _phase(run: Run, phase: str) -> float:
+    return sum(seconds for stage, seconds in run.seconds.items() if stage.phase == phase)
+
+
+def _on(program: Program, devices: int) -> Program:
+    """The same program for another mesh: only the sizes of its axes change, and what does not divide is padded."""
+    shorter = 2 ** (int(math.log2(devices)) // 2)
+    shape = (devices // shorter, shorter)
+    old = f'sdy.mesh @mesh = <["x"={program.mesh_shape[0]}, "y"={program.mesh_shape[1]}]>'
+    if old not in program.sdy:
+        raise ValueError(f"expected '{old}' in the program")
+    text = program.sdy.replace(old, f'sdy.mesh @mesh = <["x"={shape[0]}, "y"={shape[1]}]>')
+    text = text.replace(f"mhlo.num_partitions = {program.devices} : i32", f"mhlo.num_partitions = {devices} : i32")
+    return dataclasses.replace(program, mesh_shape=shape, sdy=text)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",")]
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--layers", type=numbers, default=[3, 6, 12, 24, 48], help="counts of layers, on 8 devices")
+    parser.add_argument(
+        "--devices", type=numbers, default=[8, 64, 512, 4096, 32768, 131072], help="powers of two, with --fixed layers"
+    )
+    parser.add_argument("--fixed", type=int, default=12, help="layers while the number of devices changes (12)")
+    parser.add_argument("--runs", type=int, default=3, help="timed runs of each (3)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
