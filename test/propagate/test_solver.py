@@ -206,6 +206,6 @@ def test_the_number_of_steps_is_bounded(seed: int) -> None:
 
 def test_the_documentation_lists_levels_and_conflicts_as_they_are() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "propagation.md").read_text()
-    for entries in (LEVELS, CONFLICTS):
-        listed = "\n".join(f"{number}. {entry}" for number, entry in enumerate(entries, 1))
+    for first, entries in ((0, LEVELS), (1, CONFLICTS)):
+        listed = "\n".join(f"{number}. {entry}" for number, entry in enumerate(entries, first))
         assert listed in page

@@ -65,7 +65,7 @@ class Propagate(Pass):
     summary = "Complete the sharding of every value from the annotated ones"
     details = (
         "levels, each after the one before it, in each user priority:",
-        *(f"  {number}. {level}" for number, level in enumerate(LEVELS, 1)),
+        *(f"  {number}. {level}" for number, level in enumerate(LEVELS)),
         "where not everything can be had, first comes:",
         *(f"  {number}. {rule}" for number, rule in enumerate(CONFLICTS, 1)),
     )
