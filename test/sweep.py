@@ -45,7 +45,6 @@ def main() -> int:
         total = count(family, options.operations)
         seconds = time.perf_counter() - started
         print(f"{family:<16}{''.join(f'{n:>8}' for n in numbers)}{seconds:>7.0f}  {total:,}", flush=True)
-    for tally in tallies:
         _details(tally, worker)
     worker.stop()
     return 1 if any(tally.wrong for tally in tallies) else 0
