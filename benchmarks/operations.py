@@ -90,7 +90,9 @@ def _xla(case: Case, expected: list[Array], use_shardy: bool) -> tuple[list[Tran
     devices = tuple(jax.devices()[: signature.mesh.size])
     module = parse_module(text, new_context())
     with tempfile.TemporaryDirectory() as directory, module.context:
-        options = _options(len(devices), use_shardy, directory)
+        options = _options(len(devices), use_shardy)
+        debug = options.executable_build_options.debug_options
+        debug.xla_dump_to, debug.xla_dump_hlo_pass_re = directory, "spmd-partitioning"
         loaded = devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
         (path,) = Path(directory).glob("*after_spmd-partitioning.*.txt")
         sent = of_hlo(path.read_text())
