@@ -241,6 +241,8 @@ _MOVEMENT: dict[str, Example] = {
     "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>"),
     "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>"),
     "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32"),
+    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>"),
+    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32"),
     "stablehlo.gather": Example("32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
@@ -264,6 +266,25 @@ _MOVEMENT: dict[str, Example] = {
     ), """{
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     stablehlo.return %b : tensor<f32>
+  }"""),
+    "stablehlo.scatter (batching)": Example("8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
+        "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+        "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (windows)": Example("32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (of two operands)": Example(
+        "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), """{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    %r = stablehlo.add %a, %c : tensor<f32>
+    %s = stablehlo.maximum %b, %d : tensor<f32>
+    stablehlo.return %r, %s : tensor<f32>, tensor<f32>
   }"""),
     "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE),
 }  # fmt: skip

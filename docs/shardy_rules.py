@@ -97,6 +97,7 @@ _MOVES_MUCH = (
     "ours stays split where little moves; Shardy marks the dimension as communicating however much has to move"
 )
 _FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
+_REACHES = "a window of most of a dimension reaches into neighbours only in ours; Shardy gathers it"
 _STATISTICS = "Shardy has no rule; features are independent of each other"
 _GROUPS = (
     "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element "
@@ -122,14 +123,22 @@ DIFFERENCES: dict[str, str] = {
     ),
     "stablehlo.slice (little kept)": _FINDS_PART,
     "stablehlo.dynamic_slice": _FINDS_PART,
-    "stablehlo.slice (half kept)": _MOVES_MUCH,
-    "stablehlo.pad (much)": _MOVES_MUCH,
+    "stablehlo.dynamic_slice (most kept)": _REACHES,
+    "stablehlo.dynamic_update_slice (most written)": _REACHES,
+    "stablehlo.gather (windows)": _FINDS_PART,
+    "stablehlo.scatter (windows)": "ours writes to every shard what falls into it; Shardy gathers what windows cover",
+    "stablehlo.scatter (of two operands)": (
+        "ours combines the partial results of each operand by its own reducer; Shardy gathers the updates"
+    ),
     "stablehlo.reduce_window (large)": _MOVES_MUCH,
     "stablehlo.select_and_scatter (overlapping)": (
         "ours splits only between windows side by side; Shardy marks the dimension as communicating and has that "
         "of the source whole"
     ),
     "stablehlo.select_and_scatter": "ours splits between windows side by side, where nothing has to move",
+    "stablehlo.concatenate (equal parts)": (
+        "ours keeps the parts split and sends each element where it belongs; Shardy has all parts whole"
+    ),
     "stablehlo.concatenate (a large part)": (
         "ours keeps the large part split and has the small one whole; Shardy has all parts whole"
     ),

@@ -62,6 +62,13 @@ def rule_of(text: str) -> OpShardingRule:
     return OPS[op.info.name].rule(op.info)
 
 
+def rules_of(text: str) -> tuple[OpShardingRule, ...]:
+    """The rule that propagation goes by, and all others that an operation may run by."""
+    (op,) = read(text).body.ops
+    definition = OPS[op.info.name]
+    return (definition.rule(op.info), *(definition.others(op.info) if definition.others else ()))
+
+
 def split_of(rule: OpShardingRule, mesh: Mesh, axes: FactorAxes) -> Split:
     reduced = canonical(mesh.sorted(tuple(a for f, mine in axes.items() if rule.kinds[f] is REDUCTION for a in mine)))
     made = []
@@ -93,7 +100,7 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
             halve = axis.size % 2 == 0 and axis.size > 2 and rng.random() < 0.5
             parts = axis.split(2) if halve else (axis,)
             for part in parts:
-                factor = rng.choice(able) if rng.random() < 0.9 else None
+                factor = rng.choice(able) if able and rng.random() < 0.9 else None
                 if factor is not None:
                     joined = canonical((*chosen.get(factor, ()), part))
                     if fits(factor, joined):
@@ -101,13 +108,13 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
         yield chosen
 
 
-def partition(text: str, mesh: Mesh, axes: FactorAxes) -> str:
-    """The per-device module of a function whose only operation is split so."""
+def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | None = None) -> str:
+    """The per-device module of a function whose only operation is split so, by its first rule unless one is given."""
     program = read(text)
     module = program.module
     with module.context, ir.Location.unknown():
         (op,) = program.body.ops
-        rule = OPS[op.info.name].rule(op.info)
+        rule = rule or OPS[op.info.name].rule(op.info)
         split = split_of(rule, mesh, axes)
         values = [_signature_of(t, s) for t, s in zip(op.info.operands, split.operands, strict=True)]
         results = [
@@ -167,25 +174,28 @@ def check_all(
     Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may
     turn -0.0 into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError.
     """
-    rule = rule_of(text)
     single = runtime.compile_single(text)
     expected = [[value.to_numpy() for value in single(*inputs)] for inputs in cases]
-    seen: list[FactorAxes] = []
-    for axes in assignments(rule, mesh, count, seed):
-        if axes in seen:
-            continue
-        seen.append(axes)
-        module = partition(text, mesh, axes)
-        executable = runtime.compile(module, padding="nan")
-        signs = not tolerance and not (rule.combiner == "add" and split_of(rule, mesh, axes).reduced)
-        for inputs, wanted in zip(cases, expected, strict=True):
-            for want, result in zip(wanted, executable(*inputs), strict=True):
-                for shard in result.shards:
-                    what = f"device {shard.partition}, factors {axes}\n{module}"
-                    have, part = shard.to_numpy(), want[shard.index]
-                    _compare(have, part, tolerance, what)
-                    if signs:
-                        _compare_signs(have, part, what)
+    seen: list[Split] = []
+    for rule in rules_of(text):
+        for axes in assignments(rule, mesh, count, seed):
+            if any(tensor_axes(rule, tensor, axes) is None for tensor in range(len(rule.tensors))):
+                continue
+            split = split_of(rule, mesh, axes)
+            if split in seen:
+                continue
+            seen.append(split)
+            module = partition(text, mesh, axes, rule)
+            executable = runtime.compile(module, padding="nan")
+            signs = not tolerance and not (rule.combiner == "add" and split.reduced)
+            for inputs, wanted in zip(cases, expected, strict=True):
+                for want, result in zip(wanted, executable(*inputs), strict=True):
+                    for shard in result.shards:
+                        what = f"device {shard.partition}, factors {axes}\n{module}"
+                        have, part = shard.to_numpy(), want[shard.index]
+                        _compare(have, part, tolerance, what)
+                        if signs:
+                            _compare_signs(have, part, what)
     assert seen, "nothing can be split"
 
 

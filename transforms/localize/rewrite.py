@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
+from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
@@ -99,6 +100,8 @@ class Localizer:
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
+            if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
+                name = target  # an operation of ours
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
                 self._compute(op, name, shardings)
@@ -146,9 +149,13 @@ class Localizer:
     def _collective(self, op: Any, name: str) -> None:
         operand, result = op.operands[0], op.results[0]
         before = self._of(operand)
-        after = self.codec.read(op.attributes["out_sharding"])
+        after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
         self._point(op)
-        value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+        if 0 in before.type.shape:  # nothing to send
+            value = self.emit.constant(local_type(before.type, after), "zero")
+        else:
+            with located(op):
+                value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gspmd.transforms.ops import (
     communication,
+    concatenation,
     contraction,
     creation,
     custom_call,
@@ -31,6 +32,7 @@ OPS: OpTable = (
     | contraction.OPS
     | reduction.OPS
     | slicing.OPS
+    | concatenation.OPS
     | dynamic_slicing.OPS
     | gather.OPS
     | scatter.OPS

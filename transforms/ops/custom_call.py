@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.concatenation import JOINED_SLICES, joined_slices_rule
 from gspmd.transforms.ops.elementwise import elementwise_rule
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.support.op_info import OpInfo
@@ -25,6 +26,7 @@ _RULES["mhlo.topk"] = _batched_rule
 # What only says where a value is to be, or how it is to be laid out there.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
+_RULES[JOINED_SLICES] = joined_slices_rule
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:

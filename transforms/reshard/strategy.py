@@ -16,6 +16,7 @@ from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDU
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.support.cost import collective_time
+from gspmd.transforms.support.op_definition import OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 MOST_CANDIDATES = 512
@@ -28,8 +29,9 @@ AGREEMENT_WORTH = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
-    """The operation runs with its operands as `operands` and makes `results` (possibly unreduced)."""
+    """The operation runs by `rule`, with its operands as `operands`, and makes `results` (possibly unreduced)."""
 
+    rule: OpShardingRule
     operands: tuple[TensorSharding, ...]
     results: tuple[TensorSharding, ...]
     time_s: float
@@ -38,8 +40,9 @@ class Strategy:
 class Chooser:
     """Chooses strategies; equal situations are decided once by the caller's memo."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, table: OpTable) -> None:
         self.planner = planner
+        self.table = table
         self.hardware = planner.hardware
 
     def choose(
@@ -52,9 +55,25 @@ class Chooser:
     ) -> Strategy:
         """The cheapest way to get `results` from `operands`; `free` ones, constants, cost nothing to move."""
         shardings = operands + results
-        split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
-        if self._agree(rule, split, shardings):
-            return Strategy(operands, results, 0.0)
+        if self._agree(rule, [factor_axes(rule, t, s) for t, s in enumerate(shardings)], shardings):
+            return Strategy(rule, operands, results, 0.0)
+        ways = [self._best(way, info, operands, results, free) for way in (rule, *self._others(info))]
+        return min(ways, key=lambda strategy: strategy.time_s)
+
+    def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
+        definition = self.table.get(info.name)
+        return definition.others(info) if definition is not None and definition.others is not None else ()
+
+    def _best(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
+    ) -> Strategy:
+        """The cheapest way by one rule."""
+        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         agreed = self._agreed(rule, split)
         kept: Strategy | None = None
         best: Strategy | None = None
@@ -80,12 +99,13 @@ class Chooser:
         free: tuple[bool, ...],
     ) -> list[Strategy]:
         """All the ways to get `results` from `operands` that `choose` compares, the cheapest first."""
-        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
-        for axes in itertools.chain(self._candidates(rule, split), [{}]):
-            priced = self._price(rule, info, axes, operands, results, free, math.inf)
-            if priced is not None:
-                found.setdefault(priced.operands + priced.results, priced)
+        for way in (rule, *self._others(info)):
+            split = [factor_axes(way, t, s) for t, s in enumerate(operands + results)]
+            for axes in itertools.chain(self._candidates(way, split), [{}]):
+                priced = self._price(way, info, axes, operands, results, free, math.inf)
+                if priced is not None:
+                    found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
 
     def follow(self, rule: OpShardingRule, operand: TensorSharding) -> TensorSharding | None:
@@ -221,7 +241,7 @@ class Chooser:
                 return None
             if have != need:
                 time_s += self.planner.plan(type_, have, need).time_s
-        return Strategy(made[:count], made[count:], time_s)
+        return Strategy(rule, made[:count], made[count:], time_s)
 
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
@@ -233,10 +253,16 @@ class Chooser:
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
             time_s += 2 * work / self.hardware.flops_per_s
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
-            # What the local form sends by itself, halos or partial results, is about a result's size at most.
-            sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
-            time_s += collective_time("collective_permute", sent, 2, self.hardware)
+            sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
+            time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
         return time_s
+
+    def _sent(self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]) -> float:
+        """Bytes that a device sends within the local form: halos, partial results."""
+        definition = self.table.get(info.name)
+        if definition is not None and definition.sends is not None:
+            return definition.sends(info, operands, results)
+        return max(local_bytes(t, s) for t, s in zip(info.results, results, strict=True))
 
 
 def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:

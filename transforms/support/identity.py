@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -18,6 +19,12 @@ _OPERATIONS = {
 }
 _IDENTITIES: dict[str, Any] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
+}  # fmt: skip
+
+
+# The largest number of floating-point types without infinity.
+_LARGEST = {
+    "f4E2M1FN": 6.0, "f8E4M3FN": 448.0, "f8E4M3FNUZ": 240.0, "f8E4M3B11FNUZ": 30.0, "f8E5M2FNUZ": 57344.0,
 }  # fmt: skip
 
 
@@ -42,7 +49,7 @@ def partial_combiner(element: str) -> str:
 def splat(type_: Any, value: Any) -> Any:
     """The attribute of a constant of tensor type `type_` with one value everywhere: a number or one of
 
-    the words `lowest` (the identity of max: -inf for floats), `highest` (of min), `ones` (all bits set, of
+    the words `lowest` (the identity of max: -inf for floats that have it), `highest` (of min), `ones` (all bits set, of
     and), `zero`. Not for complex types: the bindings have no attributes for them.
     """
     element = ir.RankedTensorType(type_).element_type
@@ -56,7 +63,8 @@ def _scalar(element: Any, value: Any) -> Any:
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
         value = value or 0.0  # these types have no -0.0
-    return ir.FloatAttr.get(element, _float(value))
+    largest = _LARGEST.get(str(element), math.inf)
+    return ir.FloatAttr.get(element, float({"lowest": -largest, "highest": largest}.get(value, value)))
 
 
 def _integer(element: Any, value: Any) -> int:
@@ -69,7 +77,3 @@ def _integer(element: Any, value: Any) -> int:
     if not signed and number >= 2 ** (bits - 1) and bits == 64:
         return int(struct.unpack("q", struct.pack("Q", number))[0])
     return int(number)
-
-
-def _float(value: Any) -> float:
-    return float({"lowest": float("-inf"), "highest": float("inf")}.get(value, value))
