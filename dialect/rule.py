@@ -174,11 +174,12 @@ class RuleBuilder:
     ) -> int:
         """Add a factor; each list names, tensor by tensor, the dimension that carries it or None.
 
-        Several factors added to one dimension make it compound, in the order added (major first).
+        Several factors added to one dimension make it compound, in the order added (major first). What is
+        reduced over nothing has no partial results: such a factor is whole on every device.
         """
         index = len(self._sizes)
         self._sizes.append(size)
-        self._kinds.append(kind)
+        self._kinds.append(NEED_REPLICATION if kind is REDUCTION and size == 0 else kind)
         if blocked:
             self._blocked.add(index)
         if even:

@@ -176,7 +176,10 @@ class Localizer:
             replacements = self.rules.table[name].localize
             assert replacements is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
-            replacements(local)
+            if all(0 in type_.shape for type_ in info.results):
+                local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
+            else:
+                replacements(local)
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():

@@ -290,7 +290,8 @@ class _Search:
                 if not axes or counts[0] == counts[1] or self._nests(d, *counts):
                     continue
                 after = (*dims[:d], option, *dims[d + 1 :])
-                rest = self._local_bytes(dims) // (-(-self.shape[d] // size_of(axes)) * self.element_bytes)
+                local = max(1, -(-self.shape[d] // size_of(axes)))  # 1 of nothing: what is empty costs nothing
+                rest = self._local_bytes(dims) // (local * self.element_bytes)
                 sent = cheapest(retiling(self.shape[d], axes, option)).sent * rest
                 yield Move(self._time("", dims, after, 1) + self._exchanging(sent), (after, unreduced), "reshard")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,10 @@ class CollectiveBuilder(Builder):
         self._channels += 1
         return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
 
+    def nothing(self, type_: TensorType) -> Any:
+        """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
+        return None if math.prod(type_.shape) else self.constant(type_, "zero")
+
     def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
         self.location = cause.location
         return {
@@ -106,6 +111,8 @@ class CollectiveBuilder(Builder):
 
     @_in_bytes
     def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
         if has_ordered_bits(value, combiner):
             return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         attributes = self._collective_attributes(axes, cause)
@@ -116,6 +123,9 @@ class CollectiveBuilder(Builder):
     @_in_bytes
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
         if has_ordered_bits(value, combiner):
             bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
             return from_ordered(self, bits, value)
@@ -123,17 +133,19 @@ class CollectiveBuilder(Builder):
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["scatter_dimension"] = self.i64(dim)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
         return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
 
     @_in_bytes
     def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
         """Concatenate the shards along `axes` in dimension `dim`."""
+        result = _resized(read_type(value), dim, lambda n: n * size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_gather",
             [value],
-            [_resized(read_type(value), dim, lambda n: n * size_of(axes))],
+            [result],
             all_gather_dim=self.i64(dim),
             replica_groups=self._replica_groups(axes),
             use_global_device_ids=ir.UnitAttr.get(self.context),
@@ -162,8 +174,10 @@ class CollectiveBuilder(Builder):
     def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
         """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
-        attributes = self._collective_attributes(axes, cause)
         result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_to_all",
             [value],
@@ -177,6 +191,8 @@ class CollectiveBuilder(Builder):
 
     @_in_bytes
     def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.collective_permute",
