@@ -46,6 +46,9 @@ class Path:
     time_s: float
 
 
+# Axes are cut into prime factors if these are no more than that: the number of states grows with it.
+MOST_PARTS = 6
+
 Dims = tuple[Axes, ...]
 State = tuple[Dims, Axes]
 
@@ -88,7 +91,32 @@ class Planner:
             whole = source.with_axes(((),) * source.rank, target.unreduced)
             first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
             return Path(first.steps + last.steps, first.time_s + last.time_s)
-        return _Search(self, type_, source, target, cuts).run()
+        found = _Search(self, type_, source, target, cuts).run()
+        if len(found.steps) > 1 and (finer := self._finer(cuts)) is not None:
+            # Part of an axis may change places at once where the whole of it cannot.
+            other = _Search(self, type_, source, target, finer).run()
+            found = min(found, other, key=lambda path: path.time_s)
+        return found
+
+    def _finer(self, cuts: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
+        """The axes cut into prime factors; None if they are already, or if there are too many of these to search."""
+        finer = {name: _prime_cuts(bounds) for name, bounds in cuts.items()}
+        if finer == cuts or sum(len(bounds) - 1 for bounds in finer.values()) > MOST_PARTS:
+            return None
+        return finer
+
+
+def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
+    """Bounds of parts, each the one before it times a prime number."""
+    found = list(bounds[:1])
+    for bound in bounds[1:]:
+        factor = 2
+        while found[-1] < bound:
+            if bound // found[-1] % factor:
+                factor += 1
+            else:
+                found.append(found[-1] * factor)
+    return tuple(found)
 
 
 class _Search:
