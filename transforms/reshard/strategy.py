@@ -231,7 +231,7 @@ class Chooser:
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
-            time_s += 2 * work / self.hardware.flops_per_s
+            time_s += 2 * work / self.hardware.flops_of(info.operands[0].element)
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
             # What the local form sends by itself, halos or partial results, is about a result's size at most.
             sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
