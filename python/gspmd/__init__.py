@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checking import CheckReport, check
     from gspmd.collectives import Collective
+    from gspmd.costs import CostReport, cost
     from gspmd.explanation import Explanation, explain
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
@@ -38,6 +39,8 @@ _HOME = {
     "partition": "api",
     "propagate": "api",
     "Collective": "collectives",
+    "CostReport": "costs",
+    "cost": "costs",
     "PassManager": "pass_manager",
     "Explanation": "explanation",
     "explain": "explanation",
@@ -54,6 +57,7 @@ __all__ = [
     "AnnotationError",
     "CheckReport",
     "Collective",
+    "CostReport",
     "Error",
     "ErrorKind",
     "Executable",
@@ -71,6 +75,7 @@ __all__ = [
     "UsageError",
     "check",
     "compile",
+    "cost",
     "explain",
     "load",
     "partition",
