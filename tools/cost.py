@@ -69,14 +69,14 @@ def run(args: argparse.Namespace) -> int:
             strict=False if args.strict is None else args.strict,
             original=args.original,
         )
+    if args.write_budget:
+        written = cost_budget.budget_of(report, args.tolerance or 0.0)
+        write_output(args.write_budget, cost_budget.budget_text(written, args.write_budget).encode())
     print(
         json.dumps(cost_text.to_dict(report), indent=2)
         if args.json
         else "\n".join(cost_text.report_lines(report, args.top))
     )
-    if args.write_budget:
-        written = cost_budget.budget_of(report, args.tolerance or 0.0)
-        write_output(args.write_budget, cost_budget.budget_text(written, args.write_budget).encode())
     if budget is None:
         return EXIT_WITHIN
     excess = cost_budget.exceeded(report, budget, args.budget)

@@ -21,7 +21,7 @@ ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Held:
-    """Memory that is held for `value`, the first one in it; `kind` says what for."""
+    """Memory that is held for `value`, the latest one in it; `kind` says what for."""
 
     value: int
     bytes: int
@@ -103,7 +103,7 @@ class _Walk:
     def run(self) -> None:
         body = self.program.body
         for argument in body.arguments:
-            self.memory[argument] = self._hold(argument, ARGUMENT)
+            self.memory[argument] = self.hold(argument, ARGUMENT)
         goals = {result: self.memory[body.arguments[argument]] for result, argument in self.aliases.items()}
         self._look()
         self._block(body, goals, RESULT)
@@ -115,18 +115,24 @@ class _Walk:
         for index, value in enumerate(body.returned):
             held = self.memory.get(self.fusion.root(value))
             if index not in goals and (held is None or held.kind == ARGUMENT or held in taken):
-                held = self._hold(value, RESULT)
+                held = self.hold(value, RESULT)
             if held is not None:
                 taken.add(held)
         self._look()
 
     # ---- memory ----
 
-    def _hold(self, value: int, kind: str) -> Held:
+    def hold(self, value: int, kind: str) -> Held:
         held = Held(value, bytes_of_value(self.program, value), kind)
         self.held[held] = None
         self._count(held, held.bytes)
         return held
+
+    def reuse(self, held: Held, value: int, kind: str) -> None:
+        """Make a value in memory that is held for another one."""
+        self._count(held, -held.bytes)
+        held.value, held.kind = value, kind
+        self._count(held, held.bytes)
 
     def _free(self, held: Held) -> None:
         if held in self.held:
@@ -143,7 +149,7 @@ class _Walk:
             self.peak, self.peak_step = self.total, self.step
         self.temporary_peak = max(self.temporary_peak, self.temporary)
         if self.step == self.snapshot_at:
-            self.snapshot = list(self.held)
+            self.snapshot = [dataclasses.replace(held) for held in self.held]
         self.step += 1
 
     # ---- blocks ----
@@ -211,12 +217,15 @@ class _Scope:
     def place(self, op: Op, index: int, position: int) -> Held:
         """The memory that a result is made in."""
         result = op.results[index]
-        held = self._goal(result, position) or self._reused(op, index, position)
+        index_returned = self.returned.get(result)
+        kind = TEMPORARY if index_returned is None or index_returned in self.goals else self.kind
+        held = self._goal(result, position)
         if held is None:
-            returned = self.returned.get(result)
-            held = self.walk._hold(
-                result, self.kind if returned is not None and returned not in self.goals else TEMPORARY
-            )
+            held = self._reused(op, index, position)
+            if held is None:
+                held = self.walk.hold(result, kind)
+            else:
+                self.walk.reuse(held, result, kind)
             self.mine[held] = None
         self.until[held] = self.last.get(result, position)
         return held
@@ -231,8 +240,6 @@ class _Scope:
         loop = op.info.name == "stablehlo.while"
         if not loop and not overwrites(op):
             return None
-        if self.kind == RESULT and op.results[index] in self.returned:
-            return None  # results have memory of their own from the beginning
         operands = op.operands[index : index + 1] if loop else op.operands
         size = bytes_of_value(self.walk.program, op.results[index])
         for value in sorted(self.fusion.sources(operands)):

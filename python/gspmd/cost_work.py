@@ -6,10 +6,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 
-from jaxlib.mlir import ir
-
 from gspmd.cost_buffers import IN_PLACE, SLICING, Fusion, bytes_of_value
 from gspmd.cost_operations import flops_of
+from gspmd.dialect.axes import size_of
+from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.op_info import OpInfo
 from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL, Block, Op, Program
 from gspmd.transforms.support.trip_count import trip_count
@@ -41,17 +41,21 @@ class Work:
         return {kind: count for kind, count in kinds.most_common() if count}
 
 
-def work_of(program: Program, fusion: Fusion | None = None) -> Work:
-    """Count a program's work; without `fusion` (see there) its memory traffic is not asked for and 0."""
-    counter = _Counter(program, fusion)
+def work_of(program: Program, fusion: Fusion | None = None, annotated: AnnotatedProgram | None = None) -> Work:
+    """Count a program's work; without `fusion` (see there) its memory traffic is not asked for and 0.
+
+    `annotated` is needed for programs that are not partitioned yet: it knows their manual computations.
+    """
+    counter = _Counter(program, fusion, annotated)
     counter.block(program.body, 1.0)
     uncounted = tuple(sorted(counter.uncounted))
     return Work(dict(counter.flops), counter.traffic_bytes, uncounted, counter.open_loops)
 
 
 class _Counter:
-    def __init__(self, program: Program, fusion: Fusion | None) -> None:
+    def __init__(self, program: Program, fusion: Fusion | None, annotated: AnnotatedProgram | None) -> None:
         self.program = program
+        self.annotated = annotated
         self.fusion = fusion
         self.flops: Counter[tuple[str, str]] = Counter()
         self.traffic_bytes = 0.0
@@ -86,9 +90,14 @@ class _Counter:
             for region in op.regions:
                 self.block(region, times * (1 if trips is None else trips))
         elif name == MANUAL:
-            self.block(op.regions[0], times * _manual_devices(op))
+            self.block(op.regions[0], times * self._manual_devices(op))
         elif name in CONTROL_FLOW:
             self._dearest(op.regions, times)
+
+    def _manual_devices(self, op: Op) -> int:
+        """On how many devices, each with its part, the body of a manual computation runs."""
+        assert self.annotated is not None, "partitioned programs have no manual computations"
+        return size_of(self.annotated.region(op).axes)
 
     def _dearest(self, branches: list[Block], times: float) -> None:
         """Of branches, of which one runs, that with most operations counts."""
@@ -131,20 +140,3 @@ class _Counter:
 def _called(info: OpInfo) -> str:
     """The operation's name, with the target of a custom call."""
     return f"{info.name} @{info.text('call_target_name')}" if info.name == "stablehlo.custom_call" else info.name
-
-
-def _manual_devices(op: Op) -> int:
-    """On how many devices, each with its part, the body of a manual computation runs."""
-    text = str(op.ir.attributes["manual_axes"])
-    mesh = next(view for view in _module(op.ir).operations if view.operation.name == "sdy.mesh")
-    sizes = {axis.name: axis.size for axis in mesh.mesh.axes}
-    count = 1
-    for name, size in sizes.items():
-        count *= size if f'"{name}"' in text else 1
-    return count
-
-
-def _module(op: ir.Operation) -> ir.Block:
-    while op.parent is not None:
-        op = op.parent.operation
-    return op.regions[0].blocks[0]

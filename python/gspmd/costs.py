@@ -22,6 +22,7 @@ from gspmd.executable_module import is_partitioned
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import Hardware, collective_time
 from gspmd.transforms.support.custom_rules import RuleSource
@@ -199,7 +200,8 @@ def _flops(program: Any, num_partitions: int | None) -> float:
     module = read_program(program, new_context())
     PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
     with module.context, ir.Location.unknown():
-        return work_of(Program(module)).total_flops
+        annotated = AnnotatedProgram(module)
+        return work_of(annotated.program, annotated=annotated).total_flops
 
 
 def cost_of(module: ir.Module, target: str = "", model_flops: float | None = None) -> CostReport:

@@ -92,7 +92,7 @@ class _Reader:
         except tomllib.TOMLDecodeError as error:
             match = _TOML_PLACE.search(str(error))
             message = _TOML_PLACE.sub("", str(error))
-            where = (int(match[1]), int(match[2])) if match else (1, 1)
+            where = (int(match[1]), int(match[2])) if match else (self.text.count("\n") + 1, 1)
             raise ParseError(
                 f"not TOML: {message[:1].lower()}{message[1:]}", location=SourceLocation(self.path, *where)
             ) from None
@@ -101,7 +101,7 @@ class _Reader:
         name = table.get("like")
         if name is None:
             return None
-        if name not in TARGETS:
+        if not isinstance(name, str) or name not in TARGETS:
             raise self._error("like", f"is {name!r}", f"known are {', '.join(TARGETS)}")
         return TARGETS[name]
 
