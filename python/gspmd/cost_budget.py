@@ -43,11 +43,14 @@ class Excess:
     actual: int
 
     def __str__(self) -> str:
-        bytes_ = self.what != "collectives"
-        actual, limit = ((bytes_text(n) if bytes_ else str(n)) for n in (self.actual, self.limit))
-        exact = f" ({self.actual} against {self.limit} bytes)" if bytes_ else ""
-        above = f"{self.actual / self.limit - 1:.1%} above" if self.limit else "none is allowed, above"
-        return f"{self.what}: {actual}, {above} the budget of {limit}{exact}"
+        if self.what == "collectives":
+            actual, limit = str(self.actual), str(self.limit)
+        else:
+            actual = f"{bytes_text(self.actual)} ({self.actual} bytes)"
+            limit = f"{bytes_text(self.limit)} ({self.limit} bytes)"
+        if not self.limit:
+            return f"{self.what}: {actual}, the budget has none"
+        return f"{self.what}: {actual}, {self.actual / self.limit - 1:.1%} above the budget of {limit}"
 
 
 def budget_of(report: CostReport, tolerance: float = 0.0) -> Budget:
