@@ -7,6 +7,7 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
@@ -47,6 +48,8 @@ def reshard(
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
+    if join_slices(annotated):
+        annotated = AnnotatedProgram(module)
     planner = Planner(annotated.mesh, read_hardware(target, annotated.mesh))
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
     rewriter.run()

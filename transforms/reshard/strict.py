@@ -19,6 +19,8 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Step
 from gspmd.transforms.support.cost import sent_bytes
+from gspmd.transforms.support.exchange import cheapest
+from gspmd.transforms.support.halo import retiling
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL
@@ -112,11 +114,17 @@ def _sent(move: ValueMove, mesh: Mesh) -> Iterator[tuple[str, float]]:
     for step in move.steps:
         if step.kind not in _NOT_MOVES:
             local = math.prod(before.local_shape(move.type_.shape)) * element_bytes(move.type_.element)
-            yield step.kind, sent_bytes(_ALGORITHMS.get(step.kind, step.kind), local, _devices(step, mesh))
+            if step.kind == "reshard":
+                yield "collective_permute", local * _retiled(move.type_, before, step.after)
+            else:
+                yield step.kind, sent_bytes(step.kind, local, _devices(step, mesh))
         before = step.after
 
 
-_ALGORITHMS = {"reshard": "collective_permute"}  # new tiles of a dimension come from neighbours
+def _retiled(type_: TensorType, before: TensorSharding, after: TensorSharding) -> float:
+    """The part of its elements that a device sends to others where one dimension gets other tiles."""
+    pairs = zip(type_.shape, before.dim_axes(), after.dim_axes(), before.local_shape(type_.shape), strict=True)
+    return sum(cheapest(retiling(n, old, new)).sent / max(1, held) for n, old, new, held in pairs if old != new)
 
 
 def _devices(step: Step, mesh: Mesh) -> int:
