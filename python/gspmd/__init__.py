@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
+    from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
     "Partitioned": "api",
@@ -41,6 +42,7 @@ _HOME = {
     "Collective": "collectives",
     "CostReport": "costs",
     "cost": "costs",
+    "ReshardError": "transforms.reshard.strict",
     "PassManager": "pass_manager",
     "Explanation": "explanation",
     "explain": "explanation",
@@ -68,6 +70,7 @@ __all__ = [
     "ParseError",
     "Partitioned",
     "PassManager",
+    "ReshardError",
     "ShardedArray",
     "Sharding",
     "SourceLocation",

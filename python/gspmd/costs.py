@@ -266,6 +266,8 @@ def _buffer(program: Program, held: Held, names: Mapping[int, str], equal: Names
     if definer >= 0:
         op = program.ops[definer]
         location, name = source_location(op.ir.location), op.info.name.removeprefix("stablehlo.")
+        if len(op.results) > 1:
+            name += f"#{op.results.index(held.value)}"
     elif held.kind != ARGUMENT and not name:
         name = "block argument"
     text = f"{type_.element}[{','.join(map(str, type_.shape))}]"
