@@ -1,11 +1,11 @@
 """Hardware that programs are priced for: known devices, and descriptions in TOML files.
 
 Sources of the figures: for TPUs the pages of Cloud TPU's documentation on each version (arithmetic, memory, size of a
-pod, DCN), and "How to Scale Your Model", chapter "How to Think About TPUs" (bytes a link carries in one direction,
-which axes wrap around, DCN per chip); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM (dense arithmetic,
-memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a GPU, 200 and 400
-Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the usual order.
-Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures.
+pod), and "How to Scale Your Model", chapter "How to Think About TPUs" (bytes a link carries in one direction, which
+axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM
+(dense arithmetic, memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a
+GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the
+usual order. Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ _TARGETS = (
     _tpu(
         "tpu7x",
         {"bf16": 1153.5e12, "f8E4M3FN": 2307e12, "f8E5M2": 2307e12},
-        (96 * GIB, 3690e9),
+        (96 * GIB, 3700e9),
         Network(45e9, _ICI_S, 3, 4),
         18432,
         6.25e9,
