@@ -9,6 +9,7 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.localize import Localize
 from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.optimize import Optimize
+from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.propagate import Propagate
 from gspmd.transforms.reshard import Reshard
 from gspmd.transforms.support.passes import Option, Pass, options_of, select_options, unknown_option
@@ -16,7 +17,7 @@ from gspmd.transforms.support.passes import Option, Pass, options_of, select_opt
 STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize)
 """The passes of the default pipeline, in its order."""
 
-PASSES: tuple[type[Pass], ...] = (*STAGES, *COLLECTIVE_PASSES)
+PASSES: tuple[type[Pass], ...] = (*STAGES, ShardWeightUpdate, *COLLECTIVE_PASSES)
 """Every pass of ours."""
 
 PIPELINE = "gspmd-partition"
