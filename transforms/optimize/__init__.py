@@ -6,6 +6,7 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
 from gspmd.transforms.optimize.fuse import FuseCollectives
@@ -24,6 +25,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     NarrowCollectives,
     SimplifyPermutes,
     CombineCollectives,
+    CollectiveMatmul,
 )
 """Every pass on collectives, each of which can be run alone."""
 
@@ -52,6 +54,7 @@ class Optimize(Pass):
             pass_.apply(program)
             if program.changes != before:
                 program.tidy()
+        program.finish()
 
     def _passes(self) -> list[CollectivePass]:
         passes: list[CollectivePass] = [

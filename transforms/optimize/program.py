@@ -15,11 +15,12 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
 from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.signature import MESH
+from gspmd.transforms.support.signature import MESH, main_function
 
 KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
@@ -127,7 +128,7 @@ class DeviceProgram:
         text = ir.StringAttr(attributes[MESH]).value if MESH in attributes else None
         self.mesh = parse_mesh(text, "mesh") if text else None
         self._found: tuple[list[Collective], list[Any]] | None = None
-        self._emit: CollectiveBuilder | None = None
+        self._emit: Emitter | None = None
         self._unchanged: dict[Any, Any] = {}
         self._told: set[tuple[Any, str]] = set()
 
@@ -191,12 +192,13 @@ class DeviceProgram:
             self._told.add((op, why))
             remark(op, f"is not {what} because {why}")
 
-    def emitter(self, before: Any, location: Any = None) -> CollectiveBuilder:
+    def emitter(self, before: Any, location: Any = None) -> Emitter:
         """What builds operations before `before`, on channels that no other collective has."""
         if self._emit is None:
             assert self.mesh is not None
             limit = 64 if not _named_groups(self._find()[0]) else 0
-            self._emit = CollectiveBuilder(self.context, self.mesh, limit)
+            entry = main_function(self.module).operation.regions[0].blocks[0]
+            self._emit = Emitter(self.context, self.mesh, entry, limit)
             for _ in range(max((c.channel for c in self._find()[0]), default=0)):
                 self._emit.next_channel()
         self._emit.point = ir.InsertionPoint(before)
@@ -219,8 +221,15 @@ class DeviceProgram:
             return False
         return bool((groups[groups[:, 0].argsort()] == expected[expected[:, 0].argsort()]).all())
 
+    def finish(self) -> None:
+        """Call when a pass is done: what helped to build is taken away."""
+        if self._emit is not None:
+            self._emit.finish()
+            self._emit = None
+
     def tidy(self) -> None:
         """Merge equal operations and drop unused ones."""
+        self.finish()
         passmanager.PassManager.parse("builtin.module(cse)", self.context).run(self.module.operation)
         self._found = None
         self._unchanged = {}
@@ -242,6 +251,7 @@ class CollectivePass(Pass):
         self.apply(program)
         if program.changes:
             program.tidy()
+        program.finish()
 
     @abc.abstractmethod
     def apply(self, program: DeviceProgram) -> None:
