@@ -21,6 +21,7 @@ from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import option
 
 _DOT = "stablehlo.dot_general"
+_WORTH_IT = 0.95  # estimates are not better than that
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +69,9 @@ class CollectiveMatmul(CollectivePass):
         if not self.use_cost_model:
             return True
         together, apart = found.seconds(Hardware(), self.bidirectional)
-        if together >= apart:
+        if together > _WORTH_IT * apart:
             estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
-            program.decline(found.dot, _WHAT, f"that would be no faster: {estimates}")
+            program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
             return False
         return True
 
