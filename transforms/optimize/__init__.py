@@ -41,6 +41,7 @@ class Optimize(Pass):
     summary = "Merge equal operations, drop unused ones, and simplify collectives"
 
     hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
+    collective_matmul: bool = option(False, "overlap large products with the communication around them")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
@@ -65,6 +66,8 @@ class Optimize(Pass):
             SimplifyPermutes(),
             HoistCollectives(self.hoist_max_bytes),
         ]
+        if self.collective_matmul:
+            passes.append(CollectiveMatmul())
         if self.combine_bytes:
             passes.append(CombineCollectives(self.combine_bytes))
         return passes

@@ -212,11 +212,18 @@ def _path_to_slice(reduce: Collective) -> list[Any]:
         slices = [op for op in following if op.name == _SLICE and op.operands[0] == value]
         if slices:
             return [*path, slices[0]]
-        if not following or (following[0].name not in ELEMENTWISE and following[0].name != _TRANSPOSE):
+        if not following or not _keeps_shape(following[0], value):
             return []
         path.append(following[0])
         value = following[0].results[0]
     return []
+
+
+def _keeps_shape(op: Any, value: Any) -> bool:
+    """Whether the operation works on each element of the value, or transposes it."""
+    if op.name == _TRANSPOSE:
+        return True
+    return op.name in ELEMENTWISE and read_type(op.results[0]).shape == read_type(value).shape
 
 
 def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: Any) -> Any:

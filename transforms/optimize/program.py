@@ -124,9 +124,7 @@ class DeviceProgram:
         self.context = module.context
         self.tell = tell
         self.changes = 0
-        attributes = module.operation.attributes
-        text = ir.StringAttr(attributes[MESH]).value if MESH in attributes else None
-        self.mesh = parse_mesh(text, "mesh") if text else None
+        self.mesh = _mesh_of(module)
         self._found: tuple[list[Collective], list[Any]] | None = None
         self._emit: Emitter | None = None
         self._unchanged: dict[Any, Any] = {}
@@ -196,7 +194,7 @@ class DeviceProgram:
         """What builds operations before `before`, on channels that no other collective has."""
         if self._emit is None:
             assert self.mesh is not None
-            limit = 64 if not _named_groups(self._find()[0]) else 0
+            limit = 0 if _names_axes(self._find()[0]) else 64
             entry = main_function(self.module).operation.regions[0].blocks[0]
             self._emit = Emitter(self.context, self.mesh, entry, limit)
             for _ in range(max((c.channel for c in self._find()[0]), default=0)):
@@ -235,11 +233,19 @@ class DeviceProgram:
         self._unchanged = {}
 
 
-def _named_groups(collectives: list[Collective]) -> bool:
-    """Whether groups name mesh axes."""
-    return any(
-        c.kind != "collective_permute" and not isinstance(c.groups, ir.DenseElementsAttr) for c in collectives[:1]
-    )
+def _names_axes(collectives: list[Collective]) -> bool:
+    """Whether groups are given by mesh axes, as the first that has groups shows."""
+    grouped = next((c for c in collectives if c.kind != "collective_permute"), None)
+    return grouped is not None and not isinstance(grouped.groups, ir.DenseElementsAttr)
+
+
+def _mesh_of(module: ir.Module) -> Mesh | None:
+    """The mesh of a partitioned module, under the name that groups know it by."""
+    if MESH not in module.operation.attributes:
+        return None
+    named = [op.operation for op in module.body.operations if op.operation.name == "sdy.mesh"]
+    name = ir.StringAttr(named[0].attributes["sym_name"]).value if named else "mesh"
+    return parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, name)
 
 
 @dataclasses.dataclass(frozen=True)
