@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -84,42 +83,44 @@ def _inputs(equation: str) -> list[Any]:
     return [rng.integers(-4, 5, [48 if c == "b" else 24 for c in part]).astype(np.float32) for part in letters]
 
 
-def _overlapped(program: Any, inputs: list[Any], options: str) -> gspmd.Partitioned:
-    module = read_program(jax.jit(program).lower(*inputs), new_context())
+def _check(programs: list[Any], equations: list[str], options: str) -> gspmd.Partitioned:
+    """All products in one program, overlapped, give exactly what NumPy does."""
+    inputs = [_inputs(equation) for equation in equations]
+    flat = [array for pair in inputs for array in pair]
+
+    def together(*arrays: Any) -> list[Any]:
+        return [program(*arrays[2 * i : 2 * i + 2]) for i, program in enumerate(programs)]
+
+    module = read_program(jax.jit(together).lower(*flat), new_context())
     run = f"gspmd-collective-matmul{{matmul-min-bytes=0 use-cost-model=false {options}}}"
     PassManager.parse(f"{FRONT},{run}").run(module)
-    return gspmd.Partitioned(module)
-
-
-def _check(program: Any, equation: str, options: str) -> gspmd.Partitioned:
-    inputs = _inputs(equation)
-    product = _overlapped(program, inputs, options)
-    (result,) = gspmd.compile(product)(*inputs)
-    np.testing.assert_array_equal(np.asarray(result), np.einsum(equation, *inputs))
+    product = gspmd.Partitioned(module)
+    for result, equation, pair in zip(gspmd.compile(product)(*flat), equations, inputs, strict=True):
+        np.testing.assert_array_equal(np.asarray(result), np.einsum(equation, *pair))
+    assert {c.kind for c in product.collectives} == {"collective_permute"}
     return product
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("equation", "side", "letter"), GATHERED)
-def test_gathers_before_products(equation: str, side: int, letter: str, form: str) -> None:
-    product = _check(gathered(equation, side, letter, _mesh((2, 4))), equation, FORMS[form])
-    kinds = Counter(c.kind for c in product.collectives)
-    assert set(kinds) == {"collective_permute"}
-    assert sum(c.count or 0 for c in product.collectives) == 3
+def test_gathers_before_products(form: str) -> None:
+    programs = [gathered(*case, _mesh((2, 4))) for case in GATHERED]
+    product = _check(programs, [equation for equation, *_ in GATHERED], FORMS[form])
+    assert sum(c.count or 0 for c in product.collectives) == 3 * len(GATHERED)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("equation", "letter"), SCATTERED)
-def test_scatters_after_products(equation: str, letter: str, form: str) -> None:
-    product = _check(scattered(equation, letter, _mesh((2, 4))), equation, FORMS[form])
-    assert {c.kind for c in product.collectives} == {"collective_permute"}
-    assert sum(c.count or 0 for c in product.collectives) == (6 if "both" in form else 3)
-    shard = math.prod(product.signature.outputs[0].local_shape) * 4
-    assert sum(c.bytes * (c.count or 0) for c in product.collectives) == 3 * shard
+def test_scatters_after_products(form: str) -> None:
+    programs = [scattered(*case, _mesh((2, 4))) for case in SCATTERED]
+    product = _check(programs, [equation for equation, _ in SCATTERED], FORMS[form])
+    assert sum(c.count or 0 for c in product.collectives) == (6 if "both" in form else 3) * len(SCATTERED)
+    shards = sum(math.prod(value.local_shape) * 4 for value in product.signature.outputs)
+    assert sum(c.bytes * (c.count or 0) for c in product.collectives) == 3 * shards
 
 
 @pytest.mark.parametrize("form", ["unrolled", "looped both ways"])
 @pytest.mark.parametrize("mesh", MESHES)
 def test_rings_of_every_size(mesh: str, form: str) -> None:
-    _check(gathered("ik,kj->ij", 0, "i", _mesh(MESHES[mesh])), "ik,kj->ij", FORMS[form])
-    _check(scattered("ik,kj->ij", "j", _mesh(MESHES[mesh])), "ik,kj->ij", FORMS[form])
+    made = _mesh(MESHES[mesh])
+    equation = "ik,kj->ij"
+    programs = [gathered(equation, 0, "i", made), scattered(equation, "j", made)]
+    _check(programs, [equation] * 2, FORMS[form])

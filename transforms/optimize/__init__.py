@@ -13,6 +13,7 @@ from gspmd.transforms.optimize.fuse import FuseCollectives
 from gspmd.transforms.optimize.hoist import HoistCollectives
 from gspmd.transforms.optimize.merge import MergeCollectives
 from gspmd.transforms.optimize.narrow import NarrowCollectives
+from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.support.passes import Pass, option
@@ -25,6 +26,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     NarrowCollectives,
     SimplifyPermutes,
     CombineCollectives,
+    MovePermutes,
     CollectiveMatmul,
 )
 """Every pass on collectives, each of which can be run alone."""
