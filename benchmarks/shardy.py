@@ -20,6 +20,8 @@ _STAGES = {
     ),
     Stage("sdy-convert-global-to-local", PARTITION): "sdy-convert-global-to-local",
 }
+PIPELINES = tuple(_STAGES.values())
+"""In the order in which they run."""
 
 
 def run(program: Program, want_traffic: bool) -> Run:

@@ -62,7 +62,8 @@ class OpShardingRule:
     minor; `kinds[f]`; `combiner` is how partial results over reduction factors are combined (`add`,
     `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations
     agree but carry nothing from one tensor to another; `even` factors are only split over axes that divide
-    them (their shards may not be padded); `direction` is the one that elementwise operations carry axes in.
+    them (their shards may not be padded); of `exchanged` ones the local form moves about everything, so that other
+    dimensions may rather take the axes; `direction` is the one that elementwise operations carry axes in.
 
     Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
     nowhere or twice in a tensor, or a reduction factor occurs in a result.
@@ -77,6 +78,7 @@ class OpShardingRule:
     blocked: frozenset[int] = frozenset()
     even: frozenset[int] = frozenset()
     direction: Direction = Direction.BOTH
+    exchanged: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.sizes):
@@ -155,6 +157,7 @@ class RuleBuilder:
         self._kinds: list[FactorKind] = []
         self._blocked: set[int] = set()
         self._even: set[int] = set()
+        self._exchanged: set[int] = set()
         self._stage = stage
         self._combiner = combiner
 
@@ -167,18 +170,22 @@ class RuleBuilder:
         *,
         blocked: bool = False,
         even: bool = False,
+        exchanged: bool = False,
     ) -> int:
         """Add a factor; each list names, tensor by tensor, the dimension that carries it or None.
 
-        Several factors added to one dimension make it compound, in the order added (major first).
+        Several factors added to one dimension make it compound, in the order added (major first). What is
+        reduced over nothing has no partial results: such a factor is whole on every device.
         """
         index = len(self._sizes)
         self._sizes.append(size)
-        self._kinds.append(kind)
+        self._kinds.append(NEED_REPLICATION if kind is REDUCTION and size == 0 else kind)
         if blocked:
             self._blocked.add(index)
         if even:
             self._even.add(index)
+        if exchanged:
+            self._exchanged.add(index)
         for tensor, dim in enumerate((*operand_dims, *result_dims)):
             if dim is not None:
                 self._dims[tensor][dim].append(index)
@@ -207,4 +214,5 @@ class RuleBuilder:
             self._stage,
             frozenset(self._blocked),
             frozenset(self._even),
+            exchanged=frozenset(self._exchanged),
         )

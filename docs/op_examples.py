@@ -241,6 +241,8 @@ _MOVEMENT: dict[str, Example] = {
     "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>"),
     "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>"),
     "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32"),
+    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>"),
+    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32"),
     "stablehlo.gather": Example("32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
@@ -265,6 +267,25 @@ _MOVEMENT: dict[str, Example] = {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     stablehlo.return %b : tensor<f32>
   }"""),
+    "stablehlo.scatter (batching)": Example("8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
+        "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+        "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (windows)": Example("32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), _ADD),
+    "stablehlo.scatter (of two operands)": Example(
+        "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32", (
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
+    ), """{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    %r = stablehlo.add %a, %c : tensor<f32>
+    %s = stablehlo.maximum %b, %d : tensor<f32>
+    stablehlo.return %r, %s : tensor<f32>, tensor<f32>
+  }"""),
     "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE),
 }  # fmt: skip
 
@@ -282,6 +303,12 @@ _ARITHMETIC: dict[str, Example] = {
     "stablehlo.reduce_window (small)": Example("8x16xf32, f32 -> 8x14xf32", _WINDOW.format(3, 1), _ADD),
     "stablehlo.reduce_window (side by side)": Example("8x16xf32, f32 -> 8x8xf32", _WINDOW.format(2, 2), _ADD),
     "stablehlo.reduce_window (large)": Example("8x16xf32, f32 -> 8x5xf32", _WINDOW.format(12, 1), _ADD),
+    "stablehlo.reduce_window (running)": Example(
+        "8x16xf32, f32 -> 8x16xf32",
+        _WINDOW.format(16, 1) + ", padding = dense<[[0, 0], [15, 0]]> : tensor<2x2xi64>",
+        _ADD,
+    ),
+    "stablehlo.reduce_window (of a dimension)": Example("8x16xf32, f32 -> 8x1xf32", _WINDOW.format(16, 1), _ADD),
     "stablehlo.select_and_scatter": Example(
         "8x16xf32, 8x8xf32, f32 -> 8x16xf32",
         _WINDOW.format(2, 2),
@@ -293,6 +320,9 @@ _ARITHMETIC: dict[str, Example] = {
         f"{_GREATER}, {_ADD}",
     ),
     "stablehlo.convolution": Example("8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32", _convolution(1)),
+    "stablehlo.convolution (gradient of a kernel)": Example(
+        "4x32x16x8xf32, 32x16x8x12xf32 -> 4x3x1x12xf32", _convolution(1)
+    ),
     "stablehlo.convolution (feature groups)": Example("8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32", _convolution(2)),
     "stablehlo.convolution (batch groups)": Example(
         "8x32x16x4xf32, 3x1x4x12xf32 -> 4x32x16x12xf32", _convolution(1, 2)
@@ -309,13 +339,21 @@ _ARITHMETIC: dict[str, Example] = {
     "stablehlo.fft (of real numbers)": Example(
         "4x8x16xf32 -> 4x8x9xcomplex<f32>", "fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 16>"
     ),
+    "stablehlo.fft (of two dimensions)": Example(
+        "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
+        "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 8, 16>",
+    ),
     "stablehlo.batch_norm_inference": Example("8x4x6xf32, 4xf32, 4xf32, 4xf32, 4xf32 -> 8x4x6xf32", _NORMALIZE),
     "stablehlo.batch_norm_training": Example("8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE),
     "stablehlo.batch_norm_grad": Example(
         "8x4x6xf32, 4xf32, 4xf32, 4xf32, 8x4x6xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE
     ),
+    "stablehlo.rng": Example("f32, f32, 2xi64 -> 8x16xf32", "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),
     "stablehlo.rng_bit_generator": Example(
         "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
+    ),
+    "stablehlo.rng_bit_generator (as the platform does)": Example(
+        "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>"
     ),
     "stablehlo.custom_call (mhlo.erf)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "mhlo.erf"'),
     "stablehlo.custom_call (with a rule of its own)": Example(
@@ -389,7 +427,6 @@ _REFUSED: dict[str, Example] = {
     "stablehlo.outfeed": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", 'outfeed_config = ""'),
     "stablehlo.send": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", _HANDLE),
     "stablehlo.recv": Example(f"{_TOKEN} -> {_F}, {_TOKEN}", _HANDLE.replace("type = 2", "type = 3")),
-    "stablehlo.rng": Example("f32, f32, 2xi64 -> 8x16xf32", "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),
 }
 
 EXAMPLES = _ELEMENTWISE | _CHLO | _MOVEMENT | _ARITHMETIC | _STRUCTURE | _REFUSED

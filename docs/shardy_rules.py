@@ -93,15 +93,14 @@ def differing() -> Iterator[tuple[str, str, str | None]]:
 
 
 _NO_CHLO = "Shardy has no rules for CHLO"
-_MOVES_MUCH = (
-    "ours stays split where little moves; Shardy marks the dimension as communicating however much has to move"
-)
 _FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
-_STATISTICS = "Shardy has no rule; features are independent of each other"
-_GROUPS = (
-    "ours keeps whole what is minor to the groups in a dimension, Shardy splits it; and what windows of one element "
-    "move over passes through in ours, as without groups"
+_REACHES = "a window of most of a dimension reaches into neighbours only in ours; Shardy gathers it"
+_STATISTICS = "Shardy has no rule; features are independent of each other, and statistics of the rest are summed"
+_TRANSFORMS = "a transformed dimension changes places with another one in ours; Shardy has it whole"
+_KERNEL = (
+    "in ours a dimension that windows of one element move over passes through, and taps of a kernel are contracted"
 )
+_SOURCES = "ours splits the source with the operand; Shardy has that of the source whole"
 
 DIFFERENCES: dict[str, str] = {
     **{
@@ -115,6 +114,11 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.map": "Shardy has no rule; the body sees one element, not where it is",
     "stablehlo.constant": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
     "stablehlo.iota": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
+    "stablehlo.sort": "ours sorts a split dimension by exchanging parts of columns; Shardy has it whole",
+    "stablehlo.fft": _TRANSFORMS,
+    "stablehlo.fft (of real numbers)": _TRANSFORMS,
+    "stablehlo.fft (of two dimensions)": _TRANSFORMS,
+    "stablehlo.rng": "Shardy has no rule; ours makes the numbers of a part of one seed for all devices",
     "stablehlo.batch_norm_training": _STATISTICS,
     "stablehlo.batch_norm_grad": _STATISTICS,
     "stablehlo.reshape (no common pieces)": (
@@ -122,27 +126,35 @@ DIFFERENCES: dict[str, str] = {
     ),
     "stablehlo.slice (little kept)": _FINDS_PART,
     "stablehlo.dynamic_slice": _FINDS_PART,
-    "stablehlo.slice (half kept)": _MOVES_MUCH,
-    "stablehlo.pad (much)": _MOVES_MUCH,
-    "stablehlo.reduce_window (large)": _MOVES_MUCH,
-    "stablehlo.select_and_scatter (overlapping)": (
-        "ours splits only between windows side by side; Shardy marks the dimension as communicating and has that "
-        "of the source whole"
+    "stablehlo.dynamic_slice (most kept)": _REACHES,
+    "stablehlo.dynamic_update_slice (most written)": _REACHES,
+    "stablehlo.gather (windows)": _FINDS_PART,
+    "stablehlo.scatter (windows)": "ours writes to every shard what falls into it; Shardy gathers what windows cover",
+    "stablehlo.scatter (of two operands)": (
+        "ours combines the partial results of each operand by its own reducer; Shardy gathers the updates"
     ),
-    "stablehlo.select_and_scatter": "ours splits between windows side by side, where nothing has to move",
+    "stablehlo.reduce_window (of a dimension)": "ours leaves partial results, as a reduction does",
+    "stablehlo.select_and_scatter (overlapping)": _SOURCES,
+    "stablehlo.select_and_scatter": _SOURCES,
+    "stablehlo.concatenate (equal parts)": (
+        "ours keeps the parts split and sends each element where it belongs; Shardy has all parts whole"
+    ),
     "stablehlo.concatenate (a large part)": (
         "ours keeps the large part split and has the small one whole; Shardy has all parts whole"
     ),
     "stablehlo.reduce (of two operands)": (
         "partial results of several values are no sum or maximum of each: ours gathers and reduces them once more"
     ),
-    "stablehlo.convolution": "a dimension that windows of one element move over passes through in ours",
-    "stablehlo.convolution (feature groups)": _GROUPS,
-    "stablehlo.convolution (batch groups)": _GROUPS,
+    "stablehlo.convolution": _KERNEL,
+    "stablehlo.convolution (feature groups)": _KERNEL,
+    "stablehlo.convolution (batch groups)": _KERNEL,
+    "stablehlo.convolution (gradient of a kernel)": (
+        "the result may be split as well in ours, by fetching what its windows span"
+    ),
     "stablehlo.triangular_solve": "ours passes through right-hand sides, each of which is solved alone",
-    "stablehlo.rng_bit_generator": (
-        "which bits an element gets depends on the whole shape, so that ours makes them all on every device; Shardy "
-        "splits them"
+    "stablehlo.rng_bit_generator (as the platform does)": (
+        "which bits an element gets is up to the platform, so that ours makes them all on every device; Shardy splits "
+        "them"
     ),
 }
 """The reason of every difference, by example."""

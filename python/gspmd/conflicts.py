@@ -17,6 +17,7 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
 from gspmd.transforms.reshard.strategy import Strategy
 from gspmd.transforms.support.cost import Hardware
@@ -124,7 +125,7 @@ class _Finder:
     def __init__(self, explainer: Explainer) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(Planner(self.mesh))
+        self.chooser = Chooser(Planner(self.mesh), OPS)
         self.hardware = Hardware()
         self._candidates: dict[tuple[OpInfo, tuple[TensorSharding, ...], tuple[bool, ...]], list[Strategy]] = {}
 

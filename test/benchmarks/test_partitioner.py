@@ -99,3 +99,19 @@ def test_device_counts_that_have_no_mesh_are_refused() -> None:
     assert finished.returncode == 2
     assert "expected powers of two from 2 to 4096, got 12" in finished.stderr
     assert "Traceback" not in finished.stderr
+
+
+def test_operations_are_compared_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "operations.py"),
+        "--only",
+        "rows of the weights",
+        "--output",
+        str(path),
+    ]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    (line,) = [line for line in path.read_text().splitlines() if line.startswith("| contraction")]
+    assert line.endswith("| 3.67 MB | 3.67 MB | 3.67 MB | 3.67 MB |")

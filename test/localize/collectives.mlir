@@ -335,16 +335,24 @@ module @an_uneven_reduce_scatter_is_padded_first {
 
 // -----
 
+// Floats are compared as integers of the same order, as all-reduces may drop NaN.
+
 // CHECK-LABEL: module @an_all_reduce_combines_as_its_combiner_says
 // CHECK: func.func public @main(
 // CHECK-SAME: %arg0: tensor<8x4xf32>
 // CHECK-SAME: -> {{[^t]*}}tensor<8xf32>
 // CHECK: [[V0:%[a-z0-9_]+]] = stablehlo.constant dense<0xFF800000> : tensor<f32>
 // CHECK: [[V1:%[a-z0-9_]+]] = stablehlo.reduce(%arg0 init: [[V0]]) applies stablehlo.maximum across dimensions = [1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<8xf32>
-// CHECK: [[V2:%[a-z0-9_]+]] = "stablehlo.all_reduce"([[V1]]) <{{{.*}}, replica_groups = dense<{{\[\[}}0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
-// CHECK: [[V3:%[a-z0-9_]+]] = stablehlo.maximum %arg1, %arg2 : tensor<f32>
+// CHECK: [[B:%[a-z0-9_]+]] = stablehlo.bitcast_convert [[V1]] : (tensor<8xf32>) -> tensor<8xi32>
+// CHECK: [[N:%[a-z0-9_]+]] = stablehlo.compare NE, [[V1]], [[V1]]
+// CHECK: [[H:%[a-z0-9_]+]] = stablehlo.constant dense<2147483647> : tensor<8xi32>
+// CHECK: [[O:%[a-z0-9_]+]] = stablehlo.select [[N]], [[H]],
+// CHECK: [[V2:%[a-z0-9_]+]] = "stablehlo.all_reduce"([[O]]) <{{{.*}}, replica_groups = dense<{{\[\[}}0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+// CHECK: [[V3:%[a-z0-9_]+]] = stablehlo.maximum %arg1, %arg2 : tensor<i32>
 // CHECK: stablehlo.return [[V3]]
-// CHECK: return [[V2]]
+// CHECK: [[X:%[a-z0-9_]+]] = stablehlo.xor [[V2]],
+// CHECK: [[F:%[a-z0-9_]+]] = stablehlo.bitcast_convert [[X]] : (tensor<8xi32>) -> tensor<8xf32>
+// CHECK: return [[F]]
 module @an_all_reduce_combines_as_its_combiner_says {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<8xf32> {

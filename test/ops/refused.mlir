@@ -12,16 +12,6 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 sdy.mesh @mesh = <["x"=4]>
 
-func.func public @main(%x: tensor<f32>, %s: tensor<1xi64>) -> tensor<4xf32> {
-  // expected-error @+1 {{gives other numbers on every device}}
-  %0 = stablehlo.rng %x, %x, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-
-// -----
-
-sdy.mesh @mesh = <["x"=4]>
-
 func.func public @main() -> tensor<ui32> {
   // expected-error @+1 {{depends on the device it runs on}}
   %0 = stablehlo.partition_id : tensor<ui32>

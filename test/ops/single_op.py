@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd import runtime
-from gspmd.dialect.axes import Axes, canonical, size_of
+from gspmd.dialect.axes import Axes, canonical, size_of, take
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
@@ -62,6 +62,13 @@ def rule_of(text: str) -> OpShardingRule:
     return OPS[op.info.name].rule(op.info)
 
 
+def rules_of(text: str) -> tuple[OpShardingRule, ...]:
+    """The rule that propagation goes by, and all others that an operation may run by."""
+    (op,) = read(text).body.ops
+    definition = OPS[op.info.name]
+    return (definition.rule(op.info), *(definition.others(op.info) if definition.others else ()))
+
+
 def split_of(rule: OpShardingRule, mesh: Mesh, axes: FactorAxes) -> Split:
     reduced = canonical(mesh.sorted(tuple(a for f, mine in axes.items() if rule.kinds[f] is REDUCTION for a in mine)))
     made = []
@@ -82,8 +89,9 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
         return factor not in rule.even or rule.sizes[factor] % size_of(axes) == 0
 
     for factor in able:
-        if fits(factor, mesh.all_axes()):
-            yield {factor: mesh.all_axes()}
+        alone = _with_major(rule, factor, mesh.all_axes())
+        if alone and fits(factor, alone[factor]) and _writable(rule, alone):
+            yield alone
     rng = random.Random(seed)
     for _ in range(count):
         chosen: FactorAxes = {}
@@ -93,21 +101,37 @@ def assignments(rule: OpShardingRule, mesh: Mesh, count: int, seed: int) -> Iter
             halve = axis.size % 2 == 0 and axis.size > 2 and rng.random() < 0.5
             parts = axis.split(2) if halve else (axis,)
             for part in parts:
-                factor = rng.choice(able) if rng.random() < 0.9 else None
+                factor = rng.choice(able) if able and rng.random() < 0.9 else None
                 if factor is not None:
                     joined = canonical((*chosen.get(factor, ()), part))
                     if fits(factor, joined):
                         chosen[factor] = joined
+        while not _writable(rule, chosen):
+            chosen.popitem()
         yield chosen
 
 
-def partition(text: str, mesh: Mesh, axes: FactorAxes) -> str:
-    """The per-device module of a function whose only operation is split so."""
+def _with_major(rule: OpShardingRule, factor: int, axes: Axes) -> FactorAxes | None:
+    """All axes for a factor but those that complete what is major to it in its dimensions; None if too few."""
+    found: FactorAxes = {}
+    for dim in (dim for mapping in rule.tensors for dim in mapping if factor in dim):
+        for major in dim[: dim.index(factor)]:
+            if major not in found:
+                found[major], axes = take(axes, rule.sizes[major])
+    return {**found, factor: axes} if axes else None
+
+
+def _writable(rule: OpShardingRule, axes: FactorAxes) -> bool:
+    return all(tensor_axes(rule, tensor, axes) is not None for tensor in range(len(rule.tensors)))
+
+
+def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | None = None) -> str:
+    """The per-device module of a function whose only operation is split so, by its first rule unless one is given."""
     program = read(text)
     module = program.module
     with module.context, ir.Location.unknown():
         (op,) = program.body.ops
-        rule = OPS[op.info.name].rule(op.info)
+        rule = rule or OPS[op.info.name].rule(op.info)
         split = split_of(rule, mesh, axes)
         values = [_signature_of(t, s) for t, s in zip(op.info.operands, split.operands, strict=True)]
         results = [
@@ -161,31 +185,38 @@ def check_all(
     count: int = 2,
     tolerance: float = 0.0,
     seed: int = 0,
+    reference: Callable[..., Sequence[Array]] | None = None,
 ) -> None:
-    """Split every factor alone, then in `count` random combinations; run, and compare with one device.
+    """Split every factor alone, then in `count` random combinations; run, and compare with one device, or with
+
+    what `reference` makes of the inputs.
 
     Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may
     turn -0.0 into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError.
     """
-    rule = rule_of(text)
-    single = runtime.compile_single(text)
-    expected = [[value.to_numpy() for value in single(*inputs)] for inputs in cases]
-    seen: list[FactorAxes] = []
-    for axes in assignments(rule, mesh, count, seed):
-        if axes in seen:
-            continue
-        seen.append(axes)
-        module = partition(text, mesh, axes)
-        executable = runtime.compile(module, padding="nan")
-        signs = not tolerance and not (rule.combiner == "add" and split_of(rule, mesh, axes).reduced)
-        for inputs, wanted in zip(cases, expected, strict=True):
-            for want, result in zip(wanted, executable(*inputs), strict=True):
-                for shard in result.shards:
-                    what = f"device {shard.partition}, factors {axes}\n{module}"
-                    have, part = shard.to_numpy(), want[shard.index]
-                    _compare(have, part, tolerance, what)
-                    if signs:
-                        _compare_signs(have, part, what)
+    if reference is None:
+        single = runtime.compile_single(text)
+        expected = [[value.to_numpy() for value in single(*inputs)] for inputs in cases]
+    else:
+        expected = [list(reference(*inputs)) for inputs in cases]
+    seen: list[Split] = []
+    for rule in rules_of(text):
+        for axes in assignments(rule, mesh, count, seed):
+            split = split_of(rule, mesh, axes)
+            if split in seen:
+                continue
+            seen.append(split)
+            module = partition(text, mesh, axes, rule)
+            executable = runtime.compile(module, padding="nan")
+            signs = not tolerance and reference is None and not (rule.combiner == "add" and split.reduced)
+            for inputs, wanted in zip(cases, expected, strict=True):
+                for want, result in zip(wanted, executable(*inputs), strict=True):
+                    for shard in result.shards:
+                        what = f"device {shard.partition}, factors {axes}\n{module}"
+                        have, part = shard.to_numpy(), want[shard.index]
+                        _compare(have, part, tolerance, what)
+                        if signs:
+                            _compare_signs(have, part, what)
     assert seen, "nothing can be split"
 
 

@@ -53,3 +53,56 @@ func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [
   %0 = stablehlo.slice %x [15:16] : (tensor<16xf32>) -> tensor<1xf32>
   return %0 : tensor<1xf32>
 }
+
+// -----
+
+// Half of a dimension: shards are halved, and the halves sent to where they belong.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: "stablehlo.collective_permute"(%{{.*}}) <{{.*}} dense<{{\[\[}}0, 1], [1, 2]]>
+// CHECK-SAME: tensor<8xf32>
+// CHECK: %[[HIGH:[0-9]+]] = stablehlo.slice %arg0 [8:16] : (tensor<16xf32>) -> tensor<8xf32>
+// CHECK: "stablehlo.collective_permute"(%[[HIGH]]) <{{.*}} dense<{{\[\[}}1, 3]]>
+// CHECK-NOT: stablehlo.all_
+func.func public @main(%x: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.slice %x [0:32] : (tensor<64xf32>) -> tensor<32xf32>
+  return %0 : tensor<32xf32>
+}
+
+// -----
+
+// A roll by one: one element to the next, and the last one to the first.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[LAST:[0-9]+]] = stablehlo.slice %arg0 [15:16] : (tensor<16xf32>) -> tensor<1xf32>
+// CHECK: "stablehlo.collective_permute"(%[[LAST]]) <{{.*}} dense<{{\[\[}}3, 0], [0, 1], [1, 2], [2, 3]]>
+// CHECK-NOT: stablehlo.collective_permute
+// CHECK: return
+func.func public @main(%x: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.slice %x [63:64] : (tensor<64xf32>) -> tensor<1xf32>
+  %1 = stablehlo.slice %x [0:63] : (tensor<64xf32>) -> tensor<63xf32>
+  %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<1xf32>, tensor<63xf32>) -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// Back to front: shards swap places, and each is reversed.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[OTHER:[0-9]+]] = "stablehlo.collective_permute"(%arg0) <{{.*}} dense<{{\[\[}}3, 0], [2, 1], [1, 2], [0, 3]]>
+// CHECK: stablehlo.reverse %[[OTHER]], dims = [0] : tensor<4xf32>
+// CHECK-NEXT: return
+func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.reverse %x, dims = [0] : tensor<16xf32>
+  return %0 : tensor<16xf32>
+}

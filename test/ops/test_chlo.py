@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import jax
 import numpy as np
 import pytest
+from jax import lax
 from op_examples import function
-from single_op import MESHES, Array, check, rule_of
+from single_op import MESHES, Array, assignments, check, partition, rule_of
 
-from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, Mapping, print_rule
+from gspmd import runtime
+from gspmd.dialect.rule import NEED_REPLICATION, print_rule
 
 RNG = np.random.default_rng(0)
 
@@ -56,52 +62,61 @@ def test_ragged_dot_of_a_grouped_batch(mesh: str) -> None:
     check(function("chlo.ragged_dot (batch in groups)"), inputs, MESHES[mesh], tolerance=1e-5)
 
 
-def rows_in_groups(lhs: Array, rhs: Array, sizes: Array) -> Array:
-    result, begin = np.zeros((*lhs.shape[:2], rhs.shape[-1]), np.float32), 0
-    for group, size in enumerate(sizes):
-        result[:, begin : begin + size] = lhs[:, begin : begin + size] @ rhs[group]
-        begin += size
-    return result
+def groups(sizes: jax.Array, operand: jax.Array, dim: int) -> list[jax.Array]:
+    """An operand with nothing but one group along a dimension, for every group."""
+    place, found, begin = lax.broadcasted_iota(sizes.dtype, operand.shape, dim), [], sizes[0] * 0
+    for size in (lax.reshape(lax.slice(sizes, (g,), (g + 1,)), ()) for g in range(sizes.shape[0])):
+        inside = (place >= begin) & (place < begin + size)
+        found.append(lax.select(inside, operand, lax.full_like(operand, 0)))
+        begin = begin + size
+    return found
 
 
-def contracted_in_groups(lhs: Array, rhs: Array, sizes: Array) -> Array:
-    ends = np.cumsum(sizes)
-    parts = [(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    return np.stack([lhs[:, :, begin:end] @ rhs[:, begin:end] for begin, end in parts])
+def rows_in_groups(lhs: jax.Array, rhs: jax.Array, sizes: jax.Array) -> jax.Array:
+    parts = enumerate(groups(sizes, lhs, 1))
+    return sum(lax.batch_matmul(rows, lax.index_in_dim(rhs, g, 0, False)) for g, rows in parts)
+
+
+def contracted_in_groups(lhs: jax.Array, rhs: jax.Array, sizes: jax.Array) -> jax.Array:
+    parts = [lax.batch_matmul(terms, rhs) for terms in groups(sizes, lhs, 2)]
+    return lax.concatenate([lax.reshape(part, (1, *part.shape)) for part in parts], 0)
 
 
 RAGGED = {
-    "chlo.ragged_dot (rows in groups)": (rows_in_groups, (4, 8, 16), (3, 4, 16, 32), [1, 4, 2]),
-    "chlo.ragged_dot (contracted in groups)": (contracted_in_groups, (4, 8, 16), (4, 16, 32), [3, 5, 8]),
+    "chlo.ragged_dot (rows in groups)": (rows_in_groups, (4, 8, 16), (3, 4, 16, 32), [[1, 4, 2], [0, 8, 0]]),
+    "chlo.ragged_dot (contracted in groups)": (contracted_in_groups, (4, 8, 16), (4, 16, 32), [[3, 5, 8], [0, 9, 1]]),
 }
 
 
+def defined(module: str, compute: Callable[..., jax.Array]) -> str:
+    """The module with a call of its definition in place of the operation, which XLA on CPU cannot run."""
+    line = re.search(r'"chlo.ragged_dot"\((.*?)\) .*?(\(tensor<.*) -> (.*)', module)
+    assert line
+    shapes = [tuple(map(int, shape.split("x"))) for shape in re.findall(r"tensor<([\dx]+)x[fi]\d+>", line[2])]
+    dtypes = (np.float32, np.float32, np.int32)
+    arguments = [jax.ShapeDtypeStruct(*pair) for pair in zip(shapes, dtypes, strict=True)]
+    text = jax.jit(compute).lower(*arguments).as_text()
+    callee = text[text.index("func.func public @main") : text.rindex("}")]
+    callee = re.sub(r" \{jax[^}]*\}", "", callee.replace("public @main", "private @definition", 1))
+    called = f"func.call @definition({line[1]}) : {line[2]} -> {line[3]}"
+    return module.replace(line[0], called).rstrip().removesuffix("}") + callee + "}"
+
+
+@pytest.mark.parametrize("mesh", ["4x2", "3"])
 @pytest.mark.parametrize("name", RAGGED)
-def test_the_rule_of_ragged_dot_holds_of_its_definition(name: str) -> None:
-    """Splitting operands along any factor gives parts of the result, or terms of it. XLA on CPU cannot run these."""
-    compute, left, right, groups = RAGGED[name]
-    rule, operands = rule_of(function(name)), [floats(*left), floats(*right), np.array(groups)]
-    whole = compute(*operands)
-
-    def half(value: Array, mapping: Mapping, factor: int, index: int) -> Array:
-        for dim, factors in enumerate(mapping):
-            if factor in factors:
-                return np.split(value, 2, dim)[index]
-        return value
-
-    split = [f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION]
-    assert len(split) == 3
-    for factor in split:
-        results = []
-        for index in range(2):
-            pairs = zip(operands, rule.operands, strict=True)
-            results.append(compute(*[half(value, mapping, factor, index) for value, mapping in pairs]))
-        if rule.kinds[factor] is REDUCTION:
-            np.testing.assert_allclose(results[0] + results[1], whole, rtol=1e-4, atol=1e-4)
-        else:
-            for index, result in enumerate(results):
-                wanted = half(whole, rule.results[0], factor, index)
-                np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+def test_ragged_dot_by_its_definition(name: str, mesh: str) -> None:
+    compute, left, right, cases = RAGGED[name]
+    text = function(name).replace("3xi64", "3xi32")
+    rule = rule_of(text)
+    assert sum(kind is not NEED_REPLICATION for kind in rule.kinds) == 4
+    operands = [floats(*left), floats(*right)]
+    for axes in assignments(rule, MESHES[mesh], 6, 0):
+        executable = runtime.compile(defined(partition(text, MESHES[mesh], axes), compute), padding="nan")
+        for sizes in cases:
+            inputs = [*operands, np.array(sizes, np.int32)]
+            want = np.asarray(compute(*map(jax.numpy.asarray, inputs)))
+            for shard in executable(*inputs)[0].shards:
+                np.testing.assert_allclose(shard.to_numpy(), want[shard.index], rtol=1e-4, atol=1e-4, err_msg=str(axes))
 
 
 def ragged_dot_of_sizes_by_row() -> str:

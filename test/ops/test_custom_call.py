@@ -27,6 +27,19 @@ def test_placement_in_memory_passes_everything_through(target: str) -> None:
     assert print_rule(rule_of(call(target))) == "([i, j])->([i, j]) {i=8, j=4}"
 
 
+def test_batches_of_the_solvers_of_tpus_pass_through() -> None:
+    text = """
+func.func public @main(%x: tensor<8x3x4x4xf32>) -> (tensor<8x3x4x4xf32>, tensor<8x3x4xi32>, tensor<8x3x4xi32>) {
+  %0:3 = stablehlo.custom_call @LuDecomposition(%x)
+    : (tensor<8x3x4x4xf32>) -> (tensor<8x3x4x4xf32>, tensor<8x3x4xi32>, tensor<8x3x4xi32>)
+  return %0#0, %0#1, %0#2 : tensor<8x3x4x4xf32>, tensor<8x3x4xi32>, tensor<8x3x4xi32>
+}
+"""
+    rule = rule_of(text)
+    assert print_rule(rule).startswith("([i, j, k, l])->([i, j, m, n], [i, j, o], [i, j, p])")
+    assert rule.even == {0, 1}
+
+
 @pytest.mark.parametrize("split", ['[{"x"}, {}, {}]', "[{}, {}, {}]"])
 def test_a_batch_of_eigenproblems_stays_split(split: str) -> None:
     matrices = np.random.default_rng(0).standard_normal((6, 4, 4)).astype(np.float32)

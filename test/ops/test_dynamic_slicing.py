@@ -48,7 +48,7 @@ def scalars(values: tuple[int, ...], dtype: str = "int32") -> list[Array]:
 
 def test_rules() -> None:
     assert print_rule(rule_of(dynamic_slice("10x4", "3x4"))) == (
-        "([i, j], [], [])->([k, j]) {i=10, j=4, k=3} reduction={i} need_replication={k}"
+        "([i, k], [], [])->([j, k]) {i=10, j=3, k=4} reduction={i}"
     )
     assert print_rule(rule_of(dynamic_update_slice("10x4", "3x4"))) == (
         "([i, j], [k, j], [], [])->([i, j]) {i=10, j=4, k=3} need_replication={k}"
@@ -103,3 +103,15 @@ def test_element_types(element: str, dtype: str) -> None:
         check(text, [operand, *starts], MESHES["3x2"])
         text = dynamic_update_slice("10x4", f"{window}x4", element)
         check(text, [operand, operand[:window], *starts], MESHES["3x2"])
+
+
+def test_empty_windows() -> None:
+    check(dynamic_slice("10x4", "0x3"), [table((10, 4)), *scalars((3, 1))], MESHES["4x2"])
+    check(dynamic_update_slice("10x4", "0x3"), [table((10, 4)), table((0, 3)), *scalars((3, 1))], MESHES["4x2"])
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_a_split_result_takes_its_part_of_the_window(mesh: str) -> None:
+    """Also along an axis of its own, while the operand is split too; parts may hang over the operand's end."""
+    text = dynamic_slice("11x4", "7x4")
+    check_all(text, [[table((11, 4)), *scalars((start, 17))] for start in STARTS[::3]], MESHES[mesh], count=8)

@@ -59,10 +59,11 @@ def test_rule_of_a_boolean_look_up_combines_with_or() -> None:
     assert rule_of(embedding("f32")).combiner == "add"
 
 
-def test_rule_keeps_partial_windows_whole() -> None:
+def test_rule_of_partial_windows() -> None:
+    """Each device finds the elements it holds; windows are split by themselves."""
     text = gather("14x6xf32", "5x2xi32", "5x3x1xf32", [3, 1], 1, "offset_dims = [1, 2], start_index_map = [0, 1]")
     assert print_rule(rule_of(text)) == (
-        "([k, i], [j, l])->([j, m, n]) {i=6, j=5, k=14, l=2, m=3, n=1} reduction={i} need_replication={k, l, m, n}"
+        "([i, k], [m, n])->([m, j, l]) {i=14, j=3, k=6, l=1, m=5, n=2} reduction={i, k} need_replication={n}"
     )
 
 
@@ -151,3 +152,17 @@ def test_indexed_whole_and_partial_windows() -> None:
     )  # fmt: skip
     rows = np.random.default_rng(3).integers(-3, 8, (4, 3)).astype(np.int32)
     check(text, [table((8, 5, 6)), rows], MESHES["4x2"], count=4)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_partial_windows_across_shards(mesh: str) -> None:
+    """Of several dimensions; each is looked up where it is, and the result is split by itself."""
+    text = gather("11x8xf32", "6x2xi32", "6x5x3xf32", [5, 3], 1, "offset_dims = [1, 2], start_index_map = [1, 0]")
+    rows = np.random.default_rng(5).integers(-3, 12, (6, 2)).astype(np.int32)
+    check(text, [table((11, 8)), rows], MESHES[mesh], count=6)
+
+
+def test_partial_windows_without_indices() -> None:
+    """They begin at 0; index vectors get a component, or a dimension."""
+    text = gather("9x8xf32", "4xi32", "4x3x8xf32", [3, 8], 1, "offset_dims = [1, 2], start_index_map = [1]")
+    check(text, [table((9, 8)), indices((4,), 8)], MESHES["4x2"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, rule_of
+from single_op import MESHES, Array, check, partition, rule_of
 
 from gspmd.dialect.rule import print_rule
 
@@ -29,11 +29,17 @@ func.func public @main(%a: tensor<3x4x4xf32>, %b: tensor<{sides}xf32>) -> tensor
 """
 
 
-FFT = """
-func.func public @main(%x: tensor<5x6x8xf32>) -> tensor<5x6x5xcomplex<f32>> {
-  %0 = stablehlo.fft %x, type = RFFT, length = [8] : (tensor<5x6x8xf32>) -> tensor<5x6x5xcomplex<f32>>
-  return %0 : tensor<5x6x5xcomplex<f32>>
-}
+def fft(kind: str, shape: tuple[int, ...], count: int) -> str:
+    """Transforms the last `count` dimensions; `shape` is that of the real numbers, or of both sides."""
+    half = (*shape[:-1], shape[-1] // 2 + 1)
+    operand = (half if kind == "IRFFT" else shape, "f32" if kind == "RFFT" else "complex<f32>")
+    result = (half if kind == "RFFT" else shape, "f32" if kind == "IRFFT" else "complex<f32>")
+    before, after = (f"tensor<{'x'.join(map(str, dims))}x{element}>" for dims, element in (operand, result))
+    return f"""
+func.func public @main(%x: {before}) -> {after} {{
+  %0 = stablehlo.fft %x, type = {kind}, length = {list(shape[-count:])} : ({before}) -> {after}
+  return %0 : {after}
+}}
 """
 
 
@@ -53,7 +59,8 @@ def test_rules() -> None:
     assert print_rule(rule_of(solve(False))) == (
         "([i, k, l], [i, j, m])->([i, j, n]) {i=3, j=7, k=4, l=4, m=4, n=4} need_replication={k, l, m, n}"
     )
-    assert print_rule(rule_of(FFT)) == "([i, j, k])->([i, j, l]) {i=5, j=6, k=8, l=5} need_replication={k, l}"
+    assert print_rule(rule_of(fft("RFFT", (5, 6, 8), 1))) == "([i, j, k])->([i, j, k]) {i=5, j=6, k=8} permutation={k}"
+    assert print_rule(rule_of(fft("FFT", (8,), 1))) == "([i])->([j]) {i=8, j=8} need_replication={i, j}"
 
 
 @pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
@@ -68,6 +75,18 @@ def test_triangular_solve(mesh: str, on_the_left: bool) -> None:
     check(solve(on_the_left), [matrices((3,)), sides], MESHES[mesh], tolerance=1e-6)
 
 
-@pytest.mark.parametrize("mesh", ["8", "4x2", "3x2"])
-def test_fft(mesh: str) -> None:
-    check(FFT, [np.random.default_rng(1).standard_normal((5, 6, 8)).astype(np.float32)], MESHES[mesh], tolerance=1e-6)
+@pytest.mark.parametrize("shape", [((5, 6, 8), 1), ((6, 9), 2), ((3, 7, 10), 3)])
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+def test_fft(kind: str, shape: tuple[tuple[int, ...], int]) -> None:
+    values = np.random.default_rng(1).standard_normal(shape[0])
+    if kind == "IRFFT":
+        values = np.fft.rfftn(values, axes=range(-shape[1], 0))
+    values = values.astype(np.float32 if kind == "RFFT" else np.complex64)
+    for mesh in ("8", "4x2", "3x2"):
+        check(fft(kind, *shape), [values], MESHES[mesh], tolerance=1e-5)
+
+
+def test_a_transform_of_two_dimensions_moves_its_split_twice() -> None:
+    text = partition(fft("FFT", (64, 64), 2), MESHES["8"], {0: MESHES["8"].all_axes()})
+    assert text.count('"stablehlo.all_to_all"') == 2
+    assert "all_gather" not in text

@@ -49,15 +49,37 @@ func.func public @main(%x: tensor<5x4x6xf32>, %scale: tensor<4xf32>, %offset: te
   return %0#0, %0#1, %0#2 : tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>
 }
 """,
+    "grad": """
+func.func public @main(%x: tensor<5x4x6xf32>, %scale: tensor<4xf32>, %mean: tensor<4xf32>, %variance: tensor<4xf32>,
+                       %g: tensor<5x4x6xf32>) -> (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0:3 = "stablehlo.batch_norm_grad"(%x, %scale, %mean, %variance, %g) <{epsilon = 0.01 : f32, feature_index = 1 : i64}>
+    : (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<5x4x6xf32>)
+    -> (tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>)
+  return %0#0, %0#1, %0#2 : tensor<5x4x6xf32>, tensor<4xf32>, tensor<4xf32>
+}
+""",
 }
 
 
+@pytest.mark.parametrize("mesh", ["4x2", "2x2x2", "3x2"])
 @pytest.mark.parametrize("kind", NORMALIZE)
-def test_batch_norm(kind: str) -> None:
+def test_batch_norm(kind: str, mesh: str) -> None:
+    """Split over features, over what statistics are taken of, and over both."""
     rng = np.random.default_rng(0)
-    vectors = [rng.random(4).astype(np.float32) for _ in range(4 if kind == "inference" else 2)]
+    vectors = [rng.random(4).astype(np.float32) for _ in range({"inference": 4, "training": 2, "grad": 3}[kind])]
     inputs = [rng.random((5, 4, 6)).astype(np.float32), *vectors]
-    check(NORMALIZE[kind], inputs, MESHES["4x2"], tolerance=1e-6)
+    if kind == "grad":
+        inputs.append(rng.random((5, 4, 6)).astype(np.float32))
+    check(NORMALIZE[kind], inputs, MESHES[mesh], tolerance=1e-5, count=4)
+
+
+def test_batch_norm_of_vectors_and_of_short_floats() -> None:
+    vector = NORMALIZE["grad"].replace("5x4x6x", "4x").replace("feature_index = 1", "feature_index = 0")
+    check(vector, [np.arange(1, 5, dtype=np.float32) + i for i in range(5)], MESHES["4x2"], tolerance=1e-5)
+    half = NORMALIZE["training"].replace("f32>", "f16>")
+    rng = np.random.default_rng(0)
+    inputs = [rng.random(shape).astype(np.float16) for shape in ((5, 4, 6), (4,), (4,))]
+    check(half, inputs, MESHES["4x2"], tolerance=5e-3)
 
 
 def test_rules_of_batch_norm() -> None:
@@ -65,18 +87,8 @@ def test_rules_of_batch_norm() -> None:
         "([i, j, k], [j], [j], [j], [j])->([i, j, k]) {i=5, j=4, k=6}"
     )
     assert print_rule(rule_of(NORMALIZE["training"])) == (
-        "([j, i, k], [i], [i])->([l, i, m], [i], [i]) {i=4, j=5, k=6, l=5, m=6} need_replication={j, k, l, m}"
+        "([i, j, k], [j], [j])->([i, j, k], [j], [j]) {i=5, j=4, k=6} permutation={i, k}"
     )
-
-
-def test_random_bits_are_made_whole() -> None:
-    text = """
-func.func public @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<8x8xui32>) {
-  %0:2 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8x8xui32>)
-  return %0#0, %0#1 : tensor<2xui64>, tensor<8x8xui32>
-}
-"""
-    assert print_rule(rule_of(text)) == "([i])->([j], [k, l]) {i=2, j=2, k=8, l=8} need_replication={i, j, k, l}"
 
 
 def custom_call(target: str) -> str:
@@ -98,8 +110,6 @@ def test_custom_call_of_an_unknown_target_is_refused() -> None:
 
 
 REFUSED = {
-    "stablehlo.rng": """%0 = "stablehlo.rng"(%y, %y, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}>
-        : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>""",
     "stablehlo.real_dynamic_slice": """%0 = stablehlo.real_dynamic_slice %x, %s, %s, %s
         : (tensor<4xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<4xf32>""",
 }

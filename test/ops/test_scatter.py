@@ -7,7 +7,8 @@ import pytest
 from single_op import MESHES, Array, check, rule_of
 from test_gather import indices, table
 
-from gspmd.dialect.rule import print_rule
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, print_rule
+from gspmd.dtypes import numpy_dtype
 
 
 def body(name: str, element: str) -> str:
@@ -66,12 +67,20 @@ def test_rule_combines_as_the_body_does() -> None:
     assert rule_of(gradient(update="add", element="i1")).combiner == "or"
 
 
-def test_rule_keeps_partial_and_indexed_windows_whole() -> None:
+def test_rule_of_partial_and_indexed_windows() -> None:
+    """A shard keeps what falls into it; parts of a window that is not whole are partial updates."""
     dims = "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0, 1]"
     assert print_rule(rule_of(scatter("14x6", "5x2", "5x3x6", 1, dims))) == (
-        "([i, j], [k, l], [k, m, n])->([i, j]) {i=14, j=6, k=5, l=2, m=3, n=6} reduction={k} "
-        "need_replication={i, j, l, m, n}"
+        "([i, k], [l, m], [l, j, k])->([i, k]) {i=14, j=3, k=6, l=5, m=2} reduction={j, l} need_replication={m}"
     )
+    assert print_rule(rule_of(scatter("14x6", "5x2", "5x3x6", 1, dims, update="set"))) == (
+        "([i, k], [l, m], [l, j, k])->([i, k]) {i=14, j=3, k=6, l=5, m=2} need_replication={j, l, m}"
+    )
+
+
+def test_rule_does_not_split_products_of_complex_numbers() -> None:
+    """There is no identity: infinity times one is not a number."""
+    assert "reduction" not in print_rule(rule_of(gradient(update="multiply", element="complex<f32>"))).split()
 
 
 @pytest.mark.parametrize("mesh", MESHES)
@@ -219,10 +228,54 @@ func.func public @main(%x: tensor<10x4xf32>, %y: tensor<10x4xi32>, %i: tensor<7x
 
 def test_several_operands() -> None:
     assert print_rule(rule_of(VARIADIC)) == (
-        "([i, j], [i, j], [k, l], [k, j], [k, j])->([i, j], [i, j]) {i=10, j=4, k=7, l=1} need_replication={k, l}"
+        "([i, j], [i, j], [k, l], [k, j], [k, j])->([i, j], [i, j]) {i=10, j=4, k=7, l=1} need_replication={l} "
+        "permutation={k}"
     )
     inputs = [
         small_numbers((10, 4)), small_numbers((10, 4), "int32"), indices((7, 1), 10),
         small_numbers((7, 4), seed=6), small_numbers((7, 4), "int32", seed=7),
     ]  # fmt: skip
     check(VARIADIC, inputs, MESHES["3x2"])
+
+
+def test_several_operands_with_one_reducer_leave_partial_results() -> None:
+    text = VARIADIC.replace("maximum", "add")
+    assert " reduction={k} " in print_rule(rule_of(text))
+    inputs = [
+        small_numbers((10, 4)), small_numbers((10, 4), "int32"), indices((7, 1), 10),
+        small_numbers((7, 4), seed=6), small_numbers((7, 4), "int32", seed=7),
+    ]  # fmt: skip
+    check(text, inputs, MESHES["4x2"])
+
+
+@pytest.mark.parametrize("crossed", ["%b, %c", "%a, %a"])
+def test_bodies_that_are_no_reductions_of_each_result_are_not_split(crossed: str) -> None:
+    text = VARIADIC.replace("i32>, %i", "f32>, %i").replace("x4xi32", "x4xf32").replace("tensor<i32>", "tensor<f32>")
+    text = text.replace("stablehlo.add %a, %c", f"stablehlo.add {crossed}")
+    rule = rule_of(text)
+    assert not {REDUCTION, PERMUTATION} & set(rule.kinds)
+
+
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2FNUZ"])
+def test_maxima_of_types_without_infinity(element: str) -> None:
+    dtype = numpy_dtype(element)
+    inputs = [-small_numbers((14, 6)), indices((5, 4, 1), 14), -small_numbers((5, 4, 6), seed=6)]
+    inputs = [inputs[0].astype(dtype), inputs[1], inputs[2].astype(dtype)]
+    check(gradient(update="maximum", element=element), inputs, MESHES["4x2"], count=1)
+
+
+def test_several_updates_of_single_elements_without_indices() -> None:
+    dims = "update_window_dims = [2]"
+    inputs = [small_numbers((6,)), np.zeros((2, 2, 0), np.int32), small_numbers((2, 2, 6))]
+    check(scatter("6", "2x2x0", "2x2x6", 2, dims), inputs, MESHES["3x2"])
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("update", ["add", "set"])
+def test_partial_windows_across_shards(mesh: str, update: str) -> None:
+    """Windows overlap, and cross shards; those that do not fit into the whole operand are dropped everywhere."""
+    dims = "update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0, 1]"
+    rows = np.random.default_rng(4).integers(-2, 9, (8, 2)).astype(np.int32)
+    rows[0], rows[1] = (6, 5), (7, 5)
+    inputs = [small_numbers((11, 8)), rows, small_numbers((8, 5, 3), seed=6)]
+    check(scatter("11x8", "8x2", "8x5x3", 1, dims, update=update), inputs, MESHES[mesh], count=4)

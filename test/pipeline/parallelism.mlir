@@ -124,7 +124,8 @@ module @data_and_tensor_parallelism_use_an_axis_each {
 
 // CHECK-LABEL: module @a_softmax_over_a_split_dimension_reduces_its_maximum_and_its_sum
 // CHECK-NOT: "stablehlo.{{(all_|collective|reduce_scatter)}}
-// CHECK: [[M:%[0-9]+]] = stablehlo.reduce(%arg0 {{.*}}stablehlo.maximum
+// CHECK: stablehlo.reduce(%arg0 {{.*}}stablehlo.maximum
+// CHECK: [[M:%[0-9]+]] = stablehlo.select
 // CHECK-NEXT: "stablehlo.all_reduce"([[M]])
 // CHECK-NOT: "stablehlo.{{(all_|collective|reduce_scatter)}}
 // CHECK: stablehlo.maximum

@@ -7,6 +7,23 @@ import pytest
 import gspmd
 
 PROGRAMS = {
+    "no elements, moved and shifted": """
+sdy.mesh @mesh = <["x"=2, "y"=3]>
+func.func public @main(%a: tensor<4x0xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+    -> (tensor<4x0xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
+  %0 = stablehlo.reverse %a, dims = [1] : tensor<4x0xf32>
+  return %0 : tensor<4x0xf32>
+}
+""",
+    "a contraction of nothing": """
+sdy.mesh @mesh = <["x"=3]>
+func.func public @main(%a: tensor<0xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>},
+                       %b: tensor<0x4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+    : (tensor<0xcomplex<f32>>, tensor<0x4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  return %0 : tensor<4xcomplex<f32>>
+}
+""",
     "a scatter of one row into shards that were just cut": """
 sdy.mesh @mesh = <["x"=2, "y"=2, "z"=2]>
 func.func public @main(%a0: tensor<8xf32>, %a1: tensor<1xf32>) -> (tensor<8xf32>) {

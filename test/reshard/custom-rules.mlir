@@ -17,16 +17,12 @@ module @partial_results_of_a_custom_call_are_summed {
 // -----
 
 // CHECK-LABEL: module @a_known_operation_is_computed_as_known
-// CHECK: sdy.all_gather [{"x"}] %arg0
-// CHECK: stablehlo.sort
+// CHECK: sdy.all_gather [{"x"}, {}] %arg0
+// CHECK: stablehlo.cholesky
 module @a_known_operation_is_computed_as_known {
   sdy.mesh @mesh = <["x"=2]>
-  func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
-    %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
-    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
-      %1 = stablehlo.compare LT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
-      stablehlo.return %1 : tensor<i1>
-    }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>, sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i]) {i=8}>} : (tensor<8xf32>) -> tensor<8xf32>
-    return %0 : tensor<8xf32>
+  func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.cholesky %a, lower = true {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>, sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}>} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
   }
 }

@@ -171,11 +171,10 @@ module @an_all_to_all_between_uneven_dimensions {
 
 // -----
 
-// CHECK-LABEL: module @shards_that_do_not_nest_are_not_gathered_in_part
-// CHECK: [[V0:%[a-z0-9_]+]] = sdy.all_gather [{"x", "y"}] %arg0 out_sharding=<@mesh, [{}]>
-// CHECK: [[V1:%[a-z0-9_]+]] = sdy.all_slice [{"x"}] [[V0]] out_sharding=<@mesh, [{"x"}]>
-// CHECK: return [[V1]]
-module @shards_that_do_not_nest_are_not_gathered_in_part {
+// CHECK-LABEL: module @shards_that_do_not_nest_get_other_boundaries
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{"x"}]>
+// CHECK-NEXT: return [[V0]]
+module @shards_that_do_not_nest_get_other_boundaries {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
   func.func public @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}]>}) -> (tensor<5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
     return %a : tensor<5xf32>

@@ -55,6 +55,10 @@ def apply(step: Step, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
         for axes, source, target in step.moves:
             dims[source] = prefix(dims[source], size_of(dims[source]) // size_of(axes))
             dims[target] = canonical(dims[target] + axes)
+    elif step.kind == "reshard":
+        changed = [d for d, (a, b) in enumerate(zip(dims, step.after.dim_axes(), strict=True)) if a != b]
+        assert len(changed) == 1, "gives other tiles to more than one dimension"
+        dims[changed[0]] = step.after.dim_axes()[changed[0]]
     else:
         assert step.kind == "collective_permute"
         after = step.after.dim_axes()
@@ -121,6 +125,20 @@ def test_sums_may_stay_partial_between_parts_of_an_axis_that_do_not_nest() -> No
     target = whole.with_axes(((mesh.axis("x", 2, 3),),), partial)
     steps = Planner(mesh).plan(TensorType((12,), "f32"), source, target).steps
     assert [(step.kind, step.after.unreduced) for step in steps] == [("all_gather", partial), ("all_slice", partial)]
+
+
+def test_large_uneven_tensors_are_not_gathered() -> None:
+    mesh = Mesh((("x", 4), ("y", 2)))
+    x, y = (mesh.axis("x"),), (mesh.axis("y"),)
+    whole, type_ = replicated(mesh, 2), TensorType((1001, 905), "f32")
+
+    def kinds(source: tuple[Axes, ...], target: tuple[Axes, ...]) -> list[str]:
+        return [step.kind for step in Planner(mesh).plan(type_, whole.with_axes(source), whole.with_axes(target)).steps]
+
+    assert kinds((x, y), ((), y + x)) == ["all_to_all"]
+    assert kinds((x + y, ()), (x, ())) == ["reshard"]
+    assert kinds((x, ()), (x + y, ())) == ["reshard"]
+    assert set(kinds((x, ()), (y, ()))) == {"reshard"}
 
 
 def test_the_same_question_is_answered_from_memory() -> None:

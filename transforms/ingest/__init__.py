@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
+from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
@@ -57,7 +58,10 @@ class Ingest(Pass):
             found = _convert_manual(module, found, target)
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
+            may_batch = any(map(joins_indices, found.lookups))
             inline_calls(found)
+            if may_batch:
+                batch_lookups(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))
 

@@ -21,6 +21,7 @@ CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.a
 
 _CALLS = ("func.call", "stablehlo.composite")
 _SOUGHT = {*_CALLS, "stablehlo.custom_call", "stablehlo.tuple", "stablehlo.get_tuple_element", "chlo.constant"}
+_LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
@@ -41,13 +42,15 @@ class Survey:
 
     `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
     each of them; `found` lists the operations that ingest knows, by name; `annotated` are the
-    others, and collectives, that carry one of `CARRIERS`; `types` are all types of results and of functions' arguments.
+    others, and collectives, that carry one of `CARRIERS`; `lookups` are gathers and scatters;
+    `types` are all types of results and of functions' arguments.
     """
 
     functions: list[Any] = dataclasses.field(default_factory=list)
     calls: list[list[Any]] = dataclasses.field(default_factory=list)
     annotated: list[Any] = dataclasses.field(default_factory=list)
     found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
+    lookups: list[Any] = dataclasses.field(default_factory=list)
     types: set[ir.Type] = dataclasses.field(default_factory=set)
 
     @property
@@ -164,6 +167,8 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
                 else:
                     if name in COLLECTIVES:
                         found.setdefault(name, []).append(inner)
+                    elif name in _LOOKUPS:
+                        result.lookups.append(inner)
                     attributes = inner.attributes
                     if (
                         "mhlo.sharding" in attributes

@@ -9,14 +9,19 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes, canonical, size_of, without
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import permutation_pairs
+from gspmd.transforms.support.halo import realignments, redistribute, retiling
 from gspmd.transforms.support.op_info import TensorType
+
+RESHARD = sdy.ReshardOp.OPERATION_NAME
 
 
 class Collective:
@@ -83,19 +88,32 @@ def _reduce_scatter(c: Collective) -> Any:
 def _all_to_all(c: Collective) -> Any:
     value = c.value
     text = str(c.op.attributes["params"]).split("[", 1)[1].rsplit("]", 1)[0]
-    local = list(c.before.local_shape(c.type.shape))
-    counts = list(c.before.shard_counts())
+    before, after = list(c.before.dim_axes()), c.after.dim_axes()
     for part in text.split("{")[1:]:
         axes_text, where = part.split("}", 1)
         axes = parse_axes("{" + axes_text + "}", c.before.mesh)
         source, target = (int(n) for n in where.strip(" :,").split("->"))
-        count = size_of(axes)
+        count, local = size_of(axes), list(read_type(value).shape)
         local[target] = -(-local[target] // count) * count
         value = c.emit.all_to_all(c.emit.pad_to(value, local), target, source, axes, c.cause)
-        counts[source] //= count
-        counts[target] *= count
-        local = [-(-n // k) for n, k in zip(c.type.shape, counts, strict=True)]
-        value = c.emit.slice(value, local)
+        sizes = c.type.shape[source], c.type.shape[target]
+        counts = size_of(before[source]), size_of(before[target])
+        before[source], before[target] = without(before[source], axes), canonical(before[target] + axes)
+        for dim, exchange in zip((source, target), realignments(sizes, counts, count), strict=True):
+            value = redistribute(c.emit, value, dim, before[dim], before[dim], exchange, c.cause)
+    assert tuple(before) == after
+    return value
+
+
+def _reshard(c: Collective) -> Any:
+    """Other tiles for one dimension."""
+    value = c.value
+    changed = [d for d, (a, b) in enumerate(zip(c.before.dim_axes(), c.after.dim_axes(), strict=True)) if a != b]
+    if len(changed) > 1:
+        raise Unsupported("of more than one dimension is not supported", hint="write one for each dimension")
+    for dim in changed:
+        axes = c.before.dims[dim].axes, c.after.dims[dim].axes
+        value = redistribute(c.emit, value, dim, *axes, retiling(c.type.shape[dim], *axes), c.cause)
     return value
 
 
@@ -113,4 +131,5 @@ COLLECTIVES: dict[str, Callable[[Collective], Any]] = {
     sdy.ReduceScatterOp.OPERATION_NAME: _reduce_scatter,
     sdy.AllToAllOp.OPERATION_NAME: _all_to_all,
     sdy.CollectivePermuteOp.OPERATION_NAME: _collective_permute,
+    RESHARD: _reshard,
 }

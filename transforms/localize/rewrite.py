@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.localize.collectives import COLLECTIVES, Collective
+from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
@@ -99,6 +100,8 @@ class Localizer:
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
+            if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
+                name = target  # an operation of ours
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
                 self._compute(op, name, shardings)
@@ -146,9 +149,13 @@ class Localizer:
     def _collective(self, op: Any, name: str) -> None:
         operand, result = op.operands[0], op.results[0]
         before = self._of(operand)
-        after = self.codec.read(op.attributes["out_sharding"])
+        after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
         self._point(op)
-        value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+        if 0 in before.type.shape:  # nothing to send
+            value = self.emit.constant(local_type(before.type, after), "zero")
+        else:
+            with located(op):
+                value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():
@@ -158,7 +165,7 @@ class Localizer:
         """An operation whose local form is more than itself on smaller types."""
         operands = [self._of(value) for value in op.operands]
         if shardings is None:
-            if all(placed.sharding.is_replicated() for placed in operands):
+            if self.rules.table[name].replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
         info = self._infos(op, name, tuple(placed.type for placed in operands), True)
@@ -169,7 +176,10 @@ class Localizer:
             replacements = self.rules.table[name].localize
             assert replacements is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
-            replacements(local)
+            if all(0 in type_.shape for type_ in info.results):
+                local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
+            else:
+                replacements(local)
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gspmd.transforms.ops import (
     communication,
+    concatenation,
     contraction,
+    convolution,
     creation,
     custom_call,
     dynamic_slicing,
@@ -14,13 +16,14 @@ from gspmd.transforms.ops import (
     linear_algebra,
     normalization,
     random,
+    reduce_window,
     reduction,
     refused,
     scan,
     scatter,
+    select_and_scatter,
     slicing,
     sorting,
-    windows,
 )
 from gspmd.transforms.support.op_definition import OpTable
 
@@ -31,12 +34,15 @@ OPS: OpTable = (
     | contraction.OPS
     | reduction.OPS
     | slicing.OPS
+    | concatenation.OPS
     | dynamic_slicing.OPS
     | gather.OPS
     | scatter.OPS
     | sorting.OPS
     | scan.OPS
-    | windows.OPS
+    | reduce_window.OPS
+    | select_and_scatter.OPS
+    | convolution.OPS
     | linear_algebra.OPS
     | normalization.OPS
     | random.OPS

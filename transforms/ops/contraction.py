@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxlib.mlir.dialects import chlo, stablehlo
 
+from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.bodies import op_with_body
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.indices import clamp, compare, index_element, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
 def dot_general_rule(info: OpInfo) -> OpShardingRule:
@@ -45,14 +52,14 @@ def localize_dot_general(op: LocalOp) -> None:
 
 
 def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
-    """As dot_general, but the dimension of which groups are taken is whole, and so are the groups.
+    """As dot_general; of the dimension in groups every device has parts of some, and the groups are whole.
 
-    Which group a row is in depends on the sizes of all groups before it. Sizes that differ from row to row (a
-    tensor of them, not a list) make everything whole but the free dimensions of the right side.
+    Sizes that differ from row to row (a tensor of them, not a list) make everything whole but the free dimensions
+    of the right side.
     """
     numbers = chlo.RaggedDotDimensionNumbers(info.attributes["ragged_dot_dimension_numbers"])
     lhs, rhs, sizes = (t.shape for t in info.operands)
-    ragged = set(numbers.lhs_ragged_dimensions) if len(sizes) == 1 else set(range(len(lhs)))
+    ragged: set[int] = set() if len(sizes) == 1 else set(range(len(lhs)))
     groups = set(numbers.rhs_group_dimensions)
     batch = list(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
     contracted = list(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
@@ -76,9 +83,55 @@ def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def localize_ragged_dot(op: LocalOp) -> None:
+    """As dot_general, with groups as large as the parts of them that this device has."""
+    numbers = chlo.RaggedDotDimensionNumbers(op.info.attributes["ragged_dot_dimension_numbers"])
+    (dim,) = numbers.lhs_ragged_dimensions
+    axes = op.operand_axes(0, dim)
+    if axes:
+        op.operands[2] = _sizes_here(op.emit, op.operands[2], axes, op.info.operands[0].shape[dim])
+    localize_dot_general(op)
+
+
+def _sizes_here(emit: Emitter, sizes: Any, axes: Axes, size: int) -> Any:
+    """Sizes of the parts in this device's shard of groups one after the other in a dimension of `size` elements."""
+    type_, local = read_type(sizes), -(-size // size_of(axes))
+    ends = _running_sum(emit, sizes)
+    places = [emit.binary("subtract", ends, sizes), ends]
+    element = index_element((size,))
+    begin, end = (
+        clamp(emit, relative(emit, clamp(emit, place, 0, size, element), axes, local), 0, local, element)
+        for place in places
+    )
+    return emit.convert(emit.binary("subtract", end, begin), type_.element)
+
+
+def _running_sum(emit: Emitter, values: Any) -> Any:
+    """The sum of all elements of a list up to each one."""
+    type_ = read_type(values)
+    square = TensorType(type_.shape * 2, type_.element)
+    places = [
+        emit.op("stablehlo.iota", [], [square._replace(element="i32")], iota_dimension=emit.i64(dim)) for dim in (0, 1)
+    ]
+    spread = emit.op("stablehlo.broadcast_in_dim", [values], [square], broadcast_dimensions=emit.i64s([1]))
+    kept = [compare(emit, places[1], "LE", places[0]), spread, emit.constant(square, 0)]
+    terms = emit.op("stablehlo.select", kept, [square])
+    scalar = TensorType((), type_.element)
+    (total,) = op_with_body(
+        emit,
+        "stablehlo.reduce",
+        [terms, emit.constant(scalar, 0)],
+        [type_],
+        [scalar, scalar],
+        lambda arguments: [emit.binary("add", *arguments)],
+        dimensions=emit.i64s([1]),
+    )
+    return total
+
+
 OPS = op_table(
     [
         OpDef("stablehlo.dot_general", dot_general_rule, localize_dot_general),
-        OpDef("chlo.ragged_dot", ragged_dot_rule, localize_dot_general),
+        OpDef("chlo.ragged_dot", ragged_dot_rule, localize_ragged_dot),
     ]
 )

@@ -1,9 +1,10 @@
-"""custom_call: refused without a rule by the user, except for the few targets that StableHLO is exported with."""
+"""custom_call: refused without a rule by the user, except for targets whose meaning is known."""
 
 from __future__ import annotations
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.concatenation import JOINED_SLICES, joined_slices_rule
 from gspmd.transforms.ops.elementwise import elementwise_rule
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.support.op_info import OpInfo
@@ -18,13 +19,29 @@ def _batched_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def _matrix_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions before the matrices pass through, which the first operand has two of.
+
+    Evenly: a solver may not end on unknown padding.
+    """
+    operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
+    builder = RuleBuilder(operands, results)
+    for dim, size in enumerate(operands[0][:-2]):
+        builder.factor([dim] * len(operands), [dim] * len(results), size, even=True)
+    return builder.build()
+
+
 # CHLO operations travel as calls of these targets in portable artifacts.
 _POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
 _RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
 _RULES["mhlo.topk"] = _batched_rule
+# Linear algebra as JAX calls it on TPU, without a word on batches.
+_SOLVERS = "Eigh LuDecomposition ProductOfElementaryHouseholderReflectors Qr"
+_RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 # What only says where a value is to be, or how it is to be laid out there.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
+_RULES[JOINED_SLICES] = joined_slices_rule
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:

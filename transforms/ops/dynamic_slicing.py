@@ -1,151 +1,221 @@
-"""dynamic_slice and dynamic_update_slice: windows that start where scalars say."""
+"""dynamic_slice and dynamic_update_slice: windows that start where scalars say.
+
+Shards are read and written in place, however large they are: only windows are padded and shifted. Windows of almost
+all of a dimension cannot start far apart: they stay split as the dimension is, with the neighbours' help.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
-from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.halo import pad_dim
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import clamp, index_element, inside, relative
+from gspmd.transforms.support.indices import WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
+# A window leaves out at most one in so many of a dimension's elements where both are split alike.
+_SMALL = 4
+
+
+def _is_most(window: int, size: int) -> bool:
+    return 1 < window < size and _SMALL * (size - window) <= size
+
+
+def _cause(op: LocalOp) -> Cause:
+    return op.cause(f"'{op.info.name}' shifts a split dimension: neighbours give what moves to other shards")
+
 
 def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions kept whole pass through; of the others each device finds the part that it holds."""
+    """Dimensions kept whole pass through, and those of which most is kept stay split; of the others each device finds
+
+    the part that it holds. Their windows can be split by themselves: each device slices its part.
+    """
     operand, result = info.operands[0].shape, info.results[0].shape
     element = info.results[0].element
     builder = RuleBuilder(
         [t.shape for t in info.operands], [result], stage=Stage.ELEMENTWISE, combiner=partial_combiner(element)
     )
-    scalars = [None] * operand_rank(info)
+    scalars = [None] * info.operands[0].rank
     for dim, size in enumerate(operand):
         if result[dim] == size:
             builder.factor([dim, *scalars], [dim], size)
+        elif _is_most(result[dim], size):
+            builder.factor([dim, *scalars], [dim], size, PERMUTATION)
         elif result[dim] and not element.startswith("!"):
             builder.factor([dim, *scalars], [None], size, REDUCTION)
+            builder.factor([None, *scalars], [dim], result[dim])
     return builder.build()
 
 
-def operand_rank(info: OpInfo) -> int:
-    return info.operands[0].rank
-
-
 def localize_dynamic_slice(op: LocalOp) -> None:
-    """Slice what is in this shard; what is not becomes the neutral element."""
-    emit, shape, window = op.emit, op.info.operands[0].shape, op.info.results[0].shape
-    split = [d for d, n in enumerate(shape) if window[d] != n and op.operand_axes(0, d)]
-    result = op.local_result(0)
+    """Slice what this shard has of the window, and bring it to its place; the rest becomes the neutral element."""
+    emit, result = op.emit, op.local_result(0)
+    if 0 in result.shape:
+        op.replace([emit.constant(result, "zero")])
+        return
+    dims = _dims(op, op.info.results[0], result, op.result_shardings[0])
+    for d in dims:
+        if d.axes and _is_most(d.window, d.size):
+            # Whatever the start is, the part of the window is in this.
+            reach = Windows(d.size, 0, d.part, d.part + d.size - d.window)
+            op.operands[0] = take_windows(emit, op.operands[0], d.dim, d.axes, reach, None, _cause(op))
+            dims[d.dim] = WindowDim(d.dim, reach.length, reach.length, (), d.part, d.part, ())
+    windows = _split(dims)
     op.ir.attributes["slice_sizes"] = emit.i64s(result.shape)
-    if not split:
+    if not windows and op.operands[0] == op.ir.operands[0]:
         op.keep()
         return
-    operand, neutral = op.operands[0], identity_of(op.rule.combiner)
-    starts = _relative_starts(op, op.operands[1:], window, split)
-    wide = [d for d in split if window[d] > 1]
-    for dim in wide:
-        starts[dim] = _shifted(op, starts[dim], window[dim])
-        operand = pad_dim(emit, operand, dim, window[dim], window[dim], neutral)
-    within = _limited(op, starts, operand, result)
-    value = emit.op("stablehlo.dynamic_slice", [operand, *within], [result], slice_sizes=emit.i64s(result.shape))
-    found = _all_inside(op, starts, [d for d in split if d not in wide])
+    neutral = identity_of(op.rule.combiner)
+    starts = _starts(op, op.operands[1:], dims)
+    shape = read_type(op.operands[0]).shape
+    piece = tuple(min(n, w) for n, w in zip(shape, result.shape, strict=True))
+    value, begins = _take(op, op.operands[0], starts, piece)
+    # A part may begin before the piece or end behind it by its whole length.
+    moved = [w for w in windows if w.part > 1 and (w.axes or w.overhang)]
+    if moved:
+        shifts = [emit.constant(read_type(start), 0) for start in starts]
+        for window in moved:
+            value = pad_dim(emit, value, window.dim, window.part, window.part, neutral)
+            shift = emit.binary("subtract", starts[window.dim], begins[window.dim])
+            shifts[window.dim] = emit.binary("add", shift, emit.constant(read_type(shift), window.part))
+        value, _ = _take(op, value, shifts, result.shape)
+    found = None
+    for window in windows:
+        if window.axes and window.part == 1:
+            found = both(emit, found, inside(emit, starts[window.dim], window.shard))
     if found is not None:
         value = emit.op("stablehlo.select", [found, value, emit.constant(result, neutral)], [result])
     op.replace([value])
 
 
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions written whole pass through; of the others each device writes the part that it holds,
+    """Dimensions written whole pass through, and those of which most is written stay split; of the others each device
 
-    for which it needs the whole update.
+    writes the part that it holds, for which it needs the whole update.
     """
     operand, update = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([t.shape for t in info.operands], [operand], stage=Stage.ELEMENTWISE)
-    scalars = [None] * operand_rank(info)
+    scalars = [None] * info.operands[0].rank
     for dim, size in enumerate(operand):
-        builder.factor([dim, dim if update[dim] == size else None, *scalars], [dim], size)
+        if _is_most(update[dim], size):
+            builder.factor([dim, dim, *scalars], [dim], size, PERMUTATION)
+        else:
+            builder.factor([dim, dim if update[dim] == size else None, *scalars], [dim], size)
     return builder.build()
 
 
 def localize_dynamic_update_slice(op: LocalOp) -> None:
-    """Write what falls into this shard."""
-    emit, shape, window = op.emit, op.info.operands[0].shape, op.info.operands[1].shape
-    split = [d for d, n in enumerate(shape) if window[d] != n and op.operand_axes(0, d)]
-    if not split:
+    """Write what falls into this shard: a piece of it, as long as the update, is put together and written back."""
+    emit, operand, local, window = op.emit, op.operands[0], op.local_operand(0), op.local_operand(1)
+    if 0 in window.shape:
+        op.replace([operand])
+        return
+    dims = _dims(op, op.info.operands[1], window, op.operand_shardings[1])
+    windows = _split(dims)
+    if not windows:
         op.keep()
         return
-    operand, update = op.operands[:2]
-    local, local_update = op.local_operand(0), op.local_operand(1)
-    starts = _relative_starts(op, op.operands[2:], window, split)
-    wide = [d for d in split if window[d] > 1]
-    for dim in wide:
-        starts[dim] = _shifted(op, starts[dim], window[dim])
-        operand = pad_dim(emit, operand, dim, window[dim], window[dim], 0)
-    found = _all_inside(op, starts, [d for d in split if d not in wide])
-    starts = _limited(op, starts, operand, local_update)
-    if found is not None:
-        old = emit.op(
-            "stablehlo.dynamic_slice",
-            [operand, *starts],
-            [local_update],
-            slice_sizes=emit.i64s(local_update.shape),
-        )
-        update = emit.op("stablehlo.select", [found, update, old], [local_update])
-    value = emit.op("stablehlo.dynamic_update_slice", [operand, update, *starts], [read_type(operand)])
-    op.replace([_cut(op, value, {d: window[d] for d in wide}, local)])
+    # A window that is split as the dimension is counts as one: each device has what may fall into its shard.
+    dims = [dataclasses.replace(d, part=d.window, part_axes=()) if d in windows else d for d in dims]
+    windows = _split(dims)
+    starts = _starts(op, op.operands[2:], dims)
+    shape = tuple(min(d.shard, d.part) for d in dims)
+    old, begins = _take(op, operand, starts, shape)
+    update = _shifted_update(op, windows, starts, begins, shape)
+    piece = TensorType(shape, local.element)
+    new = emit.op("stablehlo.select", [_written(op, windows, starts, begins, shape), update, old], [piece])
+    if shape != local.shape:
+        new = emit.op("stablehlo.dynamic_update_slice", [operand, new, *begins], [local])
+    op.replace([new])
 
 
-def _relative_starts(op: LocalOp, starts: list[Any], window: tuple[int, ...], split: list[int]) -> list[Any]:
-    """Start indices counted from this shard's begin, of one type; clamped globally first."""
-    shape, local = op.info.operands[0].shape, op.local_operand(0).shape
-    element = index_element(shape)
-    found = []
-    for dim, start in enumerate(starts):
-        position = clamp(op.emit, start, 0, shape[dim] - window[dim], element)
-        if dim in split:
-            position = relative(op.emit, position, op.operand_axes(0, dim), local[dim])
-        found.append(position)
+def _shifted_update(
+    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
+) -> Any:
+    """The update's elements beside those of the piece of a shard that begins at `begins`."""
+    emit, update = op.emit, op.operands[1]
+    shifts = [emit.constant(read_type(start), 0) for start in starts]
+    for window in windows:
+        dim, room = window.dim, window.size - window.window
+        shift = emit.binary("subtract", begins[dim], starts[dim])
+        if op.operand_axes(1, dim):
+            reach = Windows(window.window, -room, window.shard, window.shard + room)
+            update = take_windows(emit, update, dim, window.axes, reach, None, _cause(op))
+            # Relative to the shard, `reach` begins at -room.
+            shift = emit.binary(
+                "subtract", shift, emit.shard_offset(window.axes, window.shard, read_type(shift).element)
+            )
+            margin = room
+        elif window.part > 1:
+            margin = shape[dim]
+            update = pad_dim(emit, update, dim, margin, margin, 0)
+        else:
+            continue
+        shifts[dim] = emit.binary("add", shift, emit.constant(read_type(shift), margin))
+    return _take(op, update, shifts, shape)[0]
+
+
+def _written(
+    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
+) -> Any:
+    """Which elements of the piece of a shard that begins at `begins` the update has."""
+    emit, found = op.emit, None
+    places = TensorType(shape, index_element(op.info.operands[0].shape))
+    for window in windows:
+        if window.part == 1:
+            here = inside(emit, starts[window.dim], window.shard)
+            found = both(emit, found, emit.broadcast_scalar(here, places._replace(element="i1")))
+            continue
+        shift = emit.binary("subtract", begins[window.dim], starts[window.dim])
+        place = emit.op("stablehlo.iota", [], [places], iota_dimension=emit.i64(window.dim))
+        place = emit.binary("add", place, emit.broadcast_scalar(shift, places))
+        found = both(emit, found, inside(emit, place, window.part))
     return found
 
 
-def _limited(op: LocalOp, starts: list[Any], operand: Any, window: TensorType) -> list[Any]:
-    """Start indices as the operation limits them anyway.
+def _dims(op: LocalOp, whole: TensorType, window: TensorType, sharding: TensorSharding) -> list[WindowDim]:
+    """Every dimension, of a window that is `whole` globally, and per device of type `window`, split so."""
+    shape, local, axes = op.info.operands[0].shape, op.local_operand(0).shape, sharding.dim_axes()
+    return [
+        WindowDim(d, n, local[d], op.operand_axes(0, d), whole.shape[d], window.shape[d], axes[d])
+        for d, n in enumerate(shape)
+    ]
+
+
+def _split(dims: list[WindowDim]) -> list[WindowDim]:
+    """Those split dimensions that the window is only part of."""
+    return [d for d in dims if d.is_split and d.window < d.size]
+
+
+def _starts(op: LocalOp, starts: list[Any], dims: list[WindowDim]) -> list[Any]:
+    """Start indices of this device's part of the window in its shard, of one type; clamped globally first."""
+    element = index_element(op.info.operands[0].shape)
+    clamped = [clamp(op.emit, start, 0, d.size - d.window, element) for start, d in zip(starts, dims, strict=True)]
+    split = _split(dims)
+    return [d.position(op.emit, start) if d in split else start for start, d in zip(clamped, dims, strict=True)]
+
+
+def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) -> tuple[Any, list[Any]]:
+    """A window of this shape, and where it begins, which is limited as the operation does anyway.
 
     Written out, because XLA adds up the starts of a slice of a slice without limiting the inner one.
     """
-    room = [n - w for n, w in zip(read_type(operand).shape, window.shape, strict=True)]
-    return [clamp(op.emit, start, 0, most, read_type(start).element) for start, most in zip(starts, room, strict=True)]
-
-
-def _shifted(op: LocalOp, start: Any, amount: int) -> Any:
-    return op.emit.binary("add", start, op.emit.constant(read_type(start), amount))
-
-
-def _all_inside(op: LocalOp, starts: list[Any], dims: list[int]) -> Any:
-    """Whether windows of one element are in this shard along all `dims`; None without any."""
-    found = None
-    for dim in dims:
-        here = inside(op.emit, starts[dim], op.local_operand(0).shape[dim])
-        found = here if found is None else op.emit.binary("and", found, here)
-    return found
-
-
-def _cut(op: LocalOp, value: Any, margins: dict[int, int], local: TensorType) -> Any:
-    """Without the margins again."""
-    if not margins:
-        return value
-    starts = [margins.get(d, 0) for d in range(local.rank)]
-    return op.emit.op(
-        "stablehlo.slice",
-        [value],
-        [local],
-        start_indices=op.emit.i64s(starts),
-        limit_indices=op.emit.i64s([a + n for a, n in zip(starts, local.shape, strict=True)]),
-        strides=op.emit.i64s([1] * local.rank),
-    )
+    type_ = read_type(value)
+    room = [n - w for n, w in zip(type_.shape, shape, strict=True)]
+    begins = [
+        clamp(op.emit, start, 0, most, read_type(start).element) for start, most in zip(starts, room, strict=True)
+    ]
+    if type_.shape == tuple(shape):
+        return value, begins
+    result = TensorType(shape, type_.element)
+    return op.emit.op("stablehlo.dynamic_slice", [value, *begins], [result], slice_sizes=op.emit.i64s(shape)), begins
 
 
 OPS = op_table(

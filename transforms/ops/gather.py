@@ -8,8 +8,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.halo import pad_dim
 from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import clamp, components, index_element, inside, join_components, relative
+from gspmd.transforms.support.indices import IndexVectors, WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo
@@ -18,103 +20,148 @@ from gspmd.transforms.support.op_info import OpInfo
 def gather_rule(info: OpInfo) -> OpShardingRule:
     """Whole windows, batching dimensions and dimensions of the indices pass through.
 
-    A dimension that is looked up one element at a time leaves partial results: each device finds the
-    elements it holds. Index vectors and windows that are part of a dimension cannot be split.
+    A dimension that windows are only part of leaves partial results: each device finds the elements it holds. Such a
+    window can be split by itself: each device looks up its part. Index vectors cannot be split.
     """
-    numbers = stablehlo.GatherDimensionNumbers(info.attributes["dimension_numbers"])
+    numbers = _numbers(info)
     operand, indices, result = info.operands[0].shape, info.operands[1].shape, info.results[0].shape
     element = info.results[0].element
     sizes = info.ints("slice_sizes")
     builder = RuleBuilder([operand, indices], [result], combiner=partial_combiner(element))
     place = dict(zip(_index_dims(info), _batch_dims(info), strict=True))
     batching = dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
-    windows = [d for d in range(len(operand)) if d not in batching and d not in numbers.collapsed_slice_dims]
-    window_place = dict(zip(windows, numbers.offset_dims, strict=True))
+    window_place = _window_place(info)
     for dim, size in enumerate(operand):
         if dim in batching:
             builder.factor([dim, batching[dim]], [place[batching[dim]]], size)
         elif dim in window_place and sizes[dim] == size:
             builder.factor([dim, None], [window_place[dim]], size)
-        elif dim in numbers.start_index_map and sizes[dim] == 1 and not element.startswith("!"):
+        elif sizes[dim] and not element.startswith("!"):
             builder.factor([dim, None], [None], size, REDUCTION)
+            if dim in window_place:
+                builder.factor([None, None], [window_place[dim]], sizes[dim])
     for dim, target in place.items():
         if dim not in batching.values():
             builder.factor([None, dim], [target], indices[dim])
     return builder.build()
 
 
+def _numbers(info: OpInfo) -> Any:
+    return stablehlo.GatherDimensionNumbers(info.attributes["dimension_numbers"])
+
+
 def _index_dims(info: OpInfo) -> list[int]:
     """Dimensions of the indices other than the index vector's."""
-    numbers = stablehlo.GatherDimensionNumbers(info.attributes["dimension_numbers"])
-    return [d for d in range(info.operands[1].rank) if d != numbers.index_vector_dim]
+    return [d for d in range(info.operands[1].rank) if d != _numbers(info).index_vector_dim]
 
 
 def _batch_dims(info: OpInfo) -> list[int]:
     """Dimensions of the result that come from the indices."""
-    numbers = stablehlo.GatherDimensionNumbers(info.attributes["dimension_numbers"])
-    return [d for d in range(info.results[0].rank) if d not in numbers.offset_dims]
+    return [d for d in range(info.results[0].rank) if d not in _numbers(info).offset_dims]
+
+
+def _window_place(info: OpInfo) -> dict[int, int]:
+    """Result dimension by operand dimension that the window spans."""
+    numbers = _numbers(info)
+    missing = {*numbers.operand_batching_dims, *numbers.collapsed_slice_dims}
+    windows = [d for d in range(info.operands[0].rank) if d not in missing]
+    return dict(zip(windows, numbers.offset_dims, strict=True))
 
 
 def localize_gather(op: LocalOp) -> None:
     """Look up what this shard holds; where another one holds it, give the neutral element."""
-    numbers = stablehlo.GatherDimensionNumbers(op.info.attributes["dimension_numbers"])
-    local, shape = op.local_operand(0), op.info.operands[0].shape
-    sizes = op.info.ints("slice_sizes")
-    local_sizes = [local.shape[d] if size == shape[d] else size for d, size in enumerate(sizes)]
-    looked_up = [d for d in numbers.start_index_map if d in numbers.collapsed_slice_dims or sizes[d] != shape[d]]
-    split = [d for d in looked_up if op.operand_axes(0, d)]
-    indices, found = op.operands[1], None
-    if split:
-        indices, found = _relative_indices(op, numbers, split)
-    result = op.local_result(0)
-    value = op.emit.op(
-        "stablehlo.gather",
-        [op.operands[0], indices],
-        [result],
-        dimension_numbers=op.ir.attributes["dimension_numbers"],
-        slice_sizes=op.emit.i64s(local_sizes),
-        indices_are_sorted=_sorted_attribute(op, bool(split)),
-    )
+    emit, result = op.emit, op.local_result(0)
+    if 0 in op.info.results[0].shape:
+        op.replace([emit.constant(result, "zero")])
+        return
+    windows = {w.dim: w for w in _windows(op) if w.is_split}
+    shape, sizes, local = op.info.operands[0].shape, list(op.info.ints("slice_sizes")), op.local_operand(0).shape
+    for dim, size in enumerate(sizes):
+        sizes[dim] = windows[dim].part if dim in windows else local[dim] if size == shape[dim] else size
+    op.ir.attributes["slice_sizes"] = emit.i64s(sizes)
+    if windows or not op.operand_shardings[1].divides(op.info.operands[1].shape):
+        op.ir.attributes["indices_are_sorted"] = ir.BoolAttr.get(False, emit.context)
+    if not windows:
+        op.keep()
+        return
+    indices, found, numbers = _shard_indices(op, windows)
+    operand, neutral = op.operands[0], identity_of(op.rule.combiner)
+    for dim, window in windows.items():
+        operand = pad_dim(emit, operand, dim, *_margins(window), neutral)
+    names = ("slice_sizes", "indices_are_sorted")
+    kept = {name: op.ir.attributes[name] for name in names if name in op.ir.attributes}
+    value = emit.op("stablehlo.gather", [operand, indices], [result], dimension_numbers=numbers, **kept)
     if found is not None:
-        mask = op.emit.op(
-            "stablehlo.broadcast_in_dim",
-            [found],
-            [result._replace(element="i1")],
-            broadcast_dimensions=op.emit.i64s(_batch_dims(op.info)),
+        dims = emit.i64s(_batch_dims(op.info))
+        mask = emit.op(
+            "stablehlo.broadcast_in_dim", [found], [result._replace(element="i1")], broadcast_dimensions=dims
         )
-        neutral = op.emit.constant(result, identity_of(op.rule.combiner))
-        value = op.emit.op("stablehlo.select", [mask, value, neutral], [result])
+        value = emit.op("stablehlo.select", [mask, value, emit.constant(result, neutral)], [result])
     op.replace([value])
 
 
-def _sorted_attribute(op: LocalOp, changed: bool) -> Any:
-    """Indices that were changed or padded are not sorted any more."""
-    padded = not op.operand_shardings[1].divides(op.info.operands[1].shape)
-    if changed or padded:
-        return ir.BoolAttr.get(False, op.emit.context)
-    return op.info.attributes.get("indices_are_sorted")
+def _windows(op: LocalOp) -> list[WindowDim]:
+    """The dimensions that windows are only part of."""
+    shape, local, sizes = op.info.operands[0].shape, op.local_operand(0).shape, op.info.ints("slice_sizes")
+    place, result, parts = _window_place(op.info), op.result_shardings[0], op.local_result(0).shape
+    found = []
+    for dim, (size, window) in enumerate(zip(shape, sizes, strict=True)):
+        if (dim in place and window == size) or dim in _numbers(op.info).operand_batching_dims:
+            continue
+        part, part_axes = (parts[place[dim]], result.dims[place[dim]].axes) if dim in place else (window, ())
+        found.append(WindowDim(dim, size, local[dim], op.operand_axes(0, dim), window, part, part_axes))
+    return found
 
 
-def _relative_indices(op: LocalOp, numbers: Any, split: list[int]) -> tuple[Any, Any]:
-    """Indices into this shard, and which of them are inside it (`index dimensions` of i1).
+def _margins(window: WindowDim) -> tuple[int, int]:
+    """Neutral elements before and behind a shard, so that parts may lie beside it, or hang over the end.
 
+    Parts of one element need none: what is not in the shard is replaced.
+    """
+    if window.part == 1:
+        return 0, 0
+    return (window.part, window.part) if window.axes else (0, window.overhang)
+
+
+def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any, Any]:
+    """Indices into this shard with its margins, which of them are inside it (`index dimensions` of i1, None for
+
+    all), and the dimension numbers, as there may be more components.
     The clamp that the operation does on the whole operand comes first: it decides which shard answers.
     """
-    emit, shape, local = op.emit, op.info.operands[0].shape, op.local_operand(0).shape
-    sizes = op.info.ints("slice_sizes")
-    element = index_element(shape)
+    emit, shape, sizes = op.emit, op.info.operands[0].shape, op.info.ints("slice_sizes")
+    numbers = _numbers(op.info)
+    vectors = IndexVectors(emit, op.operands[1], numbers.index_vector_dim, numbers.start_index_map)
+    dims = [*vectors.dims, *(d for d in windows if d not in vectors.dims)]
     parts, found = [], None
-    vectors = components(emit, op.operands[1], numbers.index_vector_dim, len(numbers.start_index_map))
-    for dim, value in zip(numbers.start_index_map, vectors, strict=True):
-        position = clamp(emit, value, 0, shape[dim] - sizes[dim], element)
-        if dim in split:
-            position = relative(emit, position, op.operand_axes(0, dim), local[dim])
-            here = inside(emit, position, local[dim])
-            found = here if found is None else emit.binary("and", found, here)
-        parts.append(position)
-    index_shape = op.local_operand(1).shape
-    found = emit.reshape(found, [index_shape[d] for d in _index_dims(op.info)])
-    return join_components(emit, parts, numbers.index_vector_dim), found
+    for dim in dims:
+        start = clamp(emit, vectors.component(dim), 0, shape[dim] - sizes[dim], index_element(shape))
+        if dim in windows:
+            window = windows[dim]
+            start = window.position(emit, start)
+            before, _ = _margins(window)
+            if before:
+                start = emit.binary("add", start, emit.constant(read_type(start), before))
+            elif window.axes:
+                found = both(emit, found, inside(emit, start, window.shard))
+        parts.append(start)
+    if found is not None:
+        found = emit.reshape(found, vectors.batch_shape)
+    return vectors.join(parts), found, _with_dims(op, dims)
+
+
+def _with_dims(op: LocalOp, dims: list[int]) -> Any:
+    """The operation's dimension numbers with index vectors for these dimensions."""
+    numbers = _numbers(op.info)
+    return stablehlo.GatherDimensionNumbers.get(
+        numbers.offset_dims,
+        numbers.collapsed_slice_dims,
+        numbers.operand_batching_dims,
+        numbers.start_indices_batching_dims,
+        dims,
+        numbers.index_vector_dim,
+        op.emit.context,
+    )
 
 
 OPS = op_table([OpDef("stablehlo.gather", gather_rule, localize_gather)])

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 
-from gspmd.dialect.rule import NEED_REPLICATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.dialect.axes import size_of
+from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.exchange import Exchange, sent_bytes
+from gspmd.transforms.support.halo import Windows, redistribute
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+
+# Of so many groups of dimensions every combination may move its boundaries; of more, each alone and all together.
+_MOST_COMBINED = 3
 
 
 def broadcast_rule(info: OpInfo) -> OpShardingRule:
@@ -76,16 +86,71 @@ def reshape_rule(info: OpInfo) -> OpShardingRule:
     A group of one dimension each is one factor, uneven shards allowed. Otherwise the group's dimensions are
     cut into the greatest common pieces, major to minor, which only split evenly.
     """
+    return _reshape_rule(info, frozenset())
+
+
+def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
+    """Groups of several dimensions may be split along the most major ones of both sides however these divide: then
+
+    elements that come to lie in another shard are sent there.
+    """
+    groups = [n for n, (left, right) in enumerate(_groups(info)) if len(left) > 1 or len(right) > 1]
+    most = len(groups) if len(groups) <= _MOST_COMBINED else 1
+    chosen = [frozenset(some) for count in range(1, most + 1) for some in itertools.combinations(groups, count)]
+    return tuple(
+        _reshape_rule(info, some) for some in dict.fromkeys([*chosen, *([frozenset(groups)] if groups else [])])
+    )
+
+
+def _groups(info: OpInfo) -> list[tuple[list[int], list[int]]]:
+    source, target = info.operands[0].shape, info.results[0].shape
+    return [] if 0 in source else reshape_groups(source, target)
+
+
+def _reshape_rule(info: OpInfo, moved: frozenset[int]) -> OpShardingRule:
+    """`moved` are the groups of which the most major dimensions are one factor."""
     source, target = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([source], [target], stage=Stage.ELEMENTWISE)
-    if 0 in source:
-        return builder.build()
-    for left, right in reshape_groups(source, target):
+    for number, (left, right) in enumerate(_groups(info)):
         if len(left) == 1 and len(right) == 1:
             builder.factor([left[0]], [right[0]], source[left[0]])
-            continue
-        _refine(builder, [(d, source[d]) for d in left], [(d, target[d]) for d in right])
+        elif number in moved:
+            builder.factor([left[0]], [right[0]], max(source[left[0]], target[right[0]]), PERMUTATION)
+        else:
+            _refine(builder, [(d, source[d]) for d in left], [(d, target[d]) for d in right])
     return builder.build()
+
+
+def _moves(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> Iterator[tuple[int, Exchange]]:
+    """The groups whose shards begin elsewhere after the reshape, each as one flat dimension, and what that takes."""
+    for number, (left, right) in enumerate(_groups(info)):
+        axes = operand.dims[left[0]].axes
+        count, major = size_of(axes), (info.operands[0].shape[left[0]], info.results[0].shape[right[0]])
+        if axes != result.dims[right[0]].axes or len(left) + len(right) == 2 or not any(n % count for n in major):
+            continue
+        size = math.prod(info.operands[0].shape[d] for d in left)
+        before, after = (-(-n // count) * (size // n) for n in major)
+        yield number, Windows(size, 0, after, after).exchange(count, before)
+
+
+def localize_reshape(op: LocalOp) -> None:
+    """The same on local shapes, once every group has the elements of this device's part of the result."""
+    moves = list(_moves(op.info, op.operand_shardings[0], op.result_shardings[0]))
+    if not moves:
+        op.keep()
+        return
+    groups, local = _groups(op.info), op.local_operand(0).shape
+    value = op.emit.reshape(op.operands[0], [math.prod(local[d] for d in left) for left, _ in groups])
+    cause = op.cause(f"'{op.info.name}' moves the boundaries between shards: each sends what comes to lie in others")
+    for number, exchange in moves:
+        axes = op.operand_axes(0, groups[number][0][0])
+        value = redistribute(op.emit, value, number, axes, axes, exchange, cause)
+    op.replace([op.emit.reshape(value, op.local_result(0).shape)])
+
+
+def reshape_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    sizes = [math.prod(operands[0].local_shape(info.operands[0].shape)[d] for d in left) for left, _ in _groups(info)]
+    return sent_bytes(TensorType(tuple(sizes), info.operands[0].element), _moves(info, operands[0], results[0]))
 
 
 def _refine(builder: RuleBuilder, left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
@@ -130,6 +195,6 @@ OPS = op_table(
     [
         OpDef("stablehlo.broadcast_in_dim", broadcast_rule),
         OpDef("stablehlo.transpose", transpose_rule),
-        OpDef("stablehlo.reshape", reshape_rule),
+        OpDef("stablehlo.reshape", reshape_rule, localize_reshape, others=other_reshape_rules, sends=reshape_sends),
     ]
 )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.halo import pad_dim
+from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
 def cholesky_rule(info: OpInfo) -> OpShardingRule:
@@ -29,18 +38,98 @@ def triangular_solve_rule(info: OpInfo) -> OpShardingRule:
 
 
 def fft_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that are not transformed pass through."""
+    """Dimensions that are not transformed pass through. One that is changes places with another while it is.
+
+    The only dimension that there is can not.
+    """
     operand, result = info.operands[0].shape, info.results[0].shape
+    first = len(operand) - len(info.ints("fft_length"))
     builder = RuleBuilder([operand], [result])
-    for dim, size in enumerate(operand[: len(operand) - len(info.ints("fft_length"))]):
-        builder.factor([dim], [dim], size)
+    for dim, size in enumerate(operand):
+        if dim < first:
+            builder.factor([dim], [dim], size, PASS_THROUGH)
+        elif max((n for d, n in enumerate(operand) if d != dim), default=1) > 1 and result[dim] > 1:
+            builder.factor([dim], [dim], size, PERMUTATION, exchanged=True)
     return builder.build()
+
+
+def localize_fft(op: LocalOp) -> None:
+    """Dimension by dimension where one is split, as transforms along different dimensions do not meet."""
+    lengths = op.info.ints("fft_length")
+    rank = op.info.operands[0].rank
+    dims = list(range(rank - len(lengths), rank))
+    if not any(op.operand_axes(0, dim) for dim in dims):
+        op.keep()
+        return
+    kind = str(op.info.attributes["fft_type"]).rpartition(" ")[2].rstrip(">")
+    cause = op.cause("'stablehlo.fft' transforms a split dimension, which is whole while it does")
+    value = op.operands[0]
+    # Real numbers are those before all transforms, or behind them.
+    order = reversed(dims) if kind in ("FFT", "RFFT") else dims
+    for dim in order:
+        real = dim == rank - 1 and kind in ("RFFT", "IRFFT")
+        one = kind if real else kind.replace("RFFT", "FFT")
+        value = _transform(op, value, dim, (one, lengths[dim - dims[0]]), cause)
+    op.replace([value])
+
+
+def _transform(op: LocalOp, value: Any, dim: int, how: tuple[str, int], cause: Cause) -> Any:
+    """Transform one dimension, which changes places with the longest other one if it is split."""
+    axes, rank = op.operand_axes(0, dim), op.info.operands[0].rank
+    shape = read_type(value).shape
+    if not axes:
+        return _transform_whole(op, value, dim, how)
+    other = max((d for d in range(rank) if d != dim), key=lambda d: shape[d])
+    size = shape[other]
+    value = _exchange(op, value, dim, other, axes, cause)
+    value = _resize(op, value, dim, how[1] if how[0] != "IRFFT" else how[1] // 2 + 1)
+    value = _transform_whole(op, value, dim, how)
+    value = _exchange(op, value, other, dim, axes, cause)
+    return _resize(op, value, other, size)
+
+
+def _exchange(op: LocalOp, value: Any, whole: int, split: int, axes: Axes, cause: Cause) -> Any:
+    """Gather dimension `whole` and split another in its place, in parts of equal size."""
+    length = read_type(value).shape[split]
+    padding = -length % size_of(axes)
+    return op.emit.all_to_all(pad_dim(op.emit, value, split, 0, padding, 0), split, whole, axes, cause)
+
+
+def _resize(op: LocalOp, value: Any, dim: int, length: int) -> Any:
+    """The leading part of one dimension."""
+    shape = read_type(value).shape
+    return op.emit.slice(value, (*shape[:dim], length, *shape[dim + 1 :]))
+
+
+def _transform_whole(op: LocalOp, value: Any, dim: int, how: tuple[str, int]) -> Any:
+    """Transform one dimension, which is brought to the end for that."""
+    emit, (kind, length) = op.emit, how
+    type_ = read_type(value)
+    order = [*(d for d in range(type_.rank) if d != dim), dim]
+    back = [order.index(d) for d in range(type_.rank)]
+    in_place = dim == type_.rank - 1
+    if not in_place:
+        value = emit.transpose(value, order)
+    shape = read_type(value).shape
+    element = type_.element
+    if kind == "RFFT":
+        shape, element = (*shape[:-1], length // 2 + 1), f"complex<{element}>"
+    elif kind == "IRFFT":
+        shape, element = (*shape[:-1], length), element[len("complex<") : -1]
+    value = emit.op(
+        "stablehlo.fft",
+        [value],
+        [TensorType(shape, element)],
+        fft_type=ir.Attribute.parse(f"#stablehlo<fft_type {kind}>", emit.context),
+        fft_length=emit.i64s([length]),
+    )
+    return value if in_place else emit.transpose(value, back)
 
 
 OPS = op_table(
     [
         OpDef("stablehlo.cholesky", cholesky_rule),
         OpDef("stablehlo.triangular_solve", triangular_solve_rule),
-        OpDef("stablehlo.fft", fft_rule),
+        OpDef("stablehlo.fft", fft_rule, localize_fft),
     ]
 )

@@ -1,28 +1,160 @@
-"""batch_norm_inference, batch_norm_training, batch_norm_grad: every feature is normalized alone."""
+"""batch_norm_inference, batch_norm_training, batch_norm_grad: every feature by statistics over the rest."""
 
 from __future__ import annotations
 
-from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+import math
+from typing import Any
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.bodies import op_with_body
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
 def batch_norm_rule(info: OpInfo) -> OpShardingRule:
-    """Features pass through. The rest does where no statistics are taken over it."""
+    """Features pass through, and so does the rest; where statistics are taken over it, the local form sums them."""
     rank = info.operands[0].rank
     feature = info.integer("feature_index")
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
     builder = RuleBuilder(operands, results)
 
-    def places(dim: int, shapes: list[tuple[int, ...]]) -> list[int | None]:
+    def places(dim: int, shapes: list[tuple[int, ...]], whole: tuple[int, ...]) -> list[int | None]:
         """The dimension in whole tensors and, of features, in vectors."""
         vector = 0 if dim == feature else None
-        return [dim if len(shape) == rank and (rank > 1 or dim == feature) else vector for shape in shapes]
+        return [dim if index in whole else vector for index in range(len(shapes))]
 
+    inference = info.name == "stablehlo.batch_norm_inference"
+    whole = (0,) if rank == 1 or len(operands) == 3 or inference else (0, 4)
     for dim, size in enumerate(info.operands[0].shape):
-        if dim == feature or info.name == "stablehlo.batch_norm_inference":
-            builder.factor(places(dim, operands), places(dim, results), size)
+        kind = PASS_THROUGH if dim == feature or inference else PERMUTATION
+        builder.factor(places(dim, operands, whole), places(dim, results, (0,)), size, kind)
     return builder.build()
 
 
-OPS = op_table([OpDef(f"stablehlo.batch_norm_{name}", batch_norm_rule) for name in ("inference", "training", "grad")])
+class _Statistics:
+    """Sums over everything but features, of all devices; what is computed with is at least f32."""
+
+    def __init__(self, op: LocalOp) -> None:
+        self.op, self.emit = op, op.emit
+        self.shape = op.info.operands[0].shape
+        self.feature = op.info.integer("feature_index")
+        self.dims = [d for d in range(len(self.shape)) if d != self.feature]
+        self.axes: Axes = tuple(axis for dim in self.dims for axis in op.operand_axes(0, dim))
+        self.count = math.prod(self.shape[d] for d in self.dims)
+        self.given = op.info.operands[0].element
+        self.element = "f64" if self.given == "f64" else "f32"
+        self.epsilon = float(op.info.attributes["epsilon"].value)
+
+    def wide(self, index: int) -> Any:
+        """An operand to compute with."""
+        return self.emit.convert(self.op.operands[index], self.element)
+
+    def narrow(self, value: Any) -> Any:
+        return self.emit.convert(value, self.given)
+
+    def masked(self, value: Any) -> Any:
+        """A whole tensor with zeros for padding."""
+        for dim in self.dims:
+            axes = self.op.operand_axes(0, dim)
+            if axes:
+                value = self.emit.mask(value, dim, axes, self.shape[dim], "zero")
+        return value
+
+    def spread(self, vector: Any) -> Any:
+        """A value for every feature, where that feature is."""
+        type_ = TensorType(self.op.local_operand(0).shape, self.element)
+        dims = self.emit.i64s([self.feature])
+        return self.emit.op("stablehlo.broadcast_in_dim", [vector], [type_], broadcast_dimensions=dims)
+
+    def sums(self, values: list[Any]) -> list[Any]:
+        """For every feature, the sums of whole tensors, in one all-reduce."""
+        emit, scalar = self.emit, TensorType((), self.element)
+        features = TensorType((self.op.local_operand(0).shape[self.feature],), self.element)
+        cause = self.op.cause(f"'{self.op.info.name}' takes statistics over a split dimension")
+        rows = []
+        for value in values:
+            (row,) = op_with_body(
+                emit,
+                "stablehlo.reduce",
+                [value, emit.constant(scalar, 0)],
+                [features],
+                [scalar, scalar],
+                lambda arguments: [emit.binary("add", *arguments)],
+                dimensions=emit.i64s(self.dims),
+            )
+            rows.append(emit.reshape(row, (1, *features.shape)))
+        if len(rows) == 1:
+            return [emit.reshape(emit.all_reduce(rows[0], self.axes, "add", cause), features.shape)]
+        table = TensorType((len(rows), *features.shape), self.element)
+        joint = emit.op("stablehlo.concatenate", rows, [table], dimension=emit.i64(0))
+        summed = emit.all_reduce(joint, self.axes, "add", cause)
+        return [self._row(summed, index) for index in range(len(rows))]
+
+    def _row(self, table: Any, index: int) -> Any:
+        type_ = read_type(table)
+        row = self.emit.op(
+            "stablehlo.slice",
+            [table],
+            [type_._replace(shape=(1, type_.shape[1]))],
+            start_indices=self.emit.i64s([index, 0]),
+            limit_indices=self.emit.i64s([index + 1, type_.shape[1]]),
+            strides=self.emit.i64s([1, 1]),
+        )
+        return self.emit.reshape(row, type_.shape[1:])
+
+    def mean(self, total: Any) -> Any:
+        return self.emit.binary("divide", total, self.emit.constant(read_type(total), float(self.count)))
+
+    def scale_of(self, variance: Any) -> Any:
+        """One by the standard deviation."""
+        type_ = read_type(variance)
+        shifted = self.emit.binary("add", variance, self.emit.constant(type_, self.epsilon))
+        return self.emit.op("stablehlo.rsqrt", [shifted], [type_])
+
+
+def localize_batch_norm_training(op: LocalOp) -> None:
+    """The mean of all devices, then the variance about it."""
+    s = _Statistics(op)
+    if not s.axes:
+        op.keep()
+        return
+    emit, value = op.emit, s.wide(0)
+    (total,) = s.sums([s.masked(value)])
+    mean = s.mean(total)
+    centered = emit.binary("subtract", value, s.spread(mean))
+    (squares,) = s.sums([s.masked(emit.binary("multiply", centered, centered))])
+    variance = s.mean(squares)
+    factor = emit.binary("multiply", s.wide(1), s.scale_of(variance))
+    normal = emit.binary("multiply", centered, s.spread(factor))
+    normal = emit.binary("add", normal, s.spread(s.wide(2)))
+    op.replace([s.narrow(normal), s.narrow(mean), s.narrow(variance)])
+
+
+def localize_batch_norm_grad(op: LocalOp) -> None:
+    """Gradients from two sums, of the gradient and of its products with the centered operand."""
+    s = _Statistics(op)
+    if not s.axes:
+        op.keep()
+        return
+    emit, value, scale, gradient = op.emit, s.wide(0), s.wide(1), s.wide(4)
+    centered = emit.binary("subtract", value, s.spread(s.wide(2)))
+    inverse = s.scale_of(s.wide(3))
+    products = emit.binary("multiply", centered, gradient)
+    offset, moment = s.sums([s.masked(gradient), s.masked(products)])
+    slope = s.mean(emit.binary("multiply", moment, emit.binary("multiply", inverse, inverse)))
+    shared = emit.binary("add", s.spread(s.mean(offset)), emit.binary("multiply", centered, s.spread(slope)))
+    factor = s.spread(emit.binary("multiply", scale, inverse))
+    made = emit.binary("multiply", factor, emit.binary("subtract", gradient, shared))
+    op.replace([s.narrow(made), s.narrow(emit.binary("multiply", moment, inverse)), s.narrow(offset)])
+
+
+OPS = op_table(
+    [
+        OpDef("stablehlo.batch_norm_inference", batch_norm_rule),
+        OpDef("stablehlo.batch_norm_training", batch_norm_rule, localize_batch_norm_training),
+        OpDef("stablehlo.batch_norm_grad", batch_norm_rule, localize_batch_norm_grad),
+    ]
+)

@@ -8,24 +8,26 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.bodies import inline_body, op_with_body
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import identity_of, reducer_operation, splat
+from gspmd.transforms.support.identity import REDUCER_OF, identity_of, reducer_operation, splat
+from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner, reducers
 
 
 def reduce_rule(info: OpInfo) -> OpShardingRule:
     """Kept dimensions pass through; reduced ones leave partial results.
 
-    With several operands (argmax) or an unusual reducer the local form gathers the partial results and
-    reduces them once more.
+    With a reducer that all-reduces do not perform (argmax, or integers bit by bit), the local form gathers the
+    partial results and reduces them once more.
     """
     count = len(info.results)
     shape = info.operands[0].shape
     reduced = info.ints("dimensions")
-    reducer = combiner(info) if count == 1 else None
+    reducer = combiner(info)
     kind = REDUCTION if reducer else PERMUTATION
     shapes = [t.shape for t in info.operands]
     builder = RuleBuilder(shapes, [t.shape for t in info.results], combiner=reducer or "add")
@@ -42,74 +44,158 @@ def reduce_rule(info: OpInfo) -> OpShardingRule:
 
 def localize_reduce(op: LocalOp) -> None:
     count = len(op.info.results)
-    reducer = combiner(op.info) if count == 1 else None
     split = [d for d in op.info.ints("dimensions") if op.operand_axes(0, d)]
-    for operand in range(count):
-        fill = identity_of(reducer) if reducer else op.operands[count + operand]
-        for dim in split:
-            op.mask_operand(operand, dim, fill)
     axes = tuple(axis for dim in split for axis in op.operand_axes(0, dim))
-    if reducer and axes:
-        _reduce_split(op, reducer, axes)
-    elif axes:
-        _reduce_partial_results(op, axes)
-    else:
+    if not axes:
         op.keep()
+        return
+    neutral = _neutral(op)
+    if neutral is None:
+        _reduce_marked(op, split, axes)
+        return
+    for operand in range(count):
+        for dim in split:
+            op.mask_operand(operand, dim, neutral[operand])
+    if combiner(op.info):
+        _reduce_split(op, neutral, axes)
+    else:
+        _reduce_partial_results(op, neutral, axes)
 
 
-def _reduce_split(op: LocalOp, reducer: str, axes: Axes) -> None:
+def _neutral(op: LocalOp) -> list[Any] | None:
+    """What changes nothing, one an operand, as `Emitter.mask` takes it; None when that is not known.
+
+    Where the reducer does no more than choose, the initial value is as good: it may be met any number of times.
+    """
+    inits = op.operands[len(op.info.results) :]
+    names = [REDUCER_OF.get(name) for name in reducers(op.info)]
+    if names and None not in names:
+        return [identity_of(name) for name in names if name]
+    return inits if set(op.info.body) <= _CHOOSING else None
+
+
+def _scalars(op: LocalOp, neutral: list[Any]) -> list[Any]:
+    """As values of the operands' element types."""
+    return [
+        value if isinstance(value, ir.Value) else op.emit.constant(TensorType((), result.element), value)
+        for value, result in zip(neutral, op.info.results, strict=True)
+    ]
+
+
+# What reducers consist of that give one of the elements they are given, as argmax does.
+_NAMES = "and compare constant maximum minimum not or return select xor"
+_CHOOSING = {f"stablehlo.{name}" for name in _NAMES.split()} | {"..."}
+
+
+def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     """Leave partial results, of which one starts from the initial value.
 
     It is combined with them in a step of its own: XLA takes the initial value of a reduction for an identity, and
     forgets or repeats any other where it simplifies, as in reductions of single elements or of concatenations.
     """
-    emit, init = op.emit, op.operands[1]
-    if _is_identity(init, reducer):
+    emit, count, reducer = op.emit, len(op.info.results), op.rule.combiner
+    inits = op.operands[count:]
+    if all(is_identity(init, reducer) for init in inits):
         op.keep()
         return
-    neutral = emit.constant(read_type(init), identity_of(reducer))
-    start = init if reducer in ("max", "min", "and", "or") else _on_first_shard(op, init, neutral, axes)
-    result = op.local_result(0)
-    (partial,) = _reduce_like(op, [op.operands[0], neutral], [result], op.ir.attributes["dimensions"])
-    starts = emit.broadcast_scalar(start, result) if result.shape else start
-    op.replace([emit.op(reducer_operation(reducer), [partial, starts], [result])])
+    neutral, results = _scalars(op, neutral), [op.local_result(i) for i in range(count)]
+    starts = inits
+    if reducer in ("add", "mul"):
+        starts = [on_first_shard(op, init, nothing, axes) for init, nothing in zip(inits, neutral, strict=True)]
+    partial = _reduce_like(op, [*op.operands[:count], *neutral], results, op.ir.attributes["dimensions"])
+    made = []
+    for value, start, result in zip(partial, starts, results, strict=True):
+        spread = emit.broadcast_scalar(start, result) if result.shape else start
+        made.append(emit.op(reducer_operation(reducer), [value, spread], [result]))
+    op.replace(made)
 
 
-def _on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
-    first = emit.op(
-        "stablehlo.compare",
-        [emit.shard_index(axes), emit.constant(INDEX, 0)],
-        [TensorType((), "i1")],
-        comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
-    )
+    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 
-def _is_identity(init: Any, reducer: str) -> bool:
+def is_identity(init: Any, reducer: str) -> bool:
+    """Whether an initial value is known to change nothing."""
     owner = init.owner
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
         return False
+    if "complex" in str(init.type):  # the bindings have no attributes for these
+        return False
     value = owner.operation.attributes["value"]
-    if not isinstance(value, ir.DenseElementsAttr) or "complex" in str(value.type):
+    if not isinstance(value, ir.DenseElementsAttr):
         return False
     words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
     return any(value == splat(value.type, word) for word in words)
 
 
-def _reduce_partial_results(op: LocalOp, axes: Axes) -> None:
+def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     """Gather every shard's results along a new leading dimension and reduce that with the same body."""
-    emit, count = op.emit, len(op.info.results)
-    locals_ = [op.local_result(i) for i in range(count)]
-    inits = op.operands[count:]
-    clone = _reduce_like(op, op.operands, locals_, op.ir.attributes["dimensions"])
+    count = len(op.info.results)
+    results = [op.local_result(i) for i in range(count)]
+    operands, inits = op.operands[:count], op.operands[count:]
+    partial = _reduce_like(op, [*operands, *_scalars(op, neutral)], results, op.ir.attributes["dimensions"])
+    gathered = _gather(op, partial, axes)
+    op.replace(_reduce_like(op, [*gathered, *inits], results, op.emit.i64s([0])))
+
+
+def _gather(op: LocalOp, partial: list[Any], axes: Axes) -> list[Any]:
     cause = op.cause(f"'{op.info.name}' reduces a split dimension: the partial results of all shards are combined")
-    partial = [
-        emit.all_gather(emit.reshape(value, (1, *type_.shape)), 0, axes, cause)
-        for value, type_ in zip(clone, locals_, strict=True)
+    return [
+        op.emit.all_gather(op.emit.reshape(value, (1, *read_type(value).shape)), 0, axes, cause) for value in partial
     ]
-    op.replace(_reduce_like(op, [*partial, *inits], locals_, emit.i64s([0])))
+
+
+def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
+    """The same for reducers of which no neutral element is known: elements are marked as being there or not.
+
+    The initial value is one more partial result, so that it counts once.
+    """
+    emit, count = op.emit, len(op.info.results)
+    operands, inits = op.operands[:count], op.operands[count:]
+    here = emit.constant(TensorType(read_type(operands[0]).shape, "i1"), 1)
+    for dim in split:
+        here = emit.mask(here, dim, op.operand_axes(0, dim), op.info.operands[0].shape[dim], 0)
+    partial = _reduce_by_mark(op, [*operands, here], inits, op.info.ints("dimensions"))
+    gathered = _gather(op, partial, axes)
+    rows = []
+    for value, init in zip(gathered, [*inits, emit.constant(TensorType((), "i1"), 1)], strict=True):
+        type_ = read_type(value)
+        start = emit.broadcast_scalar(init, type_._replace(shape=(1, *type_.shape[1:])))
+        joint = type_._replace(shape=(type_.shape[0] + 1, *type_.shape[1:]))
+        rows.append(emit.op("stablehlo.concatenate", [start, value], [joint], dimension=emit.i64(0)))
+    op.replace(_reduce_by_mark(op, rows, inits, (0,))[:count])
+
+
+def _reduce_by_mark(op: LocalOp, operands: list[Any], inits: list[Any], dimensions: tuple[int, ...]) -> list[Any]:
+    """Reduce what is marked, by the last operand; a result is marked when anything in it was."""
+    emit, count = op.emit, len(inits)
+    (block,) = op.ir.regions[0].blocks
+
+    def combined(arguments: list[Any]) -> list[Any]:
+        left, (marked, *right), other = arguments[:count], arguments[count:-1], arguments[-1]
+        both = emit.binary("and", marked, other)
+        values = []
+        for joint, a, b in zip(inline_body(emit, block, [*left, *right]), left, right, strict=True):
+            type_ = read_type(a)
+            one = emit.op("stablehlo.select", [marked, a, b], [type_])
+            values.append(emit.op("stablehlo.select", [both, joint, one], [type_]))
+        return [*values, emit.binary("or", marked, other)]
+
+    shape = read_type(operands[0]).shape
+    kept = tuple(n for d, n in enumerate(shape) if d not in dimensions)
+    elements = [read_type(value).element for value in operands]
+    return op_with_body(
+        emit,
+        "stablehlo.reduce",
+        [*operands, *inits, emit.constant(TensorType((), "i1"), 0)],
+        [TensorType(kept, element) for element in elements],
+        [TensorType((), element) for element in elements * 2],
+        combined,
+        dimensions=emit.i64s(dimensions),
+    )
 
 
 def _reduce_like(op: LocalOp, operands: list[Any], results: list[TensorType], dimensions: Any) -> list[Any]:

@@ -18,14 +18,12 @@ _QUANTIZED = (
     "write the quantization as arithmetic on integers",
 )
 _DEPRECATED = ("is deprecated", "use 'stablehlo.transpose' and 'stablehlo.reduce'")
-_RANDOM = ("gives other numbers on every device", "use 'stablehlo.rng_bit_generator', which depends on a state")
 
 _REASONS: dict[tuple[str, str], str] = {
     _COLLECTIVE: "async_done async_start collective_reduce cross-replica-sum",
     _DYNAMIC: """dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape
                  real_dynamic_slice set_dimension_size get_dimension_size""",
     _HOST: "infeed outfeed send recv",
-    _RANDOM: "rng",
     _DEPRECATED: "unary_einsum",
     _QUANTIZED: "uniform_dequantize uniform_quantize",
 }

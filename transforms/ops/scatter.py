@@ -9,67 +9,56 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.halo import pad_dim
 from gspmd.transforms.support.identity import identity_of
-from gspmd.transforms.support.indices import clamp, compare, components, index_element, join_components, relative
+from gspmd.transforms.support.indices import IndexVectors, WindowDim, clamp, compare, index_element, inside
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, combiner
+from gspmd.transforms.support.op_info import OpInfo, combiners
 
 
 def scatter_rule(info: OpInfo) -> OpShardingRule:
-    """Whole windows, batching dimensions and dimensions written one element at a time pass through.
+    """All dimensions of the inputs pass through; whole windows and batching dimensions are split alike in the updates.
 
-    Splitting the updates leaves partial results where the update is a plain reduction; other updates may
-    depend on their order and are not split.
+    Splitting the updates, their windows too where these are only part of a dimension, leaves partial results where
+    updates are plain reductions, and these are combined, by the local form if not alike for all results. Other updates
+    may depend on their order and are not split.
     """
     numbers = _numbers(info)
     count = len(info.results)
     shape, indices, updates = info.operands[0].shape, info.operands[count].shape, info.operands[count + 1].shape
-    reducer = _reducer(info)
-    builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results], combiner=reducer or "add")
+    reducers = _reducers(info)
+    kind = NEED_REPLICATION if not reducers else REDUCTION if len(set(reducers)) == 1 else PERMUTATION
+    combiner = reducers[0] if reducers else "add"
+    builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results], combiner=combiner)
+
+    def factor(dim: int | None, index_dim: int | None, update_dim: int | None, size: int, kind: Any) -> None:
+        """On the same dimension of all inputs and results, of the indices, and of all updates."""
+        builder.factor([dim] * count + [index_dim] + [update_dim] * count, [dim] * count, size, kind)
+
     batching = dict(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
     place = dict(zip(_index_dims(info), _update_scatter_dims(info), strict=True))
     window_place = _window_place(info)
     for dim, size in enumerate(shape):
-        index_dim = update_dim = None
         if dim in batching:
-            index_dim, update_dim = batching[dim], place[batching[dim]]
-        elif dim in window_place and updates[window_place[dim]] == size and dim not in _indexed_dims(info):
-            update_dim = window_place[dim]
-        elif dim not in _indexed_dims(info) or _window_size(info, dim) != 1:
-            _add(builder, count, dim, None, None, size, NEED_REPLICATION)
-            continue
-        _add(builder, count, dim, index_dim, update_dim, size)
+            factor(dim, batching[dim], place[batching[dim]], size, PASS_THROUGH)
+        elif dim in window_place and updates[window_place[dim]] == size:
+            factor(dim, None, window_place[dim], size, PASS_THROUGH)
+        else:
+            factor(dim, None, None, size, PASS_THROUGH)
+            if dim in window_place:
+                factor(None, None, window_place[dim], updates[window_place[dim]], kind)
     for index_dim, update_dim in place.items():
         if index_dim not in batching.values():
-            kind = REDUCTION if reducer and _indexed_dims(info) else NEED_REPLICATION
-            _add(builder, count, None, index_dim, update_dim, indices[index_dim], kind)
+            factor(None, index_dim, update_dim, indices[index_dim], kind)
     return builder.build()
-
-
-def _add(
-    builder: RuleBuilder,
-    count: int,
-    dim: int | None,
-    index_dim: int | None,
-    update_dim: int | None,
-    size: int,
-    *kind: Any,
-) -> None:
-    """A factor on the same dimension of all inputs and results, of the indices, and of all updates."""
-    builder.factor([dim] * count + [index_dim] + [update_dim] * count, [dim] * count, size, *kind)
 
 
 def _numbers(info: OpInfo) -> Any:
     return stablehlo.ScatterDimensionNumbers(info.attributes["scatter_dimension_numbers"])
-
-
-def _indexed_dims(info: OpInfo) -> list[int]:
-    """Operand dimension of every component of an index vector."""
-    return list(_numbers(info).scattered_dims_to_operand_dims)
 
 
 def _index_dims(info: OpInfo) -> list[int]:
@@ -92,14 +81,18 @@ def _window_place(info: OpInfo) -> dict[int, int]:
     return dict(zip(windows, numbers.update_window_dims, strict=True))
 
 
-def _window_size(info: OpInfo, dim: int) -> int:
-    place = _window_place(info)
-    return info.operands[len(info.results) + 1].shape[place[dim]] if dim in place else 1
+def _reducers(info: OpInfo) -> tuple[str, ...] | None:
+    """The plain reductions that combine updates with what is there, None for anything else.
 
-
-def _reducer(info: OpInfo) -> str | None:
-    """The plain reduction that combines updates with what is there, None for anything else."""
-    return combiner(info) if len(info.results) == 1 else None
+    Products of complex numbers have no identity: infinity times one is not a number.
+    """
+    found = combiners(info)
+    if found is None or any(
+        reducer == "mul" and type_.element.startswith("complex")
+        for reducer, type_ in zip(found, info.results, strict=True)
+    ):
+        return None
+    return found
 
 
 def localize_scatter(op: LocalOp) -> None:
@@ -107,65 +100,163 @@ def localize_scatter(op: LocalOp) -> None:
 
     operand and the others from the identity.
     """
-    info, emit, count = op.info, op.emit, len(op.info.results)
-    shape = info.operands[0].shape
-    split = [d for d in _indexed_dims(info) if op.operand_axes(0, d)]
-    reduced = _reduced_dims(op)
-    axes = tuple(axis for d in reduced for axis in op.operand_axes(count, d))
-    ragged = [d for d in reduced if info.operands[count].shape[d] % op.operand_shardings[count].shard_counts()[d]]
-    if split or ragged:
-        op.operands[count] = _relative_indices(op, split)
-        for dim in ragged:
-            op.mask_operand(count, dim, -1 - max(shape))
-    if split or not op.operand_shardings[count].divides(info.operands[count].shape):
-        op.ir.attributes["indices_are_sorted"] = ir.BoolAttr.get(False, emit.context)
-    if axes:
-        _start_once(op, axes)
-    if split and math.prod(op.local_operand(count).shape[d] for d in _index_dims(info)) == 1:
-        # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its own.
-        for index in range(count):
-            operand = op.operands[index]
-            op.operands[index] = emit.op("stablehlo.optimization_barrier", [operand], [read_type(operand)])
-    op.keep()
+    emit, count = op.emit, len(op.info.results)
+    axes = _hide_what_is_split(op)
+    if 0 in op.info.operands[count + 1].shape:
+        results = op.operands[:count]
+    else:
+        results = _scatter(op, {w.dim: w for w in _windows(op) if w.is_split})
+    combined = _reducers(op.info) or ()
+    if axes and len(set(combined)) > 1:
+        cause = op.cause(f"'{op.info.name}' has split updates: the partial results of all shards are combined")
+        results = [emit.all_reduce(v, axes, reducer, cause) for v, reducer in zip(results, combined, strict=True)]
+    op.replace(results)
 
 
-def _reduced_dims(op: LocalOp) -> list[int]:
-    """Split dimensions of the indices over which results are partial."""
+def _hide_what_is_split(op: LocalOp) -> Axes:
+    """Where updates are split, let only the first shard start from the operand, and make padding the identity.
+
+    Returns the axes over which results are partial.
+    """
+    emit, count = op.emit, len(op.info.results)
+    dims = {
+        dim: op.operand_axes(count + 1, dim)
+        for dim, (factor,) in enumerate(op.rule.operands[count + 1])
+        if op.rule.kinds[factor] in (REDUCTION, PERMUTATION) and op.operand_axes(count + 1, dim)
+    }
+    axes = tuple(axis for mine in dims.values() for axis in mine)
+    if not axes:
+        return ()
+    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
+    for index, reducer in enumerate(_reducers(op.info) or ()):
+        for dim in dims:
+            op.mask_operand(count + 1 + index, dim, identity_of(reducer))
+        type_ = op.local_operand(index)
+        neutral = emit.constant(type_, identity_of(reducer))
+        op.operands[index] = emit.op("stablehlo.select", [first, op.operands[index], neutral], [type_])
+    return axes
+
+
+def _windows(op: LocalOp) -> list[WindowDim]:
+    """The dimensions that windows are only part of."""
     count = len(op.info.results)
-    kinds = op.rule.kinds
-    return [
-        dim
-        for dim, factors in enumerate(op.rule.operands[count])
-        if any(kinds[f] is REDUCTION for f in factors) and op.operand_axes(count, dim)
-    ]
+    shape, local = op.info.operands[0].shape, op.local_operand(0).shape
+    updates, parts = op.info.operands[count + 1].shape, op.local_operand(count + 1).shape
+    place, found = _window_place(op.info), []
+    for dim, size in enumerate(shape):
+        window, part = 1, 1
+        part_axes: Axes = ()
+        if dim in place:
+            window, part, part_axes = updates[place[dim]], parts[place[dim]], op.operand_axes(count + 1, place[dim])
+        if dim not in _numbers(op.info).input_batching_dims and (window < size or dim not in place):
+            found.append(WindowDim(dim, size, local[dim], op.operand_axes(0, dim), window, part, part_axes))
+    return found
 
 
-def _relative_indices(op: LocalOp, split: list[int]) -> Any:
-    """Indices into this shard. What is out of range of the whole operand stays so in every shard:
+def _margins(window: WindowDim) -> tuple[int, int]:
+    """Room before and behind a shard for parts that are only partly in it, or hang over the end."""
+    return (window.part - 1, window.part - 1) if window.axes else (0, window.overhang)
 
-    it is brought to just outside first, so that no subtraction can wrap. The first index behind the end may
-    then point at the last shard's padding, which nobody reads.
+
+def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
+    """The operation on shards with margins, without these again."""
+    emit, count = op.emit, len(op.info.results)
+    mapped = list(_numbers(op.info).scattered_dims_to_operand_dims)
+    added = [d for d in windows if d not in mapped] or ([] if mapped else _any_dim(op))
+    indices, numbers = op.operands[count], None
+    if windows or added:
+        indices, numbers = _shard_indices(op, windows, [*mapped, *added])
+    inputs = list(op.operands[:count])
+    for index in range(count):
+        for dim, window in windows.items():
+            inputs[index] = pad_dim(emit, inputs[index], dim, *_margins(window), 0)
+        if windows and math.prod(op.local_operand(count).shape[d] for d in _index_dims(op.info)) == 1:
+            # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its.
+            inputs[index] = emit.op("stablehlo.optimization_barrier", [inputs[index]], [read_type(inputs[index])])
+    clone = op.ir.clone(ip=emit.point).operation
+    for index, operand in enumerate([*inputs, indices, *op.operands[count + 1 :]]):
+        clone.operands[index] = operand
+    for result, operand in zip(clone.results, inputs, strict=True):
+        result.set_type(operand.type)
+    if numbers is not None:
+        clone.attributes["scatter_dimension_numbers"] = numbers
+    _keep_promises(op, clone, changed=bool(windows))
+    begins = [_margins(windows[d])[0] if d in windows else 0 for d in range(op.info.operands[0].rank)]
+    return [_cut(op, value, begins, op.local_result(index).shape) for index, value in enumerate(clone.results)]
+
+
+def _keep_promises(op: LocalOp, clone: Any, changed: bool) -> None:
+    """Indices that were changed are not sorted, and those that are padding are not unique either."""
+    count = len(op.info.results)
+    padded = not op.operand_shardings[count].divides(op.info.operands[count].shape)
+    broken = {"indices_are_sorted": changed or padded, "unique_indices": padded}
+    for name, gone in broken.items():
+        if gone and name in op.ir.attributes:
+            clone.attributes[name] = ir.BoolAttr.get(False, op.emit.context)
+
+
+def _any_dim(op: LocalOp) -> list[int]:
+    """A dimension that index vectors can have a component for, if there is one.
+
+    XLA on CPU takes but one of the updates of a single element where index vectors are empty.
+    """
+    return [d for d in range(op.info.operands[0].rank) if d not in _numbers(op.info).input_batching_dims][:1]
+
+
+def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) -> tuple[Any, Any]:
+    """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
+
+    What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
+    subtraction can wrap. An element behind the end may then be in the last shard's padding, which nobody reads.
     """
     emit, info, count = op.emit, op.info, len(op.info.results)
-    shape, local = info.operands[0].shape, op.local_operand(0).shape
-    vector_dim = _numbers(info).index_vector_dim
-    dims = _indexed_dims(info)
-    element = index_element(shape)
+    numbers, shape = _numbers(info), info.operands[0].shape
+    place, updates = _window_place(info), info.operands[count + 1].shape
+    vector_dim, mapped = numbers.index_vector_dim, numbers.scattered_dims_to_operand_dims
+    vectors = IndexVectors(emit, op.operands[count], vector_dim, mapped)
     parts = []
-    for dim, value in zip(dims, components(emit, op.operands[count], vector_dim, len(dims)), strict=True):
-        position = clamp(emit, value, -_window_size(info, dim), shape[dim], element)
-        if dim in split:
-            position = relative(emit, position, op.operand_axes(0, dim), local[dim])
-        parts.append(position)
-    return join_components(emit, parts, vector_dim)
+    for dim in dims:
+        room = shape[dim] - (updates[place[dim]] if dim in place else 1)
+        start = clamp(emit, vectors.component(dim), -1, room + 1, index_element(shape))
+        parts.append(_part_start(op, start, windows[dim]) if dim in windows else start)
+    numbers = stablehlo.ScatterDimensionNumbers.get(
+        numbers.update_window_dims,
+        numbers.inserted_window_dims,
+        numbers.input_batching_dims,
+        numbers.scatter_indices_batching_dims,
+        dims,
+        vector_dim,
+        emit.context,
+    )
+    return vectors.join(parts), numbers
 
 
-def _start_once(op: LocalOp, axes: Axes) -> None:
-    """Only the first shard along `axes` starts from the operand."""
-    emit, type_ = op.emit, op.local_operand(0)
-    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
-    neutral = emit.constant(type_, identity_of(op.rule.combiner))
-    op.operands[0] = emit.op("stablehlo.select", [first, op.operands[0], neutral], [type_])
+def _part_start(op: LocalOp, start: Any, window: WindowDim) -> Any:
+    """Where this device's part of windows begins in its shard with margins; outside where the window does not fit."""
+    emit, type_ = op.emit, read_type(start)
+    found = window.position(emit, start)
+    if window.window == 1:
+        return found
+    before, _ = _margins(window)
+    if before:
+        found = emit.binary("add", found, emit.constant(type_, before))
+    fits = inside(emit, start, window.size - window.window + 1)
+    return emit.op("stablehlo.select", [fits, found, emit.constant(type_, -1)], [type_])
+
+
+def _cut(op: LocalOp, value: Any, begins: list[int], shape: tuple[int, ...]) -> Any:
+    """What is between the margins."""
+    type_ = read_type(value)
+    if type_.shape == shape:
+        return value
+    return op.emit.op(
+        "stablehlo.slice",
+        [value],
+        [type_._replace(shape=shape)],
+        start_indices=op.emit.i64s(begins),
+        limit_indices=op.emit.i64s([a + n for a, n in zip(begins, shape, strict=True)]),
+        strides=op.emit.i64s([1] * len(shape)),
+    )
 
 
 OPS = op_table([OpDef("stablehlo.scatter", scatter_rule, localize_scatter)])

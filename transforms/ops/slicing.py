@@ -1,49 +1,63 @@
-"""slice, pad, concatenate, reverse: static cuts and shifts.
+"""slice, pad, reverse: static cuts and shifts.
 
-Dimensions that are kept whole pass through. Small cuts and paddings of a split dimension are made with the
-neighbours' help; where most of a dimension would have to move, it cannot be split.
+Dimensions that are kept whole pass through. Of others every device fetches what its part of the result is made of; of
+little that is left of a dimension, each device finds the part that it holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, FactorKind, OpShardingRule, RuleBuilder, Stage
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.halo import Windows, pad_dim, pad_interior, take_windows
+from gspmd.transforms.support.exchange import Exchange, Ints, blocks, cheapest, sent_bytes
+from gspmd.transforms.support.halo import Windows, redistribute, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import compare, inside, relative
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.indices import inside, relative
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.pieces import cut_at, pad_dim, pad_interior, slice_dim
 
-# A dimension may be cut or extended by up to one in so many of its elements while it is split.
+# One in so many elements of a dimension is little.
 _SMALL = 4
 
 
 def slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that keep most of their extent stay split; of those that keep little, each device finds the
+    """Dimensions stay split; of those that keep little, each device finds the part that it holds."""
+    return _slice_rule(info, [_kept_little(info, dim) for dim in range(info.operands[0].rank)])
 
-    part that it holds. What is in between cannot be split.
-    """
-    operand, element = info.operands[0].shape, info.results[0].element
-    builder = RuleBuilder(
-        [operand], [info.results[0].shape], stage=Stage.ELEMENTWISE, combiner=partial_combiner(element)
-    )
-    starts, strides = info.ints("start_indices"), info.ints("strides")
-    for dim, (size, kept) in enumerate(zip(operand, info.results[0].shape, strict=True)):
+
+def other_slice_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
+    """What is little may stay split, too."""
+    rank = info.operands[0].rank
+    return (_slice_rule(info, [False] * rank),) if any(_kept_little(info, dim) for dim in range(rank)) else ()
+
+
+def _kept_little(info: OpInfo, dim: int) -> bool:
+    return _SMALL * _span(info, dim) <= info.operands[0].shape[dim]
+
+
+def _slice_rule(info: OpInfo, found: list[bool]) -> OpShardingRule:
+    """`found` says of which dimensions each device finds the part that it holds."""
+    operand, result, element = info.operands[0].shape, info.results[0].shape, info.results[0].element
+    builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE, combiner=partial_combiner(element))
+    for dim, (size, kept) in enumerate(zip(operand, result, strict=True)):
         if kept == size:
             builder.factor([dim], [dim], size)
-        elif kept > 1 and _SMALL * (starts[dim] + abs(size - kept * strides[dim])) <= size:
-            builder.factor([dim], [dim], size, PERMUTATION)
-        elif kept and _SMALL * _span(info, dim) <= size and not element.startswith("!"):
+        elif element.startswith("!") or not kept:
+            continue
+        elif found[dim] or kept == 1:
             builder.factor([dim], [None], size, REDUCTION)
+        else:
+            builder.factor([dim], [dim], size, PERMUTATION)
     return builder.build()
 
 
@@ -52,32 +66,74 @@ def _span(info: OpInfo, dim: int) -> int:
     return (info.results[0].shape[dim] - 1) * info.ints("strides")[dim] + 1
 
 
+class _Cut:
+    """A slice of a dimension that stays split: every `stride`-th element from `start`, `kept` in all.
+
+    Either a device fetches what its part of the result spans and takes every `stride`-th of that (`spans`), or it
+    takes from its shard those that are kept, to send these: whichever sends less.
+    """
+
+    def __init__(self, info: OpInfo, dim: int, count: int) -> None:
+        size, self.kept = info.operands[0].shape[dim], info.results[0].shape[dim]
+        start, self.stride = info.ints("start_indices")[dim], info.ints("strides")[dim]
+        self.length = -(-self.kept // count)
+        step = self.stride * self.length
+        self.exchange = Windows(size, start, step, step - self.stride + 1).exchange(count)
+        self.spans = True
+        if self.stride > 1:
+            begins = np.arange(count + 1) * -(-size // count)
+            # The first that a shard keeps, counted among all that are kept, and its place in the shard.
+            first = np.clip(-((start - begins) // self.stride), 0, self.kept)
+            self.places: Ints = (start + self.stride * first - begins)[:-1]
+            self.filled: Ints = np.diff(first)
+            held = tuple(zip(first[:-1].tolist(), first[1:].tolist(), strict=True))
+            packed = Exchange(int(self.filled.max()), held, blocks(self.length, count))
+            if cheapest(packed).sent < cheapest(self.exchange).sent:
+                self.exchange, self.spans = packed, False
+
+    def take(self, op: LocalOp, value: Any, dim: int, axes: Axes) -> Any:
+        """This device's part of the result."""
+        if not self.spans:
+            most = self.exchange.local
+            value = cut_at(op.emit, value, dim, axes, self.places, self.filled, (most - 1) * self.stride + 1)
+            value = slice_dim(op.emit, value, dim, 0, most, self.stride)
+        value = redistribute(op.emit, value, dim, axes, axes, self.exchange, _cause(op))
+        return slice_dim(op.emit, value, dim, 0, self.length, self.stride) if self.spans else value
+
+
 def localize_slice(op: LocalOp) -> None:
-    """Each device fetches what its part of the result spans, then takes every `stride`-th element of that."""
-    for factor in op.reduction_factors():
-        dim = op.operand_dim(0, factor)
-        if dim is not None and op.operand_axes(0, dim):
-            op.operands[0] = _own_part(op, op.operands[0], dim)
+    """Split dimensions are cut by themselves; the others as before."""
     operand, result = op.info.operands[0].shape, op.info.results[0].shape
-    local = op.local_result(0).shape
-    starts, strides = list(op.info.ints("start_indices")), op.info.ints("strides")
+    local, value = op.local_result(0).shape, op.operands[0]
+    starts, strides = list(op.info.ints("start_indices")), list(op.info.ints("strides"))
     limits = list(op.info.ints("limit_indices"))
     for dim, kept in enumerate(result):
+        axes = op.operand_axes(0, dim)
         if kept == operand[dim]:
             limits[dim] = local[dim]
-        elif op.operand_axes(0, dim) and not op.result_shardings[0].dims[dim].axes:
+        elif axes and op.result_shardings[0].dims[dim].axes:
+            value = _Cut(op.info, dim, size_of(axes)).take(op, value, dim, axes)
+            starts[dim], limits[dim], strides[dim] = 0, local[dim], 1
+        elif axes:
+            value = _own_part(op, value, dim)
             starts[dim], limits[dim] = 0, _span(op.info, dim)
-        elif axes := op.operand_axes(0, dim):
-            step = strides[dim] * local[dim]
-            windows = Windows(operand[dim], starts[dim], step, step - strides[dim] + 1)
-            op.operands[0] = take_windows(op.emit, op.operands[0], dim, axes, windows, None, _cause(op))
-            starts[dim], limits[dim] = 0, windows.length
-    if read_type(op.operands[0]) == op.local_result(0) and op.operands[0] != op.ir.operands[0]:
-        op.replace([op.operands[0]])
+    op.operands[0] = value
+    if read_type(value) == op.local_result(0) and value != op.ir.operands[0]:
+        op.replace([value])
         return
-    op.ir.attributes["start_indices"] = op.emit.i64s(starts)
-    op.ir.attributes["limit_indices"] = op.emit.i64s(limits)
+    for name, values in (("start_indices", starts), ("limit_indices", limits), ("strides", strides)):
+        op.ir.attributes[name] = op.emit.i64s(values)
     op.keep()
+
+
+def slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    return sent_bytes(local_type(info.operands[0], operands[0]), _slice_exchanges(info, operands[0], results[0]))
+
+
+def _slice_exchanges(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> Iterator[tuple[int, Exchange]]:
+    for dim, (before, after) in enumerate(zip(operand.dims, result.dims, strict=True)):
+        if before.axes and after.axes and info.operands[0].shape[dim] != info.results[0].shape[dim]:
+            yield dim, _Cut(info, dim, size_of(before.axes)).exchange
 
 
 def _own_part(op: LocalOp, value: Any, dim: int) -> Any:
@@ -105,15 +161,14 @@ def _cause(op: LocalOp) -> Cause:
 
 
 def pad_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions with no padding pass through; little padding leaves them split."""
-    operand, result = info.operands[0].shape, info.results[0].shape
+    """Dimensions with no padding pass through; others stay split."""
+    operand, result, element = info.operands[0].shape, info.results[0].shape, info.results[0].element
     builder = RuleBuilder([operand, ()], [result], stage=Stage.ELEMENTWISE)
-    for dim, (low, high, interior) in enumerate(_amounts(info)):
-        size = operand[dim]
-        if not (low or high or interior):
-            builder.factor([dim, None], [dim], size)
-        elif size > 1 and result[dim] > 1 and _SMALL * (abs(low) + abs(high)) <= size * (interior + 1):
-            builder.factor([dim, None], [dim], size, PERMUTATION)
+    for dim, amounts in enumerate(_amounts(info)):
+        if not any(amounts):
+            builder.factor([dim, None], [dim], operand[dim])
+        elif operand[dim] > 1 and result[dim] > 1 and not element.startswith("!"):
+            builder.factor([dim, None], [dim], operand[dim], PERMUTATION)
     return builder.build()
 
 
@@ -123,125 +178,88 @@ def _amounts(info: OpInfo) -> list[tuple[int, int, int]]:
     return list(zip(*map(info.ints, names), strict=True))
 
 
+def _pad_windows(info: OpInfo, dim: int, count: int) -> Windows:
+    """What shards of the result are of the operand, interior padding included."""
+    low, _, interior = _amounts(info)[dim]
+    length = -(-info.results[0].shape[dim] // count)
+    return Windows((info.operands[0].shape[dim] - 1) * (interior + 1) + 1, -low, length, length)
+
+
 def localize_pad(op: LocalOp) -> None:
     """Interior padding is local; then each device fetches its part of the result, and fills what lies outside."""
     lists = [list(amounts) for amounts in zip(*_amounts(op.info), strict=True)]
     value, fill = op.operands
-    for dim, (low, high, interior) in enumerate(_amounts(op.info)):
+    for dim, amounts in enumerate(_amounts(op.info)):
         axes = op.operand_axes(0, dim)
-        if not axes or not (low or high or interior):
+        if not axes or not any(amounts):
             continue
-        spread = interior + 1
-        value = pad_interior(op.emit, value, dim, interior, fill)
-        length = op.local_result(0).shape[dim]
-        size = (op.info.operands[0].shape[dim] - 1) * spread + 1
-        windows = Windows(size, -low, length, length)
+        value = pad_interior(op.emit, value, dim, amounts[2], fill)
+        windows = _pad_windows(op.info, dim, size_of(axes))
         value = take_windows(op.emit, value, dim, axes, windows, fill, _cause(op))
-        for amounts in lists:
-            amounts[dim] = 0
+        for values in lists:
+            values[dim] = 0
     if value != op.ir.operands[0] and not any(map(any, lists)):
         op.replace([value])
         return
     op.operands[0] = value
-    for name, amounts in zip(("edge_padding_low", "edge_padding_high", "interior_padding"), lists, strict=True):
-        op.ir.attributes[name] = op.emit.i64s(amounts)
+    for name, values in zip(("edge_padding_low", "edge_padding_high", "interior_padding"), lists, strict=True):
+        op.ir.attributes[name] = op.emit.i64s(values)
     op.keep()
 
 
-def concatenate_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the concatenated one pass through; that stays split where one operand is most of it."""
-    result, concatenated = info.results[0].shape, info.integer("dimension")
-    builder = RuleBuilder([t.shape for t in info.operands], [result], stage=Stage.ELEMENTWISE)
-    largest = _largest(info)
-    for dim, size in enumerate(result):
-        if dim != concatenated:
-            builder.factor([dim] * len(info.operands), [dim], size)
-        elif largest is not None:
-            dims = [dim if index == largest else None for index in range(len(info.operands))]
-            builder.factor(dims, [dim], info.operands[largest].shape[dim], PERMUTATION)
-    return builder.build()
+def pad_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    def exchanges() -> Iterator[tuple[int, Exchange]]:
+        for dim, amounts in enumerate(_amounts(info)):
+            axes = operands[0].dims[dim].axes
+            if axes and any(amounts):
+                local = -(-info.operands[0].shape[dim] // size_of(axes)) * (amounts[2] + 1)
+                yield dim, _pad_windows(info, dim, size_of(axes)).exchange(size_of(axes), local)
 
-
-def _largest(info: OpInfo) -> int | None:
-    """The operand that all others are small beside, if there is one."""
-    dim = info.integer("dimension")
-    sizes = [t.shape[dim] for t in info.operands]
-    largest = max(range(len(sizes)), key=sizes.__getitem__)
-    return largest if _SMALL * (sum(sizes) - sizes[largest]) <= sizes[largest] else None
-
-
-def localize_concatenate(op: LocalOp) -> None:
-    """The largest operand moves between neighbours; the others are whole on every device, which puts them beside."""
-    dim, largest = op.info.integer("dimension"), _largest(op.info)
-    axes = () if largest is None else op.operand_axes(largest, dim)
-    if largest is None or not axes:
-        op.keep()
-        return
-    emit, result = op.emit, op.local_result(0)
-    length, size = result.shape[dim], op.info.operands[largest].shape[dim]
-    before = sum(t.shape[dim] for t in op.info.operands[:largest])
-    windows = Windows(size, -before, length, length)
-    value = take_windows(emit, op.operands[largest], dim, axes, windows, None, _cause(op))
-    begin = emit.shard_offset(axes, length)
-    places_type = TensorType(result.shape, INDEX.element)
-    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
-    places = emit.binary("add", places, emit.broadcast_scalar(begin, places_type))
-    for index, part in enumerate(op.operands):
-        if index == largest:
-            continue
-        start = sum(t.shape[dim] for t in op.info.operands[:index])
-        end = start + op.info.operands[index].shape[dim]
-        # With `length` elements on both sides there is a window of that length wherever the part begins.
-        wide = pad_dim(emit, part, dim, length, length, 0)
-        offset = emit.binary("add", begin, emit.constant(INDEX, length - start))
-        zero = emit.constant(INDEX, 0)
-        starts = [offset if d == dim else zero for d in range(result.rank)]
-        piece = emit.op("stablehlo.dynamic_slice", [wide, *starts], [result], slice_sizes=emit.i64s(result.shape))
-        low, high = emit.constant(places_type, start), emit.constant(places_type, end)
-        here = emit.binary("and", compare(emit, places, "GE", low), compare(emit, places, "LT", high))
-        value = emit.op("stablehlo.select", [here, piece, value], [result])
-    op.replace([value])
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the reversed ones pass through; those swap their shards."""
+    """All dimensions but the reversed ones pass through; of those, shards come from the other end."""
     shape = info.results[0].shape
     builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
     reversed_dims = info.ints("dimensions")
     for dim, size in enumerate(shape):
-        if dim in reversed_dims:
-            builder.factor([dim], [dim], size, PERMUTATION)
-        else:
-            builder.factor([dim], [dim], size)
+        kind: FactorKind = PERMUTATION if dim in reversed_dims else PASS_THROUGH
+        builder.factor([dim], [dim], size, kind)
     return builder.build()
 
 
+def _mirrored(size: int, count: int) -> Windows:
+    """What shards of the result are of the operand, back to front."""
+    local = -(-size // count)
+    return Windows(size, size - local, -local, local)
+
+
 def localize_reverse(op: LocalOp) -> None:
-    """Shards swap places, the first with the last, after the padding went from the end to the begin."""
+    """Each device fetches the elements of its part of the result, and reverses them."""
+    cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
     for dim in op.info.ints("dimensions"):
         axes = op.operand_axes(0, dim)
         if axes:
-            size, local = op.info.operands[0].shape[dim], op.local_operand(0).shape[dim]
-            padding = local * size_of(axes) - size
-            windows = Windows(size, -padding, local, local)
-            value = take_windows(op.emit, op.operands[0], dim, axes, windows, None, _cause(op))
-            op.operands[0] = _swap_shards(op, value, axes)
+            windows = _mirrored(op.info.operands[0].shape[dim], size_of(axes))
+            op.operands[0] = take_windows(op.emit, op.operands[0], dim, axes, windows, None, cause)
     op.keep()
 
 
-def _swap_shards(op: LocalOp, value: Any, axes: Axes) -> Any:
-    """Shard i goes to where shard `count - 1 - i` was."""
-    groups = replica_groups(op.emit.mesh, axes)
-    pairs = np.stack([groups, groups[:, ::-1]], axis=-1).reshape(-1, 2)
-    cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
-    return op.emit.collective_permute(value, pairs, axes, cause)
+def reverse_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    def exchanges() -> Iterator[tuple[int, Exchange]]:
+        for dim in info.ints("dimensions"):
+            if operands[0].dims[dim].axes:
+                count = size_of(operands[0].dims[dim].axes)
+                yield dim, _mirrored(info.operands[0].shape[dim], count).exchange(count)
+
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 OPS = op_table(
     [
-        OpDef("stablehlo.slice", slice_rule, localize_slice),
-        OpDef("stablehlo.pad", pad_rule, localize_pad),
-        OpDef("stablehlo.concatenate", concatenate_rule, localize_concatenate),
-        OpDef("stablehlo.reverse", reverse_rule, localize_reverse),
+        OpDef("stablehlo.slice", slice_rule, localize_slice, others=other_slice_rules, sends=slice_sends),
+        OpDef("stablehlo.pad", pad_rule, localize_pad, sends=pad_sends),
+        OpDef("stablehlo.reverse", reverse_rule, localize_reverse, sends=reverse_sends),
     ]
 )

@@ -2,30 +2,261 @@
 
 from __future__ import annotations
 
+import enum
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.builder import read_type
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
+from gspmd.transforms.support.bodies import inline_body, op_with_body
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.cost import sent_bytes
 from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
+from gspmd.transforms.support.indices import compare, index_element
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 
 def sort_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the sorted one pass through, together in all operands and results."""
+    """All dimensions pass through, together in all operands and results, but of the sorted one everything moves."""
     shape, count = info.operands[0].shape, len(info.operands)
     sorted_dim = info.integer("dimension", -1) % max(len(shape), 1)
     builder = RuleBuilder([shape] * count, [shape] * count)
     for dim, size in enumerate(shape):
         if dim == sorted_dim:
-            builder.factor([dim] * count, [dim] * count, size, NEED_REPLICATION)
+            builder.factor([dim] * count, [dim] * count, size, PERMUTATION, exchanged=True)
         else:
             builder.factor([dim] * count, [dim] * count, size)
     return builder.build()
+
+
+def localize_sort(op: LocalOp) -> None:
+    """By columns where this sends less than all shards to everyone, and where the order is known to be one."""
+    dim = op.info.integer("dimension", -1) % max(op.info.operands[0].rank, 1)
+    axes = op.operand_axes(0, dim) if op.info.operands[0].rank else ()
+    if not axes:
+        op.keep()
+        return
+    cause = op.cause("'stablehlo.sort' sorts a split dimension")
+    columns = _Columns(op, dim, axes, cause)
+    gathered = sum(sent_bytes("all_gather", bytes_of(read_type(v)), size_of(axes)) for v in op.operands)
+    if columns.apply() and columns.sent_bytes() < gathered:
+        op.replace(columns.sort())
+        return
+    whole = []
+    size = op.info.operands[0].shape[dim]
+    for value in op.operands:
+        value = op.emit.all_gather(value, dim, axes, cause)
+        shape = read_type(value).shape
+        whole.append(op.emit.slice(value, (*shape[:dim], size, *shape[dim + 1 :])))
+    (body,) = op.ir.regions[0].blocks
+    made = _sort(op, whole, dim, lambda arguments: inline_body(op.emit, body, arguments))
+    op.replace([op.emit.shard_dims(value, {dim: axes}) for value in made])
+
+
+def _sort(op: LocalOp, operands: Sequence[Any], dim: int, body: Any) -> list[Any]:
+    types = [read_type(value) for value in operands]
+    scalars = [TensorType((), t.element) for t in types for _ in range(2)]
+    return op_with_body(
+        op.emit,
+        "stablehlo.sort",
+        operands,
+        types,
+        scalars,
+        body,
+        dimension=op.emit.i64(dim),
+        is_stable=op.ir.attributes.get("is_stable"),
+    )
+
+
+class _Columns:
+    """Columnsort: every device is a column, which it sorts alone; between sorts columns are dealt out, and dealt
+
+    back, and at last each half column is sorted together with the half before or behind it. A device sends about
+    three times its shard, however many there are.
+
+    Elements carry their index, which decides between equal ones and puts padding last, where it is needed for that.
+
+    Source: Leighton, Tight bounds on the complexity of parallel sorting (IEEE Trans. Computers C-34, 1985).
+    """
+
+    def __init__(self, op: LocalOp, dim: int, axes: Axes, cause: Cause) -> None:
+        self.op, self.emit, self.dim, self.axes, self.cause = op, op.emit, dim, axes, cause
+        self.count = size_of(axes)
+        self.size = op.info.operands[0].shape[dim]
+        self.local = op.local_operand(0).shape[dim]
+        self.column = -(-self.local // self.count) * self.count
+        self.element = index_element((self.column * (self.count + 2),))
+        self.comparison = _comparison(op)
+        self.carries_index = not (
+            self.comparison is _Comparison.EXACT and len(op.operands) == 1 and self.column * self.count == self.size
+        )
+
+    def apply(self) -> bool:
+        """Whether columns are high enough, and any two elements are in an order."""
+        return self.column >= 2 * (self.count - 1) ** 2 and self.comparison is not _Comparison.UNKNOWN
+
+    def sent_bytes(self) -> float:
+        scale = self.column / self.local
+        held = sum(bytes_of(read_type(value)) for value in self.op.operands) * scale
+        if self.carries_index:
+            held += bytes_of(TensorType(self._shape(self.column), self.element))
+        aligned = 0.0 if scale == 1.0 else held * (1 - 1 / scale) * (self.count - 1)
+        return 2 * sent_bytes("all_to_all", held, self.count) + held + aligned
+
+    def _shape(self, size: int) -> tuple[int, ...]:
+        shape = self.op.local_operand(0).shape
+        return (*shape[: self.dim], size, *shape[self.dim + 1 :])
+
+    def sort(self) -> list[Any]:
+        columns = [pad_dim(self.emit, v, self.dim, 0, self.column - self.local, 0) for v in self.op.operands]
+        if self.carries_index:
+            columns.append(self._index())
+        columns = [self._deal(value) for value in self._sorted(columns)]
+        columns = [self._deal_back(value) for value in self._sorted(columns)]
+        columns = self._sort_halves(self._sorted(columns))[: len(self.op.operands)]
+        if self.column == self.local:
+            return columns
+        shards = Windows(self.column * self.count, 0, self.local, self.local)
+        return [take_windows(self.emit, v, self.dim, self.axes, shards, None, self.cause) for v in columns]
+
+    def _places(self, length: int, begin: Any) -> Any:
+        type_ = TensorType(self._shape(length), self.element)
+        places = self.emit.op("stablehlo.iota", [], [type_], iota_dimension=self.emit.i64(self.dim))
+        return self.emit.binary("add", places, self.emit.broadcast_scalar(begin, type_))
+
+    def _index(self) -> Any:
+        """Where every element was; of padding, behind the end."""
+        places = self._places(self.column, self.emit.shard_offset(self.axes, self.local, self.element))
+        if self.column == self.local:
+            return places
+        type_ = read_type(places)
+        steps = self.emit.op("stablehlo.iota", [], [type_], iota_dimension=self.emit.i64(self.dim))
+        real = compare(self.emit, steps, "LT", self.emit.constant(type_, self.local))
+        behind = self.emit.constant(type_, self.column * self.count)
+        return self.emit.op("stablehlo.select", [real, places, behind], [type_])
+
+    def _deal(self, value: Any) -> Any:
+        """Element i of a column goes to column i modulo their count."""
+        shape, rows = read_type(value).shape, self.column // self.count
+        split = self.emit.reshape(value, (*shape[: self.dim], rows, self.count, *shape[self.dim + 1 :]))
+        dealt = self.emit.all_to_all(split, self.dim + 1, self.dim, self.axes, self.cause)
+        return self.emit.reshape(dealt, shape)
+
+    def _deal_back(self, value: Any) -> Any:
+        return self.emit.all_to_all(value, self.dim, self.dim, self.axes, self.cause)
+
+    def _sort_halves(self, columns: list[Any]) -> list[Any]:
+        """Every column with the halves that are next to it, sorted, and its part of that.
+
+        What lies beyond the first and the last column is numbered by its place there, so that it stays out.
+        """
+        half = self.column // 2
+        total = self.column * self.count
+        near = Windows(total, -half, self.column, 2 * self.column)
+        wide = [take_windows(self.emit, v, self.dim, self.axes, near, None, self.cause) for v in columns]
+        begin = self.emit.shard_offset(self.axes, self.column, self.element)
+        begin = self.emit.binary("subtract", begin, self.emit.constant(TensorType((), self.element), half))
+        places = self._places(2 * self.column, begin)
+        type_ = read_type(places)
+        index = wide.pop() if self.carries_index else self.emit.constant(type_, 0)
+        inside = self.emit.binary(
+            "and",
+            compare(self.emit, places, "GE", self.emit.constant(type_, 0)),
+            compare(self.emit, places, "LT", self.emit.constant(type_, total)),
+        )
+        index = self.emit.op("stablehlo.select", [inside, index, places], [type_])
+        made = self._sorted([*wide, index])
+        return [self._middle(value, half) for value in made]
+
+    def _middle(self, value: Any, start: int) -> Any:
+        type_ = read_type(value)
+        starts = [start if d == self.dim else 0 for d in range(type_.rank)]
+        result = TensorType(self._shape(self.column), type_.element)
+        return self.emit.op(
+            "stablehlo.slice",
+            [value],
+            [result],
+            start_indices=self.emit.i64s(starts),
+            limit_indices=self.emit.i64s([a + n for a, n in zip(starts, result.shape, strict=True)]),
+            strides=self.emit.i64s([1] * type_.rank),
+        )
+
+    def _sorted(self, columns: list[Any]) -> list[Any]:
+        (block,) = self.op.ir.regions[0].blocks
+        given = 2 * len(self.op.operands)
+
+        def plain(arguments: list[Any]) -> list[Any]:
+            return inline_body(self.emit, block, arguments)
+
+        def indexed(arguments: list[Any]) -> list[Any]:
+            """By the given order, of equal elements by their index; what has none inside by that alone."""
+            values, (left, right) = arguments[:given], arguments[given:]
+            swapped = [values[i ^ 1] for i in range(given)]
+            (less,), (more,) = plain(values), plain(swapped)
+            emit, flag = self.emit, read_type(less)
+            before = compare(emit, left, "LT", right)
+            decided = emit.op("stablehlo.select", [emit.binary("xor", less, more), less, before], [flag])
+            real = emit.binary("and", self._is_real(left), self._is_real(right))
+            return [emit.op("stablehlo.select", [real, decided, before], [flag])]
+
+        return _sort(self.op, columns, self.dim, plain if len(columns) * 2 == given else indexed)
+
+    def _is_real(self, index: Any) -> Any:
+        """Not before the first element and not behind the last."""
+        type_ = read_type(index)
+        low = compare(self.emit, index, "GE", self.emit.constant(type_, 0))
+        return self.emit.binary("and", low, compare(self.emit, index, "LT", self.emit.constant(type_, self.size)))
+
+
+class _Comparison(enum.Enum):
+    """What is known of a comparator."""
+
+    UNKNOWN = "may be no order, as of NaN compared as a number"
+    ORDER = "puts elements in an order in which different ones may be equal"
+    EXACT = "puts elements in an order in which only identical ones are equal"
+
+
+def _comparison(op: LocalOp) -> _Comparison:
+    """An order is made of strict comparisons that are total, and of tests for equality."""
+    (block,) = op.ir.regions[0].blocks
+    content = [view.operation for view in block.operations]
+    for inner in content:
+        if inner.name == "stablehlo.compare" and not _is_total(inner):
+            return _Comparison.UNKNOWN
+        if inner.name not in _IN_COMPARATORS:
+            return _Comparison.UNKNOWN
+    first, last = content[0], content[-1]
+    arguments = set(block.arguments)
+    if len(content) == 2 and set(first.operands) == arguments and first.results[0] == last.operands[0]:
+        return _Comparison.EXACT if _direction(first) in ("LT", "GT") else _Comparison.UNKNOWN
+    return _Comparison.ORDER
+
+
+# What else comparators are made of: choosing a key of an element, and joining tests.
+_NAMES = "abs and bitcast_convert compare constant convert imag negate or real return select"
+_IN_COMPARATORS = {f"stablehlo.{name}" for name in _NAMES.split()}
+
+
+def _is_total(op: Any) -> bool:
+    """Whether a comparison orders all values: not NaN as a number, and not a value before itself."""
+    direction = _direction(op)
+    if direction in ("EQ", "NE"):
+        return True
+    if direction not in ("LT", "GT"):
+        return False
+    integer = "i" in read_type(op.operands[0]).element.split("f")[0]
+    return integer or "TOTALORDER" in str(op.attributes.get("compare_type"))
+
+
+def _direction(op: Any) -> str:
+    return str(op.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
 
 
 def top_k_rule(info: OpInfo) -> OpShardingRule:
@@ -53,8 +284,7 @@ def localize_top_k(op: LocalOp) -> None:
     if not axes:
         op.keep()
         return
-    floating = not operand.element.lstrip("u").startswith("i")
-    op.mask_operand(0, last, -math.nan if floating else "lowest")
+    op.mask_operand(0, last, _least(emit, operand.element))
     k, local = op.info.results[0].shape[last], op.local_operand(0).shape
     best = min(k, local[last])
     values, indices = _top_k(emit, op.operands[0], best)
@@ -65,6 +295,19 @@ def localize_top_k(op: LocalOp) -> None:
     values, indices = (emit.all_gather(value, last, axes, cause) for value in (values, indices))
     values, places = _top_k(emit, values, k)
     op.replace([values, _take_along_last(emit, indices, places)])
+
+
+def _least(emit: Emitter, element: str) -> Any:
+    """What is not above anything in the total order: the negative NaN of most bits.
+
+    Shorter floats have none, or are taken for longer ones in which it is positive.
+    """
+    scalar = TensorType((), element)
+    if element in ("f64", "f32", "f16", "bf16"):
+        bits = scalar._replace(element=f"i{round(8 * element_bytes(element))}")
+        return emit.op("stablehlo.bitcast_convert", [emit.constant(bits, -1)], [scalar])
+    nan_is_least = element.startswith("f8") and element not in ("f8E5M2", "f8E8M0FNU")
+    return emit.constant(scalar, -math.nan if nan_is_least else "lowest")
 
 
 def _top_k(emit: Emitter, value: Any, k: int) -> Any:
@@ -92,4 +335,4 @@ def _take_along_last(emit: Emitter, value: Any, places: Any) -> Any:
     )
 
 
-OPS = op_table([OpDef("stablehlo.sort", sort_rule), OpDef("chlo.top_k", top_k_rule, localize_top_k)])
+OPS = op_table([OpDef("stablehlo.sort", sort_rule, localize_sort), OpDef("chlo.top_k", top_k_rule, localize_top_k)])

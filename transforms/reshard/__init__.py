@@ -7,6 +7,7 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
@@ -35,6 +36,8 @@ def reshard(module: ir.Module, replicate_unsupported: bool = False) -> list[Deci
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed."""
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
+    if join_slices(annotated):
+        annotated = AnnotatedProgram(module)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), Planner(annotated.mesh))
     rewriter.run()
     return rewriter.decisions

@@ -19,6 +19,8 @@ from gspmd.dialect.axes import Axes, Axis, atoms, canonical, size_of, split_at, 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.exchange import cheapest
+from gspmd.transforms.support.halo import realignments, retiling
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 
@@ -27,7 +29,8 @@ class Step:
     """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
 
     `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
-    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all.
+    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives one dimension other
+    tiles, whose boundaries need not be those of the tiles before.
     """
 
     kind: str
@@ -42,6 +45,9 @@ class Path:
     steps: tuple[Step, ...]
     time_s: float
 
+
+# Axes are cut into prime factors if these are no more than that: the number of states grows with it.
+MOST_PARTS = 6
 
 Dims = tuple[Axes, ...]
 State = tuple[Dims, Axes]
@@ -85,7 +91,32 @@ class Planner:
             whole = source.with_axes(((),) * source.rank, target.unreduced)
             first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
             return Path(first.steps + last.steps, first.time_s + last.time_s)
-        return _Search(self, type_, source, target, cuts).run()
+        found = _Search(self, type_, source, target, cuts).run()
+        if len(found.steps) > 1 and (finer := self._finer(cuts)) is not None:
+            # Part of an axis may change places at once where the whole of it cannot.
+            other = _Search(self, type_, source, target, finer).run()
+            found = min(found, other, key=lambda path: path.time_s)
+        return found
+
+    def _finer(self, cuts: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
+        """The axes cut into prime factors; None if they are already, or if there are too many of these to search."""
+        finer = {name: _prime_cuts(bounds) for name, bounds in cuts.items()}
+        if finer == cuts or sum(len(bounds) - 1 for bounds in finer.values()) > MOST_PARTS:
+            return None
+        return finer
+
+
+def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
+    """Bounds of parts, each the one before it times a prime number."""
+    found = list(bounds[:1])
+    for bound in bounds[1:]:
+        factor = 2
+        while found[-1] < bound:
+            if bound // found[-1] % factor:
+                factor += 1
+            else:
+                found.append(found[-1] * factor)
+    return tuple(found)
 
 
 class _Search:
@@ -167,7 +198,7 @@ class _Search:
     def _nests(self, dim: int, coarse: int, fine: int) -> bool:
         """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
         n = self.shape[dim]
-        return coarse == 1 or fine // coarse * -(-n // fine) == -(-n // coarse)
+        return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-n // fine) == -(-n // coarse))
 
     def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
         touched = self._local_bytes(before) + self._local_bytes(after)
@@ -186,6 +217,7 @@ class _Search:
         yield from self._gathers(state)
         yield from self._exchanges(state)
         yield from self._permutes(state)
+        yield from self._retilings(state)
 
     def _gather(self, state: State, goal: Dims) -> Move | None:
         dims, unreduced = state
@@ -249,13 +281,47 @@ class _Search:
                         option = list(dims)
                         option[source] = axes[:keep]
                         option[target] = dims[target] + moved
-                        if not self._nests(source, size_of(option[source]), size_of(axes)):
-                            continue
-                        if not self._nests(target, size_of(dims[target]), size_of(option[target])):
-                            continue
                         time_s = self._time("all_to_all", dims, tuple(option), size_of(moved))
+                        time_s += self._realigning(source, target, dims, tuple(option))
                         moves = ((moved, source, target),)
                         yield Move(time_s, (tuple(option), unreduced), "all_to_all", moves=moves)
+
+    def _realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
+        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles, where it does not by itself."""
+        if self._nests(source, size_of(after[source]), size_of(dims[source])) and self._nests(
+            target, size_of(dims[target]), size_of(after[target])
+        ):
+            return 0.0
+        sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
+        exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
+        local = [-(-n // size_of(axes)) for n, axes in zip(self.shape, after, strict=True)]
+        return sum(
+            self._exchanging(cheapest(exchange).sent * math.prod(n for d, n in enumerate(local) if d != dim))
+            for dim, exchange in zip((source, target), exchanges, strict=True)
+        )
+
+    def _exchanging(self, elements: float) -> float:
+        """Seconds to send so many elements to others; the messages of one exchange do not wait for each other."""
+        sent = self.element_bytes * elements
+        return collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
+
+    def _retilings(self, state: State) -> Iterator[Move]:
+        """One dimension to tiles whose boundaries are others: fewer, more or other axes, as the target has them."""
+        dims, unreduced = state
+        used = {a for axes in dims for a in axes} | set(unreduced)
+        for d, (axes, goal) in enumerate(zip(dims, self.target[0], strict=True)):
+            options = {axes[:keep] for keep in range(1, len(axes))}
+            options |= {(*axes, a) for a in goal if a not in used} if axes else set()
+            options.add(goal if not used.intersection(goal) - set(axes) else axes)
+            for option in sorted(options - {axes, ()}):
+                counts = sorted((size_of(axes), size_of(option)))
+                if not axes or counts[0] == counts[1] or self._nests(d, *counts):
+                    continue
+                after = (*dims[:d], option, *dims[d + 1 :])
+                local = max(1, -(-self.shape[d] // size_of(axes)))  # 1 of nothing: what is empty costs nothing
+                rest = self._local_bytes(dims) // (local * self.element_bytes)
+                sent = cheapest(retiling(self.shape[d], axes, option)).sent * rest
+                yield Move(self._time("", dims, after, 1) + self._exchanging(sent), (after, unreduced), "reshard")
 
     def _permutes(self, state: State) -> Iterator[Move]:
         dims, unreduced = state

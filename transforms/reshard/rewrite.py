@@ -79,7 +79,7 @@ class Rewriter:
         self.codec = annotated.codec
         self.rules = rules
         self.planner = planner
-        self.chooser = Chooser(planner)
+        self.chooser = Chooser(planner, rules.table)
         self.handle: list[Any] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
@@ -211,14 +211,14 @@ class Rewriter:
             self._strategies[key] = None if (chosen.operands, chosen.results) == (have, wanted) else chosen
         strategy = self._strategies[key]
         if strategy is not None:
-            rule, runs = self.rules.rules[number], strategy.operands + strategy.results
+            rule, runs = strategy.rule, strategy.operands + strategy.results
             self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, free))
             for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
                 if have[index] != need:
                     text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
                     op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
             if strategy.results != wanted:
-                self._finish_results(op, strategy, wanted, self.rules.rules[number].combiner, after)
+                self._finish_results(op, strategy, wanted, rule.combiner, after)
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
 
@@ -335,14 +335,15 @@ class Rewriter:
         reason = ir.StringAttr.get(cause.replace("{to}", target), self.codec.context)
         created = []
         for step in steps:
-            attributes = {**self._attributes(step), "gspmd.cause": reason}
+            name = "sharding" if step.kind == "reshard" else "out_sharding"
+            attributes = {**self._attributes(step), name: self.codec.write(step.after), "gspmd.cause": reason}
             if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
                 attributes["gspmd.combiner"] = ir.StringAttr.get(combiner, self.codec.context)
             made = ir.Operation.create(
                 f"sdy.{step.kind}",
                 results=[value.type],
                 operands=[value],
-                attributes={**attributes, "out_sharding": self.codec.write(step.after)},
+                attributes=attributes,
                 loc=location,
                 ip=point,
             )

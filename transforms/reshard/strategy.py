@@ -16,6 +16,7 @@ from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDU
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.support.cost import collective_time
+from gspmd.transforms.support.op_definition import OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 MOST_CANDIDATES = 512
@@ -24,12 +25,21 @@ MOST_CANDIDATES = 512
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
 # gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
 AGREEMENT_WORTH = 8
+# Where elements are only looked up or put into place nothing is computed again, so that less suffices.
+LOOKUP_WORTH = 4
+_LOOKUPS = frozenset(
+    {"stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
+)
+
+# How many times its shards a device sends where the local form moves everything, at most.
+_EXCHANGED_SHARDS = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
-    """The operation runs with its operands as `operands` and makes `results` (possibly unreduced)."""
+    """The operation runs by `rule`, with its operands as `operands`, and makes `results` (possibly unreduced)."""
 
+    rule: OpShardingRule
     operands: tuple[TensorSharding, ...]
     results: tuple[TensorSharding, ...]
     time_s: float
@@ -38,8 +48,9 @@ class Strategy:
 class Chooser:
     """Chooses strategies; equal situations are decided once by the caller's memo."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, table: OpTable) -> None:
         self.planner = planner
+        self.table = table
         self.hardware = planner.hardware
 
     def choose(
@@ -52,10 +63,27 @@ class Chooser:
     ) -> Strategy:
         """The cheapest way to get `results` from `operands`; `free` ones, constants, cost nothing to move."""
         shardings = operands + results
-        split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
-        if self._agree(rule, split, shardings):
-            return Strategy(operands, results, 0.0)
+        if self._agree(rule, [factor_axes(rule, t, s) for t, s in enumerate(shardings)], shardings):
+            return Strategy(rule, operands, results, 0.0)
+        ways = [self._best(way, info, operands, results, free) for way in (rule, *self._others(info))]
+        return min(ways, key=lambda strategy: strategy.time_s)
+
+    def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
+        definition = self.table.get(info.name)
+        return definition.others(info) if definition is not None and definition.others is not None else ()
+
+    def _best(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+        free: tuple[bool, ...],
+    ) -> Strategy:
+        """The cheapest way by one rule."""
+        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         agreed = self._agreed(rule, split)
+        worth = LOOKUP_WORTH if info.name in _LOOKUPS else AGREEMENT_WORTH
         kept: Strategy | None = None
         best: Strategy | None = None
         for axes in self._candidates(rule, split):
@@ -69,7 +97,7 @@ class Chooser:
                 best = found
         best = best or self._price(rule, info, {}, operands, results, free, math.inf)
         assert best is not None, "computing everything whole is always possible"
-        return best if kept is None or best.time_s * AGREEMENT_WORTH < kept.time_s else kept
+        return best if kept is None or best.time_s * worth < kept.time_s else kept
 
     def candidates(
         self,
@@ -80,12 +108,13 @@ class Chooser:
         free: tuple[bool, ...],
     ) -> list[Strategy]:
         """All the ways to get `results` from `operands` that `choose` compares, the cheapest first."""
-        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
-        for axes in itertools.chain(self._candidates(rule, split), [{}]):
-            priced = self._price(rule, info, axes, operands, results, free, math.inf)
-            if priced is not None:
-                found.setdefault(priced.operands + priced.results, priced)
+        for way in (rule, *self._others(info)):
+            split = [factor_axes(way, t, s) for t, s in enumerate(operands + results)]
+            for axes in itertools.chain(self._candidates(way, split), [{}]):
+                priced = self._price(way, info, axes, operands, results, free, math.inf)
+                if priced is not None:
+                    found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
 
     def follow(self, rule: OpShardingRule, operand: TensorSharding) -> TensorSharding | None:
@@ -105,7 +134,7 @@ class Chooser:
             for factor, mine in axes.items():
                 if merged.setdefault(factor, mine) != mine:
                     return False
-        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION for f in merged):
+        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
             return False
         return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
 
@@ -127,7 +156,12 @@ class Chooser:
 
         dimensions that cannot be split moved to one that can.
         """
-        displaced = {axes for mine in split for factor, axes in mine.items() if rule.kinds[factor] is NEED_REPLICATION}
+        displaced = {
+            axes
+            for mine in split
+            for factor, axes in mine.items()
+            if rule.kinds[factor] is NEED_REPLICATION or factor in rule.exchanged
+        }
         options: list[list[tuple[int, Axes]]] = []
         for factor, kind in enumerate(rule.kinds):
             if kind is NEED_REPLICATION:
@@ -140,7 +174,7 @@ class Chooser:
                 seen.add(common_prefix(a, b))
             seen.discard(())
             if kind is PASS_THROUGH:
-                seen.update(self._with_displaced(rule.sizes[factor], seen, displaced))
+                seen.update(self._with_displaced(rule, factor, seen, displaced))
             if seen:
                 ordered = sorted(seen, key=lambda a: (-size_of(a), a))
                 options.append([(factor, axes) for axes in ordered] + [(factor, ())])
@@ -163,18 +197,25 @@ class Chooser:
                 for mapping, axes in zip(rule.tensors, split, strict=True)
                 if any(factor in dim for dim in mapping)
             ]
+            if factor in rule.exchanged:
+                continue  # everything moves, one way or the other
             if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
                 found[factor] = carriers[0]
         return found
 
     @staticmethod
-    def _with_displaced(size: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
-        """What a factor can take over from dimensions that cannot be split, if it divides."""
+    def _with_displaced(rule: OpShardingRule, factor: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
+        """What a factor can take over from dimensions that cannot be split, or not cheaply.
+
+        A factor that was split before must divide, as uneven shards do not nest.
+        """
+        size = rule.sizes[factor]
         return {
             canonical(axes + more)
             for axes in [*seen, ()]
             for more in displaced
-            if not overlap(axes, more) and size % size_of(axes + more) == 0
+            if not overlap(axes, more)
+            and (size % size_of(axes + more) == 0 or (not axes and size > 1 and factor not in rule.even))
         }
 
     def _shardings(
@@ -221,7 +262,7 @@ class Chooser:
                 return None
             if have != need:
                 time_s += self.planner.plan(type_, have, need).time_s
-        return Strategy(made[:count], made[count:], time_s)
+        return Strategy(rule, made[:count], made[count:], time_s)
 
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
@@ -233,10 +274,22 @@ class Chooser:
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
             time_s += 2 * work / self.hardware.flops_per_s
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
-            # What the local form sends by itself, halos or partial results, is about a result's size at most.
-            sent = max(local_bytes(t, s) for t, s in zip(info.results, made[len(info.operands) :], strict=True))
-            time_s += collective_time("collective_permute", sent, 2, self.hardware)
+            sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
+            time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
+        for factor in rule.exchanged & axes.keys():
+            shards = min(size_of(axes[factor]) - 1, _EXCHANGED_SHARDS)
+            held = sum(local_bytes(t, s) for t, s in zip(info.operands, made, strict=False) if t.shape)
+            time_s += collective_time("collective_permute", shards * held, 2, self.hardware)
+            # There and back, with every operand.
+            time_s += (2 * len(info.operands) - 1) * self.hardware.collective_latency_s
         return time_s
+
+    def _sent(self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]) -> float:
+        """Bytes that a device sends within the local form: halos, partial results."""
+        definition = self.table.get(info.name)
+        if definition is not None and definition.sends is not None:
+            return definition.sends(info, operands, results)
+        return max(local_bytes(t, s) for t, s in zip(info.results, results, strict=True))
 
 
 def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import reducer_operation
 from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.ordered_bits import from_ordered, has_ordered_bits, ordered
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,6 +27,19 @@ class Cause:
 
     text: str
     location: Any
+
+
+def _in_bytes(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective of integers of two bits is one of bytes, as XLA on CPU has none of these."""
+
+    @functools.wraps(method)
+    def collective(self: CollectiveBuilder, value: Any, *arguments: Any, **named: Any) -> Any:
+        element = read_type(value).element
+        if element not in ("i2", "ui2"):
+            return method(self, value, *arguments, **named)
+        return self.convert(method(self, self.convert(value, element.replace("2", "8")), *arguments, **named), element)
+
+    return collective
 
 
 class CollectiveBuilder(Builder):
@@ -40,6 +56,10 @@ class CollectiveBuilder(Builder):
         """A channel handle that no other collective has."""
         self._channels += 1
         return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
+
+    def nothing(self, type_: TensorType) -> Any:
+        """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
+        return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
     def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
         self.location = cause.location
@@ -89,28 +109,43 @@ class CollectiveBuilder(Builder):
         self.point = point
         return created.results[0]
 
+    @_in_bytes
     def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
+        if has_ordered_bits(value, combiner):
+            return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
         return self._with_reducer("stablehlo.all_reduce", value, read_type(value), combiner, attributes)
 
+    @_in_bytes
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        if has_ordered_bits(value, combiner):
+            bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
+            return from_ordered(self, bits, value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["scatter_dimension"] = self.i64(dim)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
         return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
 
+    @_in_bytes
     def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
         """Concatenate the shards along `axes` in dimension `dim`."""
+        result = _resized(read_type(value), dim, lambda n: n * size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_gather",
             [value],
-            [_resized(read_type(value), dim, lambda n: n * size_of(axes))],
+            [result],
             all_gather_dim=self.i64(dim),
             replica_groups=self._replica_groups(axes),
             use_global_device_ids=ir.UnitAttr.get(self.context),
@@ -135,11 +170,14 @@ class CollectiveBuilder(Builder):
         shape = [n * (size_of(dims[d]) if d in dims else 1) for d, n in enumerate(local)]
         return self.reshape(self.transpose(gathered, permutation), shape)
 
+    @_in_bytes
     def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
         """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
-        attributes = self._collective_attributes(axes, cause)
         result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_to_all",
             [value],
@@ -151,7 +189,10 @@ class CollectiveBuilder(Builder):
             **attributes,
         )
 
+    @_in_bytes
     def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.collective_permute",

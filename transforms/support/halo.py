@@ -1,4 +1,4 @@
-"""Windows of a split dimension: what each device needs beyond its own shard comes from its neighbours.
+"""Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
 
 Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 """
@@ -6,17 +6,32 @@ Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from typing import Any
 
 import numpy as np
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes, atoms, size_of, split_at, without
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX, Emitter
+from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blocks, cheapest, schedule, tiles
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
+
+__all__ = [
+    "Windows",
+    "pad_dim",
+    "pad_interior",
+    "positions",
+    "realignments",
+    "redistribute",
+    "retiling",
+    "take_windows",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,15 +46,15 @@ class Windows:
     step: int
     length: int
 
-    def ranges(self, count: int) -> list[tuple[int, int, int]]:
-        """Shard, begin and end of the part inside the dimension, of the shards whose window has one."""
-        found = []
-        for shard in range(count):
-            begin = self.start + self.step * shard
-            low, high = max(begin, 0), min(begin + self.length, self.size)
-            if low < high:
-                found.append((shard, low, high))
-        return found
+    def ranges(self, count: int) -> tuple[Range, ...]:
+        begins = [self.start + self.step * shard for shard in range(count)]
+        return tuple((begin, begin + self.length) for begin in begins)
+
+    def exchange(self, count: int, local: int | None = None) -> Exchange:
+        """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
+        if local is None:
+            local = -(-self.size // count)
+        return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
 
 
 def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
@@ -47,97 +62,215 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
 
     Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
     """
-    count, local = size_of(axes), read_type(value).shape[dim]
-    wanted = windows.ranges(count)
-    left = max((local * shard - low for shard, low, _ in wanted), default=0)
-    right = max((high - local * (shard + 1) for shard, _, high in wanted), default=0)
-    left, right = max(left, 0), max(right, 0)
-    extended = _exchange(emit, value, dim, axes, left, right, cause)
-    # Where windows begin in the extended shard; what they lack there is outside the dimension.
-    begins = [left + windows.start + (windows.step - local) * shard for shard, _, _ in wanted] or [0]
-    before = max(0, -min(begins))
-    after = max(0, max(begins) + windows.length - left - local - right)
-    extended = pad_dim(emit, extended, dim, before, after, 0)
-    found = _cut(emit, extended, dim, axes, before + left + windows.start, windows.step - local, windows.length)
+    exchange = windows.exchange(size_of(axes), read_type(value).shape[dim])
+    found = redistribute(emit, value, dim, axes, axes, exchange, cause)
     return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
 
 
-def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
-    """`amount` elements after every element of a dimension, so that shards stay in proportion.
-
-    `fill` is a scalar value or a number.
-    """
-    if not amount:
-        return value
-    type_ = read_type(value)
-    scalar = emit.constant(TensorType((), type_.element), fill) if isinstance(fill, int | float) else fill
-    amounts = emit.i64s([amount if d == dim else 0 for d in range(type_.rank)])
-    return emit.op(
-        "stablehlo.pad",
-        [value, scalar],
-        [_resized(type_, dim, type_.shape[dim] * (amount + 1))],
-        edge_padding_low=emit.i64s([0] * type_.rank),
-        edge_padding_high=amounts,
-        interior_padding=amounts,
+@functools.lru_cache(maxsize=4096)
+def retiling(size: int, source: Axes, target: Axes) -> Exchange:
+    """A dimension split over `source` to be split over `target`. Raises ValueError for parts that do not nest."""
+    spread, targets = positions(source, target)
+    count = size_of(target)
+    return Exchange(
+        -(-size // size_of(source)), tiles(size, size_of(source)), blocks(-(-size // count), count), spread, targets
     )
 
 
-def _exchange(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
+@functools.lru_cache(maxsize=4096)
+def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
+    """What is left to do after an all-to-all, for the dimension that has fewer shards then, and for the other:
+
+    `counts` are the shards before, of which the first come together in groups of `moved` and the second are cut in
+    as many. What each device holds then need not be tiles.
+    """
+    few, many = counts[0] // moved, counts[1] * moved
+    joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
+    part = -(-shard // moved)
+    begins = [min(j * shard + m * part, (j + 1) * shard) for j in range(counts[1]) for m in range(moved)]
+    held = [(min(a, sizes[1]), min(b, sizes[1])) for a, b in itertools.pairwise((*begins, counts[1] * shard))]
+    return (
+        Exchange(joined, _within(blocks(joined, few), sizes[0]), blocks(-(-sizes[0] // few), few)),
+        Exchange(part, tuple(held), blocks(-(-sizes[1] // many), many)),
+    )
+
+
+def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
+    """What ranges have of a dimension."""
+    return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
+
+
+@functools.lru_cache(maxsize=4096)
+def positions(source: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
+    """`spread` and `targets` of an exchange between shards over `source` and shards over `target`."""
+    if source == target:
+        return 1, ()
+    rest = without(target, source)
+    cuts = atoms([source, rest, target])
+    parts = split_at(source + rest, cuts)
+    grid = np.arange(size_of(parts)).reshape([axis.size for axis in parts])
+    index = np.zeros_like(grid)
+    for axis in split_at(target, cuts):
+        where = parts.index(axis)
+        shape = [axis.size if d == where else 1 for d in range(grid.ndim)]
+        index = index * axis.size + np.arange(axis.size).reshape(shape)
+    return size_of(rest), tuple(index.reshape(-1).tolist())
+
+
+def redistribute(
+    emit: Emitter, value: Any, dim: int, source: Axes, target: Axes, exchange: Exchange, cause: Cause
+) -> Any:
+    """What the exchange says every device wants of a dimension: held over `source`, wanted over `target`.
+
+    What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
+    """
+    way = cheapest(exchange)
+    if way.margins is not None:
+        return _with_neighbours(emit, value, dim, source, exchange, way.margins, cause)
+    joint = source + without(target, source) if source != target else source
+    if way.gathers:
+        return _gathered(emit, value, dim, source, joint, exchange, cause)
+    return _in_rounds(emit, value, dim, joint, exchange, cause)
+
+
+# ---- the three ways ----
+
+
+def _with_neighbours(
+    emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
+) -> Any:
+    """Extend every shard by what its neighbours hold, then cut the window."""
+    extended = _extend(emit, value, dim, axes, *margins, cause)
+    begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
+    return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
+
+
+def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause) -> Any:
+    """Gather everything, put ranges held beside each other, then cut the window."""
+    whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
+    kept, local = exchange.kept(), exchange.local
+    begin = kept[0][2][0] if kept else 0
+    if any(low - begin != shard * local + place for shard, place, (low, _) in kept):
+        parts = [slice_dim(emit, whole, dim, shard * local + place, high - low) for shard, place, (low, high) in kept]
+        whole = join_dim(emit, parts, dim)
+    targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
+    return cut_at(emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length)
+
+
+def _wanting(exchange: Exchange) -> Ints:
+    """Which target shards want something that somebody holds."""
+    low, high = np.array(exchange.wants, np.int64).T
+    kept = exchange.kept()
+    return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
+
+
+def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
+    """What a device has already in its place, then what it is sent, round by round."""
+    plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
+    messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
+    before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
+    after = max(0, *(int(m.put.max()) + m.length - length for m in messages)) if messages else 0
+    starts = care = np.zeros(devices, np.int64)
+    for own in plan.own[:1]:
+        starts = _scattered(own.target, own.taken - own.put, devices)
+        care = _scattered(own.target, np.ones_like(own.put), devices)
+    buffer = cut_at(emit, value, dim, axes, starts - before, care, before + length + after)
+    groups = replica_groups(emit.mesh, axes)
+    for message in messages:
+        piece = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
+        if not np.array_equal(message.source, message.target):
+            pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
+            piece = emit.collective_permute(piece, pairs, axes, cause)
+        buffer = _put(emit, buffer, dim, axes, message, before, piece)
+    return slice_dim(emit, buffer, dim, before, length)
+
+
+class _Message:
+    """One round, by device: what is sent begins at `taken`; what is received goes to `put`, and counts from `low` to
+
+    `high`. Messages are equally long and lie inside the shard, so that a shorter piece at its end has others before it.
+    """
+
+    def __init__(self, pieces: Pieces, local: int, devices: int) -> None:
+        self.source, self.target = pieces.source, pieces.target
+        self.length = int(pieces.length.max())
+        taken = np.minimum(pieces.taken, local - self.length)
+        lead = pieces.taken - taken
+        ones = np.ones_like(lead)
+        self.sends, self.receives = (_scattered(at, ones, devices) for at in (pieces.source, pieces.target))
+        self.taken = _scattered(pieces.source, taken, devices)
+        self.put = _scattered(pieces.target, pieces.put - lead, devices)
+        self.low = _scattered(pieces.target, lead, devices)
+        self.high = _scattered(pieces.target, lead + pieces.length, devices)
+
+
+def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
+    found = np.zeros(devices, np.int64)
+    found[where] = values
+    return found
+
+
+def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
+    """Write what counts of a message over the buffer, where this device is sent something."""
+    type_, whole = read_type(received), read_type(buffer)
+    start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
+    zero = emit.constant(INDEX, 0)
+    begin = emit.constant(INDEX, start) if isinstance(start, int) else start
+    starts = [begin if d == dim else zero for d in range(type_.rank)]
+    here = _counts(emit, dim, axes, message, type_)
+    if here is not None:
+        if isinstance(start, int):
+            old = slice_dim(emit, buffer, dim, start, message.length)
+        else:
+            old = emit.op("stablehlo.dynamic_slice", [buffer, *starts], [type_], slice_sizes=emit.i64s(type_.shape))
+        received = emit.op("stablehlo.select", [here, received, old], [type_])
+    if whole == type_:
+        return received
+    return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [whole])
+
+
+def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
+    """What of a message counts on this device, for all elements together where that is all or none; None for all."""
+    everyone = np.ones_like(message.low)
+    if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
+        if message.high.all():
+            return None
+        length = lookup(emit, axes, message.high, everyone, message.length)
+        return compare(emit, length, "GT", emit.constant(INDEX, 0))
+    places_type = TensorType(type_.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    tests = []
+    if message.low.any():
+        tests.append(compare(emit, places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
+    if message.high.min() < message.length:
+        tests.append(compare(emit, places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
+    return tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+
+
+def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
+    found = lookup(emit, axes, values, care, type_.shape[dim])
+    return emit.constant(type_, found) if isinstance(found, int) else emit.broadcast_scalar(found, type_)
+
+
+def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
     """The shard with `left` elements of those before and `right` elements of those after it.
 
     Beyond the first and the last shard there are zeros.
     """
-    type_ = read_type(value)
-    local = type_.shape[dim]
+    local = read_type(value).shape[dim]
     groups = replica_groups(emit.mesh, axes)
     parts = [value]
-    for distance in range(1, -(-left // local) + 1):
+    for distance in range(1, -(-left // local) + 1 if left else 1):
         amount = min(left - (distance - 1) * local, local)
-        tail = _slice(emit, value, dim, local - amount, amount)
+        tail = slice_dim(emit, value, dim, local - amount, amount)
         pairs = np.stack([groups[:, :-distance], groups[:, distance:]], axis=-1).reshape(-1, 2)
         parts.insert(0, emit.collective_permute(tail, pairs, axes, cause))
-    for distance in range(1, -(-right // local) + 1):
+    for distance in range(1, -(-right // local) + 1 if right else 1):
         amount = min(right - (distance - 1) * local, local)
-        head = _slice(emit, value, dim, 0, amount)
+        head = slice_dim(emit, value, dim, 0, amount)
         pairs = np.stack([groups[:, distance:], groups[:, :-distance]], axis=-1).reshape(-1, 2)
         parts.append(emit.collective_permute(head, pairs, axes, cause))
-    if len(parts) == 1:
-        return value
-    result = _resized(type_, dim, local + left + right)
-    return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
-
-
-def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: Any) -> Any:
-    """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
-    if not before and not after:
-        return value
-    type_ = read_type(value)
-    zeros = [0] * type_.rank
-    return emit.op(
-        "stablehlo.pad",
-        [value, emit.constant(TensorType((), type_.element), fill)],
-        [_resized(type_, dim, type_.shape[dim] + before + after)],
-        edge_padding_low=emit.i64s([before if d == dim else 0 for d in range(type_.rank)]),
-        edge_padding_high=emit.i64s([after if d == dim else 0 for d in range(type_.rank)]),
-        interior_padding=emit.i64s(zeros),
-    )
-
-
-def _cut(emit: Emitter, value: Any, dim: int, axes: Axes, start: int, per_shard: int, length: int) -> Any:
-    """`length` elements from `start + per_shard * shard index`."""
-    if per_shard == 0:
-        return _slice(emit, value, dim, start, length)
-    type_ = read_type(value)
-    result = _resized(type_, dim, length)
-    begin = emit.binary("multiply", emit.shard_index(axes), emit.constant(INDEX, per_shard))
-    begin = emit.binary("add", begin, emit.constant(INDEX, start))
-    zero = emit.constant(INDEX, 0)
-    return emit.op(
-        "stablehlo.dynamic_slice",
-        [value, *(begin if d == dim else zero for d in range(type_.rank))],
-        [result],
-        slice_sizes=emit.i64s(result.shape),
-    )
+    return join_dim(emit, parts, dim)
 
 
 def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
@@ -160,23 +293,3 @@ def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Wind
     here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
     filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
     return emit.op("stablehlo.select", [here, value, filler], [type_])
-
-
-def _slice(emit: Emitter, value: Any, dim: int, start: int, length: int) -> Any:
-    type_ = read_type(value)
-    if length == type_.shape[dim]:
-        return value
-    result = _resized(type_, dim, length)
-    starts = [start if d == dim else 0 for d in range(type_.rank)]
-    return emit.op(
-        "stablehlo.slice",
-        [value],
-        [result],
-        start_indices=emit.i64s(starts),
-        limit_indices=emit.i64s([a + n for a, n in zip(starts, result.shape, strict=True)]),
-        strides=emit.i64s([1] * type_.rank),
-    )
-
-
-def _resized(type_: TensorType, dim: int, length: int) -> TensorType:
-    return TensorType((*type_.shape[:dim], length, *type_.shape[dim + 1 :]), type_.element)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
 from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
 
 _OPERATIONS = {
     "add": "stablehlo.add",
@@ -16,6 +19,7 @@ _OPERATIONS = {
     "or": "stablehlo.or",
     "xor": "stablehlo.xor",
 }
+REDUCER_OF = {operation: combiner for combiner, operation in _OPERATIONS.items()}
 _IDENTITIES: dict[str, Any] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
 }  # fmt: skip
@@ -42,7 +46,7 @@ def partial_combiner(element: str) -> str:
 def splat(type_: Any, value: Any) -> Any:
     """The attribute of a constant of tensor type `type_` with one value everywhere: a number or one of
 
-    the words `lowest` (the identity of max: -inf for floats), `highest` (of min), `ones` (all bits set, of
+    the words `lowest` (the identity of max: -inf for floats that have it), `highest` (of min), `ones` (all bits set, of
     and), `zero`. Not for complex types: the bindings have no attributes for them.
     """
     element = ir.RankedTensorType(type_).element_type
@@ -56,7 +60,29 @@ def _scalar(element: Any, value: Any) -> Any:
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
         value = value or 0.0  # these types have no -0.0
-    return ir.FloatAttr.get(element, _float(value))
+    limits = _FINITE.get(str(element))
+    if limits and value in ("lowest", "highest"):
+        value = limits[value == "highest"]
+    if str(element) == "f8E8M0FNU" and value == 0:
+        raise Unsupported(
+            "type 'f8E8M0FNU' has no zero, which parts of uneven or partial values are filled up with",
+            hint="convert to another type before, or split evenly",
+        )
+    return ir.FloatAttr.get(element, float(value if limits else _INFINITE.get(value, value)))
+
+
+_INFINITE = {"lowest": -math.inf, "highest": math.inf}
+# The least and the greatest number of types without infinities.
+_FINITE = {
+    "f8E4M3FN": (-448.0, 448.0),
+    "f8E4M3FNUZ": (-240.0, 240.0),
+    "f8E5M2FNUZ": (-57344.0, 57344.0),
+    "f8E4M3B11FNUZ": (-30.0, 30.0),
+    "f8E8M0FNU": (2.0**-127, 2.0**127),
+    "f6E2M3FN": (-7.5, 7.5),
+    "f6E3M2FN": (-28.0, 28.0),
+    "f4E2M1FN": (-6.0, 6.0),
+}
 
 
 def _integer(element: Any, value: Any) -> int:
@@ -69,7 +95,3 @@ def _integer(element: Any, value: Any) -> int:
     if not signed and number >= 2 ** (bits - 1) and bits == 64:
         return int(struct.unpack("q", struct.pack("Q", number))[0])
     return int(number)
-
-
-def _float(value: Any) -> float:
-    return float({"lowest": float("-inf"), "highest": float("inf")}.get(value, value))

@@ -123,26 +123,36 @@ def _complex_attributes(op: Any) -> tuple[tuple[str, str]]:
 def _body(op: Any) -> tuple[str, ...]:
     """Names of the operations in the op's regions, its terminator last, as one flat list.
 
-    A region that does not simply apply its one operation to its two arguments in order and return
-    that is marked, so that `combiner` does not take it for a plain reduction.
+    A region of plain reductions has them in the order of the results. Any other is marked, so that `combiners` does not
+    take it for such.
     """
     names: list[str] = []
     for region in op.regions:
         for block in region.blocks:
-            ops = list(block.operations)
-            names.extend(o.operation.name for o in ops)
-            if not _is_plain(block, ops):
+            ops = [view.operation for view in block.operations]
+            plain = _plain_reductions(block, ops)
+            names.extend(o.name for o in plain or ops)
+            if plain is None:
                 names.append("...")
     return tuple(names)
 
 
-def _is_plain(block: Any, ops: list[Any]) -> bool:
-    if len(ops) != 2 or len(block.arguments) != 2:
-        return False
-    first, last = ops[0].operation, ops[1].operation
-    if len(first.operands) != 2 or len(last.operands) != 1 or last.operands[0] != first.results[0]:
-        return False
-    return {first.operands[0], first.operands[1]} == {block.arguments[0], block.arguments[1]}
+def _plain_reductions(block: Any, ops: list[Any]) -> list[Any] | None:
+    """The operations of a block that applies one to each of its results so far and the new value, and returns that;
+
+    the terminator last. None for any other block.
+    """
+    arguments, terminator = list(block.arguments), ops[-1]
+    count = len(ops) - 1
+    if not count or len(arguments) != 2 * count or len(terminator.operands) != count:
+        return None
+    ordered = []
+    for index, value in enumerate(terminator.operands):
+        made = next((o for o in ops[:-1] if len(o.results) == 1 and o.results[0] == value), None)
+        if made is None or set(made.operands) != {arguments[index], arguments[count + index]}:
+            return None
+        ordered.append(made)
+    return [*ordered, terminator]
 
 
 _COMBINERS = {
@@ -161,12 +171,25 @@ _BOOLEAN_COMBINERS = {
 }
 
 
-def combiner(info: OpInfo) -> str | None:
-    """The reduction that the op's region performs, or None when it is not one that all-reduces can do.
+def combiners(info: OpInfo) -> tuple[str, ...] | None:
+    """The reduction of every result that the op's region performs, or None when one is not what all-reduces can do.
 
     XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
     """
-    if len(info.body) != 2:
-        return None
-    known = _BOOLEAN_COMBINERS if info.results[0].element == "i1" else _COMBINERS
-    return known.get(info.body[0])
+    found = [
+        (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)
+        for name, type_ in zip(reducers(info), info.results, strict=False)
+    ]
+    known = tuple(combiner for combiner in found if combiner is not None)
+    return known if known and len(known) == len(found) else None
+
+
+def combiner(info: OpInfo) -> str | None:
+    """The one reduction of all results, None where they differ or one is not what all-reduces can do."""
+    found = combiners(info)
+    return found[0] if found and len(set(found)) == 1 else None
+
+
+def reducers(info: OpInfo) -> tuple[str, ...]:
+    """The operation that combines each operand's elements, by name; empty when the region does anything else."""
+    return info.body[:-1] if len(info.body) == len(info.results) + 1 and "..." not in info.body else ()

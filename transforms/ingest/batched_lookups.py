@@ -1,0 +1,255 @@
+"""Gathers and scatters whose indices count along a batch, as in `x[arange(n), i]`, as ones with batching dimensions.
+
+Of such a look-up every device can do its own part; of one with any other indices it cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.transforms.ingest.edits import create, terminator
+from gspmd.transforms.ingest.survey import all_operations
+
+GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
+_JOIN = "stablehlo.concatenate"
+# What indices are made with, and may be left unused.
+_PURE = {_JOIN} | {
+    f"stablehlo.{name}"
+    for name in ("add", "broadcast_in_dim", "compare", "constant", "convert", "iota", "reshape", "select")
+}
+_MOST_ELEMENTS = 65536
+
+
+class _Numbers(NamedTuple):
+    """Dimension numbers of either operation, by the names that gather has."""
+
+    offset: list[int]
+    collapsed: list[int]
+    operand_batching: list[int]
+    indices_batching: list[int]
+    start: list[int]
+    vector_dim: int
+
+
+def joins_indices(op: Any) -> bool:
+    """Whether a gather or scatter has indices put together of several, of which one may count along a batch."""
+    return _name_of(_indices(op)) == _JOIN
+
+
+def batch_lookups(main: Any) -> None:
+    """Rewrite the gathers and scatters of a function, which has no calls left."""
+    for op in [op for op in all_operations(main) if op.name in (GATHER, SCATTER)]:
+        if joins_indices(op):
+            _rewrite(op)
+
+
+def _indices(op: Any) -> Any:
+    return op.operands[len(op.results)]
+
+
+def _name_of(value: Any) -> str:
+    owner = value.owner
+    return "" if isinstance(owner, ir.Block) else str(owner.operation.name)
+
+
+def _rewrite(op: Any) -> None:
+    numbers = _read(op)
+    join = _indices(op).owner.operation
+    parts = list(join.operands)
+    if int(join.attributes["dimension"]) != numbers.vector_dim or len(parts) != len(numbers.start):
+        return  # not one part for every component
+    shape, indices = _shape(op.operands[0]), _shape(_indices(op))
+    pairs = dict(zip(numbers.operand_batching, numbers.indices_batching, strict=True))
+    kept = []
+    for dim, part in zip(numbers.start, parts, strict=True):
+        batch = _counted_dim(part) if dim in numbers.collapsed and shape[dim] > 1 else None
+        if batch is None or batch in pairs.values() or indices[batch] != shape[dim]:
+            kept.append((dim, part))
+        else:
+            pairs[dim] = batch
+    if len(kept) == len(parts):
+        return
+    ordered = dict(sorted(pairs.items()))
+    collapsed = [d for d in numbers.collapsed if d not in ordered]
+    changed = _Numbers(
+        numbers.offset, collapsed, [*ordered], [*ordered.values()], [d for d, _ in kept], numbers.vector_dim
+    )
+    _write(op, changed)
+    op.operands[len(op.results)] = _joined([part for _, part in kept], numbers.vector_dim, join.results[0], op)
+    if "indices_are_sorted" in op.attributes:
+        op.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
+    _erase_unused(join)
+
+
+def _read(op: Any) -> _Numbers:
+    if op.name == GATHER:
+        gather = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+        return _Numbers(
+            gather.offset_dims,
+            gather.collapsed_slice_dims,
+            gather.operand_batching_dims,
+            gather.start_indices_batching_dims,
+            gather.start_index_map,
+            gather.index_vector_dim,
+        )
+    scatter = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    return _Numbers(
+        scatter.update_window_dims,
+        scatter.inserted_window_dims,
+        scatter.input_batching_dims,
+        scatter.scatter_indices_batching_dims,
+        scatter.scattered_dims_to_operand_dims,
+        scatter.index_vector_dim,
+    )
+
+
+def _write(op: Any, numbers: _Numbers) -> None:
+    if op.name == GATHER:
+        op.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(*numbers)
+    else:
+        op.attributes["scatter_dimension_numbers"] = stablehlo.ScatterDimensionNumbers.get(*numbers)
+
+
+def _shape(value: Any) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def _joined(parts: Sequence[Any], dim: int, like: Any, before: Any) -> Any:
+    """Indices of these components, of which there may be none, in the type of `like` otherwise."""
+    if len(parts) == 1:
+        return parts[0]
+    type_ = ir.RankedTensorType(like.type)
+    shape = [len(parts) if d == dim else n for d, n in enumerate(type_.shape)]
+    result = ir.RankedTensorType.get(shape, type_.element_type)
+    if not parts:
+        empty = ir.Attribute.parse(f"dense<> : {result}")
+        return create("stablehlo.constant", [], [result], {"value": empty}, before).results[0]
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
+    return create(_JOIN, parts, [result], {"dimension": number}, before).results[0]
+
+
+def _erase_unused(op: Any) -> None:
+    """The operation, and what it is made of, as far as nothing else uses it."""
+    for found in reversed(_makers(op, {})):
+        if not any(True for result in found.results for _ in result.uses):
+            found.erase()
+
+
+def _makers(op: Any, seen: dict[Any, None]) -> list[Any]:
+    """The operations that an operation's value is made with, each behind those that it needs."""
+    for value in op.operands:
+        owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if owner is not None and owner.name in _PURE and owner not in seen:
+            _makers(owner, seen)
+    seen[op] = None
+    return list(seen)
+
+
+# ---- what counts ----
+
+
+def _counted_dim(value: Any) -> int | None:
+    """The dimension along which the value counts 0, 1, 2 and so on, being the same along all others.
+
+    None where this is not certain. Dimensions of one element do not count.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        passed = _carried(value, owner)
+        return None if passed is None else _counted_dim(passed)
+    op = owner.operation
+    known = _COUNTED.get(op.name)
+    return None if known is None else known(op)
+
+
+def _carried(argument: Any, block: Any) -> Any | None:
+    """What a loop was given as a value that it does not change."""
+    loop = block.owner.operation
+    if loop.name != "stablehlo.while":
+        return None
+    index = ir.BlockArgument(argument).arg_number
+    body = loop.regions[1].blocks[0]
+    return loop.operands[index] if terminator(body).operands[index] == body.arguments[index] else None
+
+
+def _iota(op: Any) -> int | None:
+    dim = int(op.attributes["iota_dimension"])
+    return dim if _shape(op.results[0])[dim] > 1 else None
+
+
+def _constant(op: Any) -> int | None:
+    """A constant that was written out."""
+    value, shape = op.attributes["value"], _shape(op.results[0])
+    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MOST_ELEMENTS:
+        return None
+    numbers = np.array(value).reshape(shape)
+    for dim, size in enumerate(shape):
+        counting = np.arange(size).reshape([-1 if d == dim else 1 for d in range(len(shape))])
+        if size > 1 and np.array_equal(numbers, np.broadcast_to(counting, shape)):
+            return dim
+    return None
+
+
+def _broadcast(op: Any) -> int | None:
+    dim = _counted_dim(op.operands[0])
+    return None if dim is None else int(list(op.attributes["broadcast_dimensions"])[dim])
+
+
+def _reshape(op: Any) -> int | None:
+    """Only dimensions of one element may come and go."""
+    before, after = _shape(op.operands[0]), _shape(op.results[0])
+    dim = _counted_dim(op.operands[0])
+    if dim is None or [n for n in before if n != 1] != [n for n in after if n != 1]:
+        return None
+    return [d for d, n in enumerate(after) if n != 1][sum(n != 1 for n in before[:dim])]
+
+
+def _convert(op: Any) -> int | None:
+    """Only to an integer type that holds all the numbers."""
+    dim, element = _counted_dim(op.operands[0]), ir.RankedTensorType(op.results[0].type).element_type
+    if dim is None or not isinstance(element, ir.IntegerType):
+        return None
+    return dim if _shape(op.results[0])[dim] <= 2 ** (ir.IntegerType(element).width - 1) else None
+
+
+def _select(op: Any) -> int | None:
+    """`x < 0 ? x + n : x` is x where x counts, as it is never negative."""
+    return _counted_dim(op.operands[2]) if _is_never(op.operands[0]) else None
+
+
+def _is_never(test: Any) -> bool:
+    if _name_of(test) != "stablehlo.compare":
+        return _is_zero(test)
+    compare = test.owner.operation
+    is_less = "LT" in str(compare.attributes["comparison_direction"])
+    return is_less and _is_zero(compare.operands[1]) and _counted_dim(compare.operands[0]) is not None
+
+
+def _is_zero(value: Any) -> bool:
+    name = _name_of(value)
+    if name == "stablehlo.broadcast_in_dim":
+        return _is_zero(value.owner.operation.operands[0])
+    if name != "stablehlo.constant":
+        return False
+    number = value.owner.operation.attributes["value"]
+    return isinstance(number, ir.DenseIntElementsAttr) and number.is_splat and not number.get_splat_value().value
+
+
+def _first(op: Any) -> int | None:
+    return _counted_dim(op.operands[0])
+
+
+_COUNTED: dict[str, Callable[[Any], int | None]] = {
+    "stablehlo.iota": _iota,
+    "stablehlo.constant": _constant,
+    "stablehlo.broadcast_in_dim": _broadcast,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.convert": _convert,
+    "stablehlo.select": _select,
+    "sdy.sharding_constraint": _first,
+}

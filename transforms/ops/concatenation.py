@@ -1,0 +1,199 @@
+"""concatenate: parts side by side along a dimension, and slices of one value put together again.
+
+All other dimensions pass through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.exchange import Exchange, Range, blocks, cheapest, sent_bytes, tiles
+from gspmd.transforms.support.halo import Windows, redistribute
+from gspmd.transforms.support.indices import compare
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.pieces import cut_at, join_dim
+
+# One in so many elements of a dimension is little.
+_SMALL = 4
+
+
+def concatenate_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions but the concatenated one pass through; that stays split, with all operands that are not little."""
+    dim = info.integer("dimension")
+    sizes = [t.shape[dim] for t in info.operands]
+    large = [_SMALL * size > sum(sizes) for size in sizes]
+    return _concatenate_rule(info, large if any(large) else [True] * len(sizes))
+
+
+def other_concatenate_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
+    """All operands split, and each of them alone."""
+    count = range(len(info.operands))
+    chosen = [[True] * len(count)] + ([[i == j for i in count] for j in count] if len(count) <= _SMALL else [])
+    return tuple(dict.fromkeys(_concatenate_rule(info, split) for split in chosen))
+
+
+def _concatenate_rule(info: OpInfo, split: list[bool]) -> OpShardingRule:
+    """`split` says which operands are split along the concatenated dimension, where the result is."""
+    result, concatenated = info.results[0], info.integer("dimension")
+    builder = RuleBuilder([t.shape for t in info.operands], [result.shape], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(result.shape):
+        if dim != concatenated:
+            builder.factor([dim] * len(info.operands), [dim], size)
+        elif not result.element.startswith("!"):
+            builder.factor([dim if here else None for here in split], [dim], size, PERMUTATION)
+    return builder.build()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """An operand of a concatenation, or several of them side by side: `size` elements from `start` of the result."""
+
+    start: int
+    size: int
+    operands: tuple[int, ...]
+    exchange: Exchange
+
+
+def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
+    """What a concatenation over `count` shards is made of. Operands that are split move together where that sends
+
+    less than each by itself: what one device sends of one and another of another is then one message.
+    """
+    dim = info.integer("dimension")
+    sizes = [t.shape[dim] for t in info.operands]
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    length = -(-sum(sizes) // count)
+    single = [
+        _Part(start, size, (index,), Windows(size, -start, length, length).exchange(count))
+        for index, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        if size
+    ]
+    moved = [part for part in single if operands[part.operands[0]].dims[dim].axes]
+    if len(moved) < 2:
+        return single
+    holds: list[Range] = []
+    places: list[Range] = []
+    local = 0
+    for part in moved:
+        holds += [(part.start + low, part.start + high) for low, high in tiles(part.size, count)]
+        places += [(shard, local) for shard in range(count)]
+        local += -(-part.size // count)
+    together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places), shards=count)
+    if cheapest(together).sent >= sum(cheapest(part.exchange).sent for part in moved):
+        return single
+    joined = _Part(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
+    return [joined, *(part for part in single if part not in moved)]
+
+
+def localize_concatenate(op: LocalOp) -> None:
+    """Of operands that are split each device fetches what belongs to its part; of the others it has it."""
+    dim, emit, result = op.info.integer("dimension"), op.emit, op.local_result(0)
+    axes = op.result_shardings[0].dims[dim].axes
+    if not axes:
+        op.keep()
+        return
+    begin: Any = None
+    value: Any = None
+    total = op.info.results[0].shape[dim]
+    for part in _parts(op.info, op.operand_shardings, size_of(axes)):
+        piece = _fetched(op, part, dim, axes)
+        if value is None:
+            value = piece
+            continue
+        if begin is None:
+            places_type = TensorType(result.shape, INDEX.element)
+            begin = emit.broadcast_scalar(emit.shard_offset(axes, result.shape[dim]), places_type)
+            places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+            places = emit.binary("add", places, begin)
+        tests = [compare(emit, places, "GE", emit.constant(places_type, part.start))] if part.start else []
+        if part.start + part.size < total:
+            tests.append(compare(emit, places, "LT", emit.constant(places_type, part.start + part.size)))
+        here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+        value = emit.op("stablehlo.select", [here, piece, value], [result])
+    op.replace([value])
+
+
+def _fetched(op: LocalOp, part: _Part, dim: int, axes: Axes) -> Any:
+    """This device's part of the result, as far as it is made of that."""
+    emit, exchange = op.emit, part.exchange
+    cause = op.cause("'stablehlo.concatenate' puts parts beside each other: shards send what belongs to others")
+    value = join_dim(emit, [op.operands[index] for index in part.operands], dim)
+    if op.operand_axes(part.operands[0], dim):
+        return redistribute(emit, value, dim, axes, axes, exchange, cause)
+    begins, ends = np.array(exchange.wants, np.int64).T
+    return cut_at(emit, value, dim, axes, begins, (begins < part.size) & (ends > 0), exchange.length)
+
+
+def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    dim = info.integer("dimension")
+    rest = local_type(info.results[0], results[0])
+    return sum(
+        sent_bytes(rest, [(dim, part.exchange)])
+        for part in _parts(info, operands, size_of(results[0].dims[dim].axes))
+        if operands[part.operands[0]].dims[dim].axes
+    )
+
+
+# A custom call of our own: the slices [start, limit) of its operand along a dimension, one after the other. It is made
+# where operand and result are split alike along that dimension, and does not outlive the per-device form.
+JOINED_SLICES = "gspmd.joined_slices"
+
+
+def joined_slices_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions but the sliced one pass through; that stays split."""
+    operand, result = info.operands[0].shape, info.results[0].shape
+    builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE)
+    for dim, size in enumerate(result):
+        moved = dim == info.integer("gspmd.dimension")
+        builder.factor([dim], [dim], size, PERMUTATION if moved else PASS_THROUGH)
+    return builder.build()
+
+
+def _joined_slices(info: OpInfo, count: int) -> Exchange:
+    """Each part of a slice that a shard holds is a range of the result."""
+    dim = info.integer("gspmd.dimension")
+    size, length = info.operands[0].shape[dim], -(-info.results[0].shape[dim] // count)
+    holds: list[Range] = []
+    places: list[Range] = []
+    begin = 0
+    for start, limit in zip(info.ints("gspmd.starts"), info.ints("gspmd.limits"), strict=True):
+        for shard, (low, high) in enumerate(tiles(size, count)):
+            first, last = max(low, start), min(high, limit)
+            if first < last:
+                holds.append((begin + first - start, begin + last - start))
+                places.append((shard, first - low))
+        begin += limit - start
+    return Exchange(-(-size // count), tuple(holds), blocks(length, count), places=tuple(places), shards=count)
+
+
+def localize_joined_slices(op: LocalOp) -> None:
+    """Each device fetches the elements of its part of the result."""
+    dim = op.info.integer("gspmd.dimension")
+    axes = op.operand_axes(0, dim)
+    cause = op.cause("slices are put together again: shards give each other what moves")
+    exchange = _joined_slices(op.info, size_of(axes))
+    op.replace([redistribute(op.emit, op.operands[0], dim, axes, axes, exchange, cause)])
+
+
+OPS = op_table(
+    [
+        OpDef(
+            "stablehlo.concatenate",
+            concatenate_rule,
+            localize_concatenate,
+            others=other_concatenate_rules,
+            sends=concatenate_sends,
+        )
+    ]
+)
+
+# Targets of custom calls of ours, which one stage puts in and a later one takes out.
+OWN_CALLS = op_table([OpDef(JOINED_SLICES, joined_slices_rule, localize_joined_slices)])

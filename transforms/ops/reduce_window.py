@@ -1,0 +1,247 @@
+"""reduce_window: every window combined, with any reducer and any number of operands."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.reduction import is_identity, on_first_shard
+from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, resized, set_padding, windows_of, without_cuts
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.halo import Windows, take_windows
+from gspmd.transforms.support.identity import identity_of, reducer_operation
+from gspmd.transforms.support.indices import compare
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+
+
+def reduce_window_rule(info: OpInfo) -> OpShardingRule:
+    """Dimensions with windows of one element, in place, pass through; other windows are fetched or, where they
+
+    begin or end at the dimension's end, combined with the totals of other shards. A single window leaves partial
+    results.
+    """
+    count = len(info.results)
+    operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
+    reducer = _reducer(info)
+    builder = RuleBuilder(operands, results, combiner=reducer or "add")
+    for dim, window in enumerate(windows_of(info, info.ints("window_dimensions"))):
+        size, made = operands[0][dim], results[0][dim]
+        dims = [dim] * count + [None] * count
+        if window.is_trivial:
+            builder.factor(dims, [dim] * count, size)
+        elif size > 1 and made == 1:
+            builder.factor(dims, [None] * count, size, REDUCTION if reducer else PERMUTATION)
+        elif size and made:
+            builder.factor(dims, [dim] * count, max(size, made), PERMUTATION)
+    return builder.build()
+
+
+def _reducer(info: OpInfo) -> str | None:
+    return combiner(info) if len(info.results) == 1 else None
+
+
+def localize_reduce_window(op: LocalOp) -> None:
+    """Each split dimension is made one whose windows are complete in what the device has; the rest is local.
+
+    Places outside the operand are the reducer's identity, as XLA leaves them out, or the initial value of a reducer
+    that is not known, which is its identity too.
+    """
+    emit, count = op.emit, len(op.info.results)
+    reducer = _reducer(op.info)
+    starts = op.operands[count:]
+    fills = starts
+    if reducer:
+        fills = [
+            starts[0] if is_identity(starts[0], reducer) else emit.constant(read_type(starts[0]), identity_of(reducer))
+        ]
+    windows = windows_of(op.info, op.info.ints("window_dimensions"))
+    partial: dict[int, Axes] = {}
+    for dim, window in enumerate(windows):
+        axes = op.operand_axes(0, dim)
+        if not axes or window.is_trivial:
+            continue
+        if not op.result_shardings[0].dims[dim].axes:
+            partial[dim] = axes
+            windows[dim] = Window(op.local_operand(0).shape[dim])
+            op.operands[:count] = [_own_taps(op, op.operands[i], dim, window, fills[i]) for i in range(count)]
+        elif reducer and (running := _running(op, dim, window)):
+            op.operands[0] = _combine_running(op, op.operands[0], dim, running, reducer, fills[0])
+            windows[dim] = Window(1)
+        else:
+            windows[dim] = _fetch(op, dim, window, fills)
+    if not partial and windows == windows_of(op.info, op.info.ints("window_dimensions")):
+        op.keep()
+        return
+    if reducer:
+        _start_once(op, windows, tuple(a for axes in partial.values() for a in axes), reducer, fills[0])
+        return
+    values = reduce_windows(op, op.operands[:count], starts, windows)
+    if not partial:
+        op.replace(values)
+        return
+    cause = op.cause(f"'{op.info.name}' reduces a split dimension: the partial results of all shards are combined")
+    values = [emit.all_gather_dims(value, partial, cause) for value in values]
+    again = [Window(size_of(partial[dim]) if dim in partial else 1) for dim in range(len(windows))]
+    op.replace(reduce_windows(op, values, starts, again))
+
+
+def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, neutral: Any) -> None:
+    """Compute from the reducer's identity; the initial value is combined with that, on one shard of partial results."""
+    emit, start = op.emit, op.operands[1]
+    (value,) = reduce_windows(op, [op.operands[0]], [neutral], windows)
+    if neutral != start:
+        if axes and reducer not in ("max", "min", "and", "or"):
+            start = on_first_shard(op, start, neutral, axes)
+        result = op.local_result(0)
+        starts = emit.broadcast_scalar(start, result) if result.shape else start
+        value = emit.op(reducer_operation(reducer), [value, starts], [result])
+    op.replace([value])
+
+
+def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], windows: Sequence[Window]) -> list[Any]:
+    """Another operation with this one's body, other operands and windows."""
+    values, windows = list(values), list(windows)
+    for dim, window in enumerate(windows):
+        for index, start in enumerate(starts):
+            values[index], windows[dim] = without_cuts(op.emit, values[index], dim, window, start)
+    clone = op.ir.clone(ip=op.emit.point).operation
+    for index, operand in enumerate((*values, *starts)):
+        clone.operands[index] = operand
+    set_padding(clone, op.emit, windows, "base_dilations")
+    clone.attributes["window_dimensions"] = op.emit.i64s([w.taps for w in windows])
+    clone.attributes["window_strides"] = op.emit.i64s([w.stride for w in windows])
+    clone.attributes["window_dilations"] = op.emit.i64s([w.dilation for w in windows])
+    for value, result in zip(values, clone.results, strict=True):
+        type_ = read_type(value)
+        shape = tuple(
+            ((n - 1) * w.spread + 1 + w.low + w.high - w.extent) // w.stride + 1
+            for n, w in zip(type_.shape, windows, strict=True)
+        )
+        result.set_type(op.emit.mlir_type(TensorType(shape, type_.element)))
+    return list(clone.results)
+
+
+def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Any]) -> Window:
+    """Make the operands what this device's windows span of a dimension, and say how windows move over that."""
+    axes, made = op.operand_axes(0, dim), op.local_result(0).shape[dim]
+    reach = Reach(
+        op.info.operands[0].shape[dim],
+        axes,
+        window.spread,
+        -window.low,
+        (made - 1) * window.stride + window.extent,
+        (Shift(axes, window.stride * made),),
+    )
+    for index, fill in enumerate(fills):
+        op.operands[index], found = reach.fetch(op, op.operands[index], dim, fill)
+    return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
+
+
+def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> Any:
+    """The elements that the only window of a dimension takes of this shard; the others become `fill`."""
+    emit, type_, size = op.emit, read_type(value), op.info.operands[0].shape[dim]
+    axes = op.operand_axes(0, dim)
+    taken = [
+        p
+        for p in range(size)
+        if 0 <= (at := window.low + p * window.spread) < window.extent and at % window.dilation == 0
+    ]
+    if taken == list(range(type_.shape[dim] * size_of(axes))):
+        return value
+    # Those taken are evenly apart.
+    first, last = (taken[0], taken[-1]) if taken else (0, -1)
+    period = taken[1] - first if len(taken) > 1 else 1
+    places_type = TensorType(type_.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    begin = emit.shard_offset(axes, type_.shape[dim])
+    places = emit.binary("add", places, emit.broadcast_scalar(begin, places_type))
+    low, high = emit.constant(places_type, first), emit.constant(places_type, last)
+    here = emit.binary("and", compare(emit, places, "GE", low), compare(emit, places, "LE", high))
+    if period > 1:
+        rest = emit.binary("remainder", emit.binary("subtract", places, low), emit.constant(places_type, period))
+        here = emit.binary("and", here, compare(emit, rest, "EQ", emit.constant(places_type, 0)))
+    return emit.op("stablehlo.select", [here, value, emit.broadcast_scalar(fill, type_)], [type_])
+
+
+# ---- windows that begin or end at the dimension's end: cumulative sums and the like ----
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Running:
+    """Every device reads `length` elements from `begin` plus `tile` times its shard index.
+
+    `tile` of these, from `tile_at` on, are counted into its total. Its results are the total of the shards before or
+    after it, with what `window` covers of the elements from `taps_at` on, as many as it has taps, if it has some.
+    """
+
+    before: bool
+    begin: int
+    length: int
+    tile: int
+    tile_at: int
+    taps_at: int
+    window: Window
+
+
+def _running(op: LocalOp, dim: int, window: Window) -> _Running | None:
+    """How to compute windows all of which reach to the begin or the end of the dimension; None for others."""
+    size, made = op.info.operands[0].shape[dim], op.info.results[0].shape[dim]
+    if window.dilation != 1 or window.spread != 1:
+        return None
+    local, stride = op.local_result(0).shape[dim], window.stride
+    tile, moved = local * stride, (local - 1) * stride
+    if (made - 1) * stride <= window.low:
+        end = window.extent - window.low  # of the first window
+        begin, ahead = min(end, 0), max(end, 0)
+        taps = moved + ahead
+        return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
+    if window.extent - window.low >= size:
+        # Tiles begin so late that all windows begin before the end of their own, and reach to the dimension's end.
+        shift = max(0, -stride - window.low, size - size_of(op.operand_axes(0, dim)) * tile)
+        begin = min(shift, -window.low)
+        length, taps = tile + shift - begin, tile + shift + window.low
+        return _Running(
+            False, begin, length, tile, shift - begin, -window.low - begin, Window(taps, stride, 1, 0, moved)
+        )  # fmt: skip
+    return None
+
+
+def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: str, neutral: Any) -> Any:
+    """Each device combines what it reads, and that with the totals of the shards on one side, which are gathered."""
+    emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
+
+    def along(window: Window) -> list[Window]:
+        return [window if d == dim else Window(1) for d in range(rank)]
+
+    cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
+    windows = Windows(op.info.operands[0].shape[dim], how.begin, how.tile, how.length)
+    value = take_windows(emit, value, dim, axes, windows, neutral, cause)
+    tile = cut(emit, value, dim, how.tile_at, (), how.tile)
+    (total,) = reduce_windows(op, [tile], [neutral], along(Window(how.tile)))
+    cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
+    totals = emit.all_gather(total, dim, axes, cause)
+    type_ = read_type(totals)
+    places_type = TensorType(type_.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
+    counted = compare(emit, places, "LT" if how.before else "GT", here)
+    totals = emit.op("stablehlo.select", [counted, totals, emit.broadcast_scalar(neutral, type_)], [type_])
+    (others,) = reduce_windows(op, [totals], [neutral], along(Window(size_of(axes))))
+    if not how.window.taps:
+        return others
+    part = cut(emit, value, dim, how.taps_at, (), how.window.taps)
+    (own,) = reduce_windows(op, [part], [neutral], along(how.window))
+    result = resized(read_type(own), dim, op.local_result(0).shape[dim])
+    others = emit.op(
+        "stablehlo.broadcast_in_dim", [others], [result], broadcast_dimensions=emit.i64s(list(range(rank)))
+    )
+    return emit.op(reducer_operation(reducer), [others, own], [result])
+
+
+OPS = op_table([OpDef("stablehlo.reduce_window", reduce_window_rule, localize_reduce_window)])

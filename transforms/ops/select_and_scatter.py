@@ -1,0 +1,217 @@
+"""select_and_scatter: the gradient of pooling, which adds each window's source to the element it selects."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.reduction import is_identity
+from gspmd.transforms.ops.windows import Shift, Window, cut, pad, resized, set_padding, windows_of
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.halo import Windows, take_windows
+from gspmd.transforms.support.identity import identity_of, reducer_operation
+from gspmd.transforms.support.indices import compare
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+
+
+def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
+    """Dimensions with windows of one element pass through; of others, devices fetch the windows over their part."""
+    operand, source = info.operands[0].shape, info.operands[1].shape
+    builder = RuleBuilder([operand, source, ()], [operand])
+    for dim, window in enumerate(windows_of(info, info.ints("window_dimensions"))):
+        size, count = operand[dim], source[dim]
+        if window.is_trivial:
+            builder.factor([dim, dim, None], [dim], size)
+        elif size and count:
+            builder.factor([dim, dim, None], [dim], size, PERMUTATION)
+    return builder.build()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Piece:
+    """What a device computes along a dimension of `size` elements split over `axes`: `part` elements of the result,
+
+    a multiple of the stride, and for that `windows` whole windows, beginning with number `first` on the first shard.
+    """
+
+    dim: int
+    axes: Axes
+    size: int
+    window: Window
+    part: int
+    first: int
+    windows: int
+    left: bool
+    right: bool
+
+    @property
+    def begin(self) -> int:
+        """The operand's place where the first shard's windows begin."""
+        return self.first * self.window.stride - self.window.low
+
+    @property
+    def shift(self) -> Shift:
+        """How far those of other shards are from that."""
+        return Shift(self.axes, self.part)
+
+    @property
+    def length(self) -> int:
+        return (self.windows - 1) * self.window.stride + self.window.taps
+
+
+def _piece(op: LocalOp, dim: int, window: Window) -> _Piece:
+    """All windows that cover something of a shard's part; some cover nothing of it, or are made up."""
+    axes, size = op.operand_axes(0, dim), op.info.operands[0].shape[dim]
+    part = -(-op.local_operand(0).shape[dim] // window.stride) * window.stride
+    first = -((window.taps - 1 - window.low) // window.stride)
+    last = (part - 1 + window.low) // window.stride
+    end = (op.info.operands[1].shape[dim] - 1) * window.stride - window.low + window.taps
+    return _Piece(
+        dim, axes, size, window, part, first, max(last - first + 1, 1), left=window.low > 0, right=end > size
+    )  # fmt: skip
+
+
+def localize_select_and_scatter(op: LocalOp) -> None:
+    """Each device scatters what all windows over its part of the result select, and keeps that part.
+
+    Where windows reach out of the operand, elements there repeat the last one inside, which every such window
+    covers; what is scattered to them is what it would get. Windows that do not exist scatter the reducer's identity, or
+    the initial value of a reducer that is not known, which is its identity too.
+    """
+    windows = windows_of(op.info, op.info.ints("window_dimensions"))
+    pieces = [
+        _piece(op, dim, window)
+        for dim, window in enumerate(windows)
+        if op.operand_axes(0, dim) and not window.is_trivial
+    ]
+    if not pieces:
+        op.keep()
+        return
+    emit, start = op.emit, op.operands[2]
+    reducer = combiner(dataclasses.replace(op.info, body=op.info.body[-2:]))
+    neutral = start
+    if reducer and not is_identity(start, reducer):
+        neutral = emit.constant(read_type(start), identity_of(reducer))
+    operand, source = op.operands[:2]
+    cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
+    for piece in pieces:
+        dim, count = piece.dim, op.info.operands[1].shape[piece.dim]
+        windows_here = Windows(count, piece.first, piece.part // piece.window.stride, piece.windows)
+        source = take_windows(emit, source, dim, piece.axes, windows_here, neutral, cause)
+        reach = Windows(piece.size, piece.begin, piece.part, piece.length)
+        operand = take_windows(emit, operand, dim, piece.axes, reach, None, cause)
+        operand = _repeat_ends(op, operand, piece)
+        windows[dim] = dataclasses.replace(piece.window, low=0, high=0)
+    value = _scatter(op, operand, source, neutral, windows)
+    for piece in reversed(pieces):
+        value = _own_part(op, _collect_ends(op, value, piece, neutral), piece, neutral)
+    if neutral != start:
+        result = op.local_result(0)
+        value = emit.op(reducer_operation(str(reducer)), [value, emit.broadcast_scalar(start, result)], [result])
+    op.replace([value])
+
+
+def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:
+    clone = op.ir.clone(ip=op.emit.point).operation
+    for index, value in enumerate((operand, source, start)):
+        clone.operands[index] = value
+    set_padding(clone, op.emit, windows)
+    clone.results[0].set_type(op.emit.mlir_type(read_type(operand)))
+    return clone.results[0]
+
+
+def _own_part(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
+    """This device's part of the result, which may begin before its first window, or end behind the last."""
+    before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
+    value = pad(op.emit, value, piece.dim, (before, after, 0), neutral)
+    value = cut(op.emit, value, piece.dim, before - piece.begin, (), piece.part)
+    local = op.local_operand(0).shape[piece.dim]
+    if local == piece.part:
+        return value
+    cause = op.cause(f"shards of '{op.info.name}' hold parts of strides: their results move to where they belong")
+    return take_windows(op.emit, value, piece.dim, piece.axes, Windows(piece.size, 0, local, local), None, cause)
+
+
+def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Any, Any]:
+    """Where this device's piece begins in the dimension, and the place of each of its elements."""
+    emit, places_type = op.emit, TensorType(type_.shape, INDEX.element)
+    begin = emit.binary("add", piece.shift.places(emit), emit.constant(INDEX, piece.begin))
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(piece.dim))
+    return begin, emit.binary("add", places, emit.broadcast_scalar(begin, places_type))
+
+
+def _ends(piece: _Piece) -> list[tuple[str, int]]:
+    """The ends that windows reach out of: the comparison that is true there, and the last place inside."""
+    return [("LT", 0)] * piece.left + [("GT", piece.size - 1)] * piece.right
+
+
+def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
+    """Elements outside the dimension as the last one inside."""
+    emit, type_, rank = op.emit, read_type(value), op.info.operands[0].rank
+    if not _ends(piece):
+        return value
+    begin, places = _places(op, type_, piece)
+    zero = emit.constant(INDEX, 0)
+    for direction, end in _ends(piece):
+        last = emit.constant(INDEX, end)
+        column = resized(type_, piece.dim, 1)
+        at = emit.binary("subtract", last, begin)
+        starts = [at if d == piece.dim else zero for d in range(rank)]
+        ends = emit.op("stablehlo.dynamic_slice", [value, *starts], [column], slice_sizes=emit.i64s(column.shape))
+        ends = emit.op("stablehlo.broadcast_in_dim", [ends], [type_], broadcast_dimensions=emit.i64s(list(range(rank))))
+        outside = compare(emit, places, direction, emit.broadcast_scalar(last, read_type(places)))
+        value = emit.op("stablehlo.select", [outside, ends, value], [type_])
+    return value
+
+
+def _collect_ends(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
+    """The last element inside gets what was scattered to those outside."""
+    emit, type_, rank = op.emit, read_type(value), op.info.operands[0].rank
+    if not _ends(piece):
+        return value
+    _, places = _places(op, type_, piece)
+    kept = [d for d in range(rank) if d != piece.dim]
+    for direction, end in _ends(piece):
+        last = emit.constant(read_type(places), end)
+        other = emit.broadcast_scalar(neutral, type_)
+        there = compare(emit, places, "LE" if direction == "LT" else "GE", last)
+        scattered = emit.op("stablehlo.select", [there, value, other], [type_])
+        total = _reduce(op, scattered, piece.dim, neutral)
+        total = emit.op("stablehlo.broadcast_in_dim", [total], [type_], broadcast_dimensions=emit.i64s(kept))
+        value = emit.op("stablehlo.select", [compare(emit, places, "EQ", last), total, value], [type_])
+    return value
+
+
+def _reduce(op: LocalOp, value: Any, dim: int, start: Any) -> Any:
+    """A dimension combined with the scatter's reducer."""
+    emit, type_ = op.emit, read_type(value)
+    result = TensorType((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element)
+    created = ir.Operation.create(
+        "stablehlo.reduce",
+        results=[emit.mlir_type(result)],
+        operands=[value, start],
+        attributes={"dimensions": emit.i64s([dim])},
+        regions=1,
+        loc=emit.location,
+        ip=emit.point,
+    )
+    body = op.ir.regions[1].blocks[0]
+    arguments = list(body.arguments)
+    block = created.regions[0].blocks.append(*(a.type for a in arguments), arg_locs=[emit.location] * len(arguments))
+    known = dict(zip(arguments, block.arguments, strict=True))
+    for view in body:
+        copy = view.operation.clone(ip=ir.InsertionPoint(block)).operation
+        for index, operand in enumerate(view.operation.operands):
+            copy.operands[index] = known.get(operand, operand)
+        known.update(zip(view.operation.results, copy.results, strict=True))
+    return created.results[0]
+
+
+OPS = op_table([OpDef("stablehlo.select_and_scatter", select_and_scatter_rule, localize_select_and_scatter)])

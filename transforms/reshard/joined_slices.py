@@ -1,0 +1,108 @@
+"""Slices of one value put together again, as by rolling it or padding it with itself: one operation that moves once.
+
+Each slice for itself would spread what it keeps over all shards, only for the concatenation to bring it back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.transforms.ops.concatenation import JOINED_SLICES
+from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL
+from gspmd.transforms.support.program import MANUAL, Op
+
+CONCATENATE, SLICE = "stablehlo.concatenate", "stablehlo.slice"
+
+
+def join_slices(annotated: AnnotatedProgram) -> bool:
+    """Replace concatenations of slices of a value that is split as they are; returns whether there were any."""
+    found = [(op, source) for op in annotated.program.ops if (source := _source(annotated, op)) is not None]
+    for op, source in found:
+        _join(annotated, op, source)
+    return bool(found)
+
+
+def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
+    """The value that all operands are parts of, where that pays."""
+    if op.info.name != CONCATENATE or op.info.results[0].element.startswith("!"):
+        return None
+    program, dim = annotated.program, op.info.integer("dimension")
+    slices = [_slice_of(annotated, value, dim) for value in op.operands]
+    sources = {value if made is None else made.operands[0] for value, made in zip(op.operands, slices, strict=True)}
+    if len(op.operands) < 2 or len(sources) > 1 or not any(slices):
+        return None
+    (source,) = sources
+    definer = program.value_def[source]
+    if definer >= 0 and program.ops[definer].splittable:
+        return None
+    wanted, have = annotated.of_op(op), _axes_of(annotated, source)
+    if wanted is None or wanted[0].dim_axes() != have or not have[dim]:
+        return None
+    return source
+
+
+def _slice_of(annotated: AnnotatedProgram, value: int, dim: int) -> Op | None:
+    """The slice that makes a value, if it cuts this dimension only, with nothing left out in between."""
+    definer = annotated.program.value_def[value]
+    op = annotated.program.ops[definer] if definer >= 0 else None
+    if op is None or op.info.name != SLICE or any(step != 1 for step in op.info.ints("strides")):
+        return None
+    sizes = zip(op.info.operands[0].shape, op.info.results[0].shape, strict=True)
+    return op if all(before == after for d, (before, after) in enumerate(sizes) if d != dim) else None
+
+
+def _axes_of(annotated: AnnotatedProgram, value: int) -> tuple[Axes, ...]:
+    """How a value is split."""
+    program = annotated.program
+    definer = program.value_def[value]
+    whole = ((),) * len(program.value_type[value].shape)
+    if definer >= 0:
+        op = program.ops[definer]
+        made = annotated.of_op(op)
+        return whole if made is None else made[op.results.index(value)].dim_axes()
+    if value in program.body.arguments:
+        given = annotated.arguments[program.body.arguments.index(value)]
+        return whole if given is None else given.dim_axes()
+    for op in program.ops:
+        for block in op.regions:
+            if value in block.arguments:
+                index = block.arguments.index(value)
+                if op.info.name == MANUAL:
+                    region = annotated.region(op)
+                    return region.inside(region.in_shardings[index]).dim_axes()
+                made = annotated.of_op(op)
+                return whole if made is None else made[index].dim_axes()
+    return whole
+
+
+def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
+    dim, context = op.info.integer("dimension"), annotated.codec.context
+    whole = annotated.program.value_type[source].shape[dim]
+    made = [_slice_of(annotated, value, dim) if value != source else None for value in op.operands]
+    ranges = [(s.info.ints("start_indices")[dim], s.info.ints("limit_indices")[dim]) if s else (0, whole) for s in made]
+    attributes: dict[str, Any] = {
+        "call_target_name": ir.StringAttr.get(JOINED_SLICES, context),
+        "gspmd.dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), dim),
+        "gspmd.starts": ir.DenseI64ArrayAttr.get([start for start, _ in ranges], context),
+        "gspmd.limits": ir.DenseI64ArrayAttr.get([limit for _, limit in ranges], context),
+        "sdy.sharding": op.ir.attributes["sdy.sharding"],
+    }
+    call = ir.Operation.create(
+        CUSTOM_CALL,
+        results=[op.ir.results[0].type],
+        operands=[annotated.program.value_ir[source]],
+        attributes=attributes,
+        loc=op.ir.location,
+        ip=ir.InsertionPoint(op.ir),
+    )
+    # Another concatenation may be of this one's result.
+    annotated.program.value_ir[op.results[0]] = call.results[0]
+    op.ir.results[0].replace_all_uses_with(call.results[0])
+    op.ir.erase()
+    for part in {s.index: s for s in made if s is not None}.values():
+        if not any(True for _ in part.ir.results[0].uses):
+            part.ir.erase()
