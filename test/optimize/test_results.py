@@ -227,6 +227,33 @@ def layers_gathered_one_by_one(a: Any) -> Any:
     return manual(body, (P(), P(None, "y")), P())(a[0], a)
 
 
+def accumulated(a: Any) -> Any:
+    """Three sums: one that begins at 1, one of two reductions, one of a loop in the loop."""
+
+    def body(x: Any) -> Any:
+        def inner(i: Any, total: Any) -> Any:
+            return total + jax.lax.psum(x * i, "y")
+
+        def step(i: Any, carry: Any) -> Any:
+            one, two, nested = carry
+            two = two + jax.lax.psum(x + i, "y") * 2 - jax.lax.psum(x * i, "y").T.T
+            return one + jax.lax.psum(x * (i + 1), "y"), two, jax.lax.fori_loop(0, 2, inner, nested)
+
+        return jax.lax.fori_loop(0, 3, step, (jnp.ones_like(x), jnp.zeros_like(x), jnp.zeros_like(x)))
+
+    return manual(body, P(None, "y"), (P(), P(), P()))(a)
+
+
+def accumulated_and_looked_at(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        def step(_: Any, total: Any) -> Any:
+            return total + jax.lax.psum(x * total[0, 0], "y")
+
+        return jax.lax.fori_loop(0, 3, step, jnp.ones_like(x))
+
+    return manual(body, P(None, "y"), P())(a)
+
+
 # ---- narrow and wide ------------------------------------------------------------------------------
 
 
@@ -328,12 +355,13 @@ def one_after_the_other(a: Any) -> Any:
     return manual(body, P(None, "y"), P())(a)
 
 
-MERGE, FUSE, DELAY, HOIST, NARROW, PERMUTES, MOVE, COMBINE = (
+MERGE, FUSE, DELAY, LOOPS, HOIST, NARROW, PERMUTES, MOVE, COMBINE = (
     f"gspmd-{name}"
     for name in (
         "merge-collectives",
         "fuse-collectives",
         "delay-reductions",
+        "reduce-after-loops",
         "hoist-collectives",
         "narrow-collectives",
         "simplify-permutes",
@@ -361,6 +389,8 @@ CASES = [
     Case(invariant_in_a_loop, HOIST, {AG: 2, AR: 1}, {AG: 2, AR: 1}),
     Case(invariant_in_nested_loops, HOIST, {AR: 1}, {AR: 1}),
     Case(layers_gathered_one_by_one, HOIST, {AG: 2}, {AG: 2}),
+    Case(accumulated, LOOPS, {AR: 4}, {AR: 3}, I),
+    Case(accumulated_and_looked_at, LOOPS, {AR: 1}, {AR: 1}, I),
     Case(narrowed_after_the_gather, NARROW, {AG: 1, A2A: 1}, {AG: 1, A2A: 1}),
     Case(widened_before_the_gather, NARROW, {AG: 1}, {AG: 1}),
     Case(permutes, PERMUTES, {CP: 5}, {CP: 1}),
@@ -392,6 +422,10 @@ def test_what_is_moved_out_of_loops_runs_once() -> None:
     assert {c.count for c in _product(invariant_in_a_loop, f"{HOIST}{{hoist-max-bytes=0}}").collectives} == {1, 3}
 
 
+def test_what_loops_accumulate_is_reduced_once() -> None:
+    assert {c.count for c in _product(accumulated, LOOPS, I).collectives} == {1}
+
+
 def test_narrowed_collectives_send_less() -> None:
     for program, before, after in (
         (narrowed_after_the_gather, (768, 192), (384, 96)),
@@ -404,7 +438,7 @@ def test_narrowed_collectives_send_less() -> None:
 @pytest.mark.parametrize("argument", [A, I], ids=["float", "int"])
 def test_all_passes_together_give_the_same_results(argument: Any) -> None:
     programs = [case.program for case in CASES if case.argument is argument]
-    every = f"{MERGE},{NARROW},{FUSE},{DELAY},{MOVE},{PERMUTES},{HOIST},{COMBINE}"
+    every = f"{MERGE},{NARROW},{FUSE},{DELAY},{LOOPS},{MOVE},{PERMUTES},{HOIST},{COMBINE}"
     lowered = jax.jit(lambda a: [program(a) for program in programs]).lower(argument)
     module = localized(lowered)
     PassManager.parse(f"builtin.module({every})").run(module, on_diagnostic=lambda _: None)

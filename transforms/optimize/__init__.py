@@ -6,6 +6,7 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
@@ -22,6 +23,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,
     FuseCollectives,
     DelayReductions,
+    ReduceAfterLoops,
     HoistCollectives,
     NarrowCollectives,
     SimplifyPermutes,
@@ -65,6 +67,7 @@ class Optimize(Pass):
             NarrowCollectives(),
             FuseCollectives(),
             DelayReductions(),
+            ReduceAfterLoops(),
             SimplifyPermutes(),
             HoistCollectives(self.hoist_max_bytes),
         ]

@@ -12,7 +12,7 @@ from gspmd.dialect.axes import canonical, overlap
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner, users
 from gspmd.transforms.support.builder import read_type
 
-_SUMS = ("stablehlo.add", "stablehlo.subtract")
+SUMS = ("stablehlo.add", "stablehlo.subtract")
 _MOVES = ("stablehlo.transpose", "stablehlo.reshape")
 _STEPS = 32  # operations that are looked through behind a reduction
 
@@ -44,11 +44,11 @@ class DelayReductions(CollectivePass):
 def _delay(program: DeviceProgram, reduce: Collective, known: dict[Any, Collective]) -> Collective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
     path, end = _linear_path(reduce)
-    if end is None or (end.name not in _SUMS and end not in known):
+    if end is None or (end.name not in SUMS and end not in known):
         return None
     if end.block != reduce.op.block or reduce.combiner != "add" or not reduce.axes:
         return None
-    if end.name in _SUMS:
+    if end.name in SUMS:
         return _reduce_sum(program, reduce, path, end, known)
     outer = known[end]
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
@@ -60,14 +60,14 @@ def _linear_path(reduce: Collective) -> tuple[list[Any], Any]:
     value = reduce.result
     while len(path) < _STEPS:
         following = only_user(value)
-        if following is None or not _is_linear(following, value):
+        if following is None or not is_linear(following, value):
             return path, following
         path.append(following)
         value = following.results[0]
     return path, None
 
 
-def _is_linear(op: Any, value: Any) -> bool:
+def is_linear(op: Any, value: Any) -> bool:
     """Whether a unary operation, or a product with a finite constant, gives the sum of its results on addends."""
     name = op.name
     if name in _MOVES or name == "stablehlo.negate":
@@ -127,7 +127,7 @@ def _reduction_before(value: Any, known: dict[Any, Collective]) -> Collective | 
             return None
         if op in known:
             return known[op]
-        operand = next((o for o in op.operands if _is_linear(op, o)), None)
+        operand = next((o for o in op.operands if is_linear(op, o)), None)
         if operand is None:
             return None
         value = operand
