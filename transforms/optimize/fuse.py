@@ -159,6 +159,7 @@ def _cut_gather(program: DeviceProgram, gather: Collective, values: PartitionVal
         program.changed()
     if not list(gather.result.uses):
         gather.op.erase()
+        program.changed()
 
 
 # ---- all-reduce, then the own shard ---------------------------------------------------------------

@@ -20,7 +20,7 @@ _NOT_COMPARED = {"channel_handle", "gspmd.axes", "gspmd.cause"}
 class MergeCollectives(CollectivePass):
     """A collective that repeats one before it, on the same value or on a reshape of it that moves no data, is replaced
 
-    by the result of that one, so that one gather serves all that use it.
+    by the result of that one, so that one gather serves all that use it. What nobody uses is dropped.
     """
 
     argument = "gspmd-merge-collectives"
@@ -29,6 +29,10 @@ class MergeCollectives(CollectivePass):
     merge_distance: int = option(0, "merge only collectives at most this many collectives apart; 0 for any distance")
 
     def apply(self, program: DeviceProgram) -> None:
+        for collective in reversed(program.collectives()):
+            if next(iter(collective.result.uses), None) is None:
+                collective.erase()
+                program.changed()
         while True:
             before = program.changes
             self._round(program)

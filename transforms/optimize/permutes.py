@@ -45,6 +45,7 @@ def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Coll
             before = known.pop(inner)
             permute = _again(program, permute, before.operand, compose(before.pairs, permute.pairs), known)
             before.erase()
+            program.changed()
         else:
             program.decline(permute.op, "composed with the permute before", "that one's result is used elsewhere too")
     pairs = permute.pairs
