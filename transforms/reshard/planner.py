@@ -200,12 +200,12 @@ class _Search:
         n = self.shape[dim]
         return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-n // fine) == -(-n // coarse))
 
-    def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
+    def _time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
         touched = self._local_bytes(before) + self._local_bytes(after)
         memory = touched / self.hardware.memory_bytes_per_s
         if not kind:
             return memory
-        return memory + collective_time(kind, self._local_bytes(before), devices, self.hardware)
+        return memory + collective_time(kind, self._local_bytes(before), devices, self.hardware, axes)
 
     # ---- moves ----
 
@@ -225,8 +225,9 @@ class _Search:
         for d, axes in enumerate(gathered):
             if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
                 return None
-        devices = math.prod(size_of(axes) for axes in gathered)
-        return Move(self._time("all_gather", dims, goal, devices), (goal, unreduced), "all_gather", gathered)
+        joined = tuple(axis for axes in gathered for axis in axes)
+        time_s = self._time("all_gather", dims, goal, size_of(joined), joined)
+        return Move(time_s, (goal, unreduced), "all_gather", gathered)
 
     def _gathers(self, state: State) -> Iterator[Move]:
         dims, _ = state
@@ -281,7 +282,7 @@ class _Search:
                         option = list(dims)
                         option[source] = axes[:keep]
                         option[target] = dims[target] + moved
-                        time_s = self._time("all_to_all", dims, tuple(option), size_of(moved))
+                        time_s = self._time("all_to_all", dims, tuple(option), size_of(moved), moved)
                         time_s += self._realigning(source, target, dims, tuple(option))
                         moves = ((moved, source, target),)
                         yield Move(time_s, (tuple(option), unreduced), "all_to_all", moves=moves)
@@ -336,7 +337,8 @@ class _Search:
             flat = [a for axes in option for a in axes]
             if len(set(flat)) != len(flat) or any(a in unreduced for a in flat):
                 continue
-            time_s = self._time("collective_permute", dims, option, 2)
+            moved = _changed(dims, option) if self.hardware.axes else ()
+            time_s = self._time("collective_permute", dims, option, 2, moved)
             yield Move(time_s, (option, unreduced), "collective_permute")
 
     def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
@@ -364,7 +366,8 @@ class _Search:
         dims, unreduced = state
         goal = self.target[0]
         left = tuple(a for a in unreduced if a not in pending)
-        yield Move(self._time("all_reduce", dims, dims, size_of(pending)), (dims, left), "all_reduce", axes=pending)
+        time_s = self._time("all_reduce", dims, dims, size_of(pending), pending)
+        yield Move(time_s, (dims, left), "all_reduce", axes=pending)
         for d, axes in enumerate(goal):
             here = dims[d]
             if not starts_with(axes, here):
@@ -381,7 +384,7 @@ class _Search:
                 continue
             rest = tuple(a for a in unreduced if a not in scattered)
             parts = tuple(tuple(scattered) if i == d else () for i in range(len(dims)))
-            time_s = self._time("reduce_scatter", dims, option, size_of(scattered))
+            time_s = self._time("reduce_scatter", dims, option, size_of(scattered), tuple(scattered))
             yield Move(time_s, (option, rest), "reduce_scatter", parts)
 
 
@@ -392,6 +395,12 @@ def _shared(a: Axes, b: Axes) -> Axes:
             break
         count += 1
     return a[:count]
+
+
+def _changed(before: Dims, after: Dims) -> Axes:
+    """The axes that have another place in one than in the other."""
+    places = [{(d, i, a) for d, axes in enumerate(dims) for i, a in enumerate(axes)} for dims in (before, after)]
+    return tuple(sorted({a for _, _, a in places[0] ^ places[1]}))
 
 
 def _sorted_by(axes: Axes, goal: Axes) -> Axes:

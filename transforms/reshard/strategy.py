@@ -272,7 +272,7 @@ class Chooser:
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
-            time_s += 2 * work / self.hardware.flops_per_s
+            time_s += 2 * work / self.hardware.flops_of(info.operands[0].element)
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
             sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
             time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
