@@ -26,7 +26,7 @@ module @mean {
 // A maximum is not linear, nor is a sum that starts from something, nor is what the constant is divided by.
 // CHECK-LABEL: module @maximum
 // CHECK: stablehlo.dot_general
-// CHECK-NEXT: sdy.all_reduce
+// CHECK: sdy.all_reduce {"x"} {{.*}} : tensor<16x32xf32>
 module @maximum {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
