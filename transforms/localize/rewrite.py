@@ -11,6 +11,7 @@ from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collecti
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.fft_layout import FFT, keep_dims_in_order
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
 from gspmd.transforms.support.mlir import located, splice
@@ -44,6 +45,7 @@ class Localizer:
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[Placed, Any] = {}
         self._regions: list[Any] = []
+        self._transforms = False
 
     def run(self) -> None:
         block = self.annotated.function.regions[0].blocks[0]
@@ -54,6 +56,8 @@ class Localizer:
         self._operations(operations)
         for region in self._regions:
             splice(region)
+        if self._transforms:
+            keep_dims_in_order(self.annotated.function)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -89,6 +93,7 @@ class Localizer:
         table = self.rules.table
         for op in operations:
             name = op.name
+            self._transforms |= name == FFT
             attributes = op.attributes
             given = attributes.get("sdy.sharding")
             if name in COLLECTIVES:
