@@ -98,7 +98,9 @@ class Target:
         return tuple(axis.name for axis in axes)
 
     def resolve(self, said: Said, index: int, types: Sequence[ir.Type]) -> TensorSharding | None:
-        """What is said of value `index` of those with these types; None for nothing.
+        """Where value `index` of those with these types is said to be; None for nothing.
+
+        Values that are to be left unreduced are summed where their users are no sums, as all partial results are.
 
         Errors: AnnotationError for ranks that do not fit and for two annotations that contradict each other;
         Unsupported for manual shardings outside manual computations.
@@ -108,7 +110,15 @@ class Target:
         key = (said, index, len(types), rank)
         if key not in self._resolved:
             self._resolved[key] = self._resolve(said, index, len(types), rank)
-        return self._resolved[key]
+        found = self._resolved[key]
+        return dataclasses.replace(found, unreduced=()) if found is not None and found.unreduced else found
+
+    def unreduced(self, said: Said, type_: ir.Type) -> Axes:
+        """Axes over which a single value is said to be partial."""
+        self.resolve(said, 0, [type_])
+        rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
+        found = self._resolved[said, 0, 1, rank]
+        return () if found is None else found.unreduced
 
     def _resolve(self, said: Said, index: int, count: int, rank: int) -> TensorSharding | None:
         written = None
