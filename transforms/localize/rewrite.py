@@ -11,7 +11,6 @@ from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collecti
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.fft_layout import FFT, keep_dims_in_order
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
 from gspmd.transforms.support.mlir import located, splice
@@ -20,6 +19,7 @@ from gspmd.transforms.support.parting import parting_ops
 from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
+from gspmd.transforms.support.xla_on_cpu import REPAIRED, repair
 
 
 class Placed(NamedTuple):
@@ -46,7 +46,7 @@ class Localizer:
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[Placed, Any] = {}
         self._regions: list[Any] = []
-        self._transforms = False
+        self._to_repair = False
         self._parting: list[Any] | None = None  # known inside manual computations
 
     def run(self) -> None:
@@ -58,8 +58,8 @@ class Localizer:
         self._operations(operations)
         for region in self._regions:
             splice(region)
-        if self._transforms:
-            keep_dims_in_order(self.annotated.function)
+        if self._to_repair:
+            repair(self.annotated.function)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -95,7 +95,7 @@ class Localizer:
         table = self.rules.table
         for op in operations:
             name = op.name
-            self._transforms |= name == FFT
+            self._to_repair |= name in REPAIRED
             attributes = op.attributes
             given = attributes.get("sdy.sharding")
             if name in COLLECTIVES:
