@@ -302,15 +302,17 @@ func.func public @main(%a: tensor<8xi32> {sharding}, %b: tensor<5x8x1xi32>, %c: 
 """
 
 
-@pytest.mark.parametrize("sharding", ["", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'])
-def test_operands_that_are_one_value_have_results_of_their_own(sharding: str) -> None:
+@pytest.mark.parametrize("sharding", ["", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}', None])
+def test_operands_that_are_one_value_have_results_of_their_own(sharding: str | None) -> None:
     draw = np.random.default_rng(3)
     operand, updates = draw.integers(-4, 5, 8).astype(np.int32), draw.integers(-9, 9, (5, 8)).astype(np.int32)
     indices = draw.integers(0, 8, (5, 8, 1)).astype(np.int32)
     expected = [operand.copy() for _ in range(3)]
     for made, combine in zip(expected, (np.add, np.maximum, np.minimum), strict=True):
         combine.at(made, indices[..., 0], updates)
-    results = runtime.compile(gspmd.partition(ONE_VALUE.format(sharding=sharding)))(operand, indices, updates)
+    text = ONE_VALUE.format(sharding=sharding or "")
+    program = runtime.compile_single(text) if sharding is None else runtime.compile(gspmd.partition(text))
+    results = program(operand, indices, updates)
     for result, want in zip(results, expected, strict=True):
         for shard in result.shards:
             np.testing.assert_array_equal(shard.to_numpy(), want[shard.index])
