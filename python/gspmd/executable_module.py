@@ -30,7 +30,6 @@ from gspmd.transforms.support.signature import (
 )
 from gspmd.transforms.support.xla_on_cpu import repair
 
-
 _ONE_DEVICE = Mesh(())
 
 
