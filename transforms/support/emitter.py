@@ -32,6 +32,7 @@ class Emitter(CollectiveBuilder):
             loc=self.location,
             ip=ir.InsertionPoint.at_block_begin(entry),
         )
+        self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
         self._indices: dict[Axes, Any] = {}
         self._position: Any = None
 
