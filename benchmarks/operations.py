@@ -81,7 +81,7 @@ def _xla(case: Case, expected: list[Array], use_shardy: bool) -> tuple[list[Tran
     import jax
     from jaxlib import _jax
     from traffic import of_hlo
-    from xla import _options
+    from xla import compile_options
 
     from gspmd.transforms.support.mlir import new_context, parse_module
 
@@ -90,7 +90,7 @@ def _xla(case: Case, expected: list[Array], use_shardy: bool) -> tuple[list[Tran
     devices = tuple(jax.devices()[: signature.mesh.size])
     module = parse_module(text, new_context())
     with tempfile.TemporaryDirectory() as directory, module.context:
-        options = _options(len(devices), use_shardy)
+        options = compile_options(len(devices), use_shardy)
         debug = options.executable_build_options.debug_options
         debug.xla_dump_to, debug.xla_dump_hlo_pass_re = directory, "spmd-partitioning"
         loaded = devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
