@@ -164,7 +164,7 @@ def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
         column = resized(type_, piece.dim, 1)
         at = emit.binary("subtract", last, begin)
         starts = [at if d == piece.dim else zero for d in range(rank)]
-        ends = emit.op("stablehlo.dynamic_slice", [value, *starts], [column], slice_sizes=emit.i64s(column.shape))
+        ends = emit.dynamic_slice(value, starts, column.shape)
         ends = emit.op("stablehlo.broadcast_in_dim", [ends], [type_], broadcast_dimensions=emit.i64s(list(range(rank))))
         outside = compare(emit, places, direction, emit.broadcast_scalar(last, read_type(places)))
         value = emit.op("stablehlo.select", [outside, ends, value], [type_])

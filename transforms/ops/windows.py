@@ -194,12 +194,7 @@ def cut(emit: Emitter, value: Any, dim: int, begin: int, shifts: Sequence[Shift]
     zero, start = emit.constant(INDEX, 0), emit.constant(INDEX, begin)
     for shift in shifts:
         start = emit.binary("add", start, shift.places(emit))
-    return emit.op(
-        "stablehlo.dynamic_slice",
-        [value, *(start if d == dim else zero for d in range(type_.rank))],
-        [result],
-        slice_sizes=emit.i64s(result.shape),
-    )
+    return emit.dynamic_slice(value, [start if d == dim else zero for d in range(type_.rank)], result.shape)
 
 
 def resized(type_: TensorType, dim: int, length: int) -> TensorType:
