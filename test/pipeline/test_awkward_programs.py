@@ -83,6 +83,14 @@ func.func public @main(%a: tensor<8x8xf32>, %i: tensor<2xi32>)
   return %2 : tensor<2x4xf32>
 }
 """,
+    "a dimension of one element split by an all-to-all, of a transpose that moves nothing": """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<1x1x7x8xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {}, {"x"}]>})
+    -> (tensor<8x1x7x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}, {}]>}) {
+  %0 = stablehlo.transpose %a, dims = [3, 0, 2, 1] : (tensor<1x1x7x8xi32>) -> tensor<8x1x7x1xi32>
+  return %0 : tensor<8x1x7x1xi32>
+}
+""",
     "a few elements over many devices, where nothing has to move": """
 sdy.mesh @mesh = <["x"=2, "z"=2, "w"=2]>
 func.func public @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"w"}]>})

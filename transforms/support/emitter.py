@@ -45,7 +45,7 @@ class Emitter(CollectiveBuilder):
 
     def alias(self, value: Any) -> Any:
         """The value under a name of its own until all is emitted: what is known of one does not hold for the other."""
-        self._aliases.append(self.op("stablehlo.optimization_barrier", [value], [read_type(value)]))
+        self._aliases.append(self.apart(value))
         return self._aliases[-1]
 
     # ---- where this device is ----
