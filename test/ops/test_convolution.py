@@ -153,3 +153,12 @@ def test_other_elements(dtype: str) -> None:
 
     inputs = [small_numbers((3, 13, 2)), small_numbers((13, 2, 4), seed=6)]
     check(text, [values.astype(numpy_type) for values in inputs], MESHES["3x2"], count=0)
+
+
+@pytest.mark.parametrize("case", ["same", "dilated", "weight gradient, odd", "weight gradient, reversed"])
+def test_infinities_at_the_ends_reach_what_they_reach_on_one_device(case: str) -> None:
+    """Taps that shards do not have are not multiplied with them."""
+    shapes = [tuple(map(int, part.split("xf32")[0].split("x"))) for part in SPACE[case].split("tensor<")[1:3]]
+    values = small_numbers(shapes[0])
+    values[0, 0, ...], values[-1, -1, ...] = np.inf, np.nan
+    check(SPACE[case], [values, small_numbers(shapes[1], seed=6)], MESHES["4x2"], count=1)
