@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from single_op import MESHES, Array, check, rule_of
-from test_reduce_window import collectives, padding
+from test_reduce_window import check_what_is_sent, collectives, padding
 from test_scatter import small_numbers
 
 from gspmd.dialect.rule import print_rule
@@ -124,3 +124,8 @@ def test_windows_side_by_side_are_local() -> None:
 def test_neighbours_give_what_windows_overlap() -> None:
     """One source and two elements from before, one element from behind."""
     assert collectives(select_and_scatter(48, 24, 3, 2, padding(0, 1))) == ["collective_permute"] * 3
+
+
+def test_what_is_sent_is_priced() -> None:
+    for name in ("overlapping", "overlapping in steps", "same in steps", "the last of ties", "apart"):
+        check_what_is_sent(SPLIT[name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
@@ -15,9 +15,10 @@ from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingR
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.exchange import Exchange, sent_bytes
 from gspmd.transforms.support.indices import compare
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
@@ -189,32 +190,51 @@ def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
 
 def _fetch(op: LocalOp, index: int, window: Window) -> Window:
     """Make the input what this device's windows and taps span of a spatial dimension, and say how they move."""
-    numbers = _numbers(op.info)
+    reach = _reach(op.info, index, window, op.operand_shardings, op.result_shardings)
+    if reach is None:
+        return window
+    dim = _numbers(op.info).input_spatial_dimensions[index]
+    op.operands[0], found = reach.fetch(op, op.operands[0], dim, _zero(op))
+    return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
+
+
+def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> Reach | None:
+    """What a device reads of a spatial dimension, None where that is what it has."""
+    numbers = _numbers(info)
     source, target = numbers.input_spatial_dimensions[index], numbers.output_spatial_dimensions[index]
     kernel = numbers.kernel_spatial_dimensions[index]
-    axes, of_taps = op.operand_axes(0, source), op.operand_axes(1, kernel)
-    of_windows = op.result_shardings[0].dims[target].axes
+    axes, of_taps, of_windows = (
+        s.dims[d].axes for s, d in ((operands[0], source), (operands[1], kernel), (results[0], target))
+    )
     if not (axes or of_taps or of_windows) or (window.is_trivial and not of_taps):
-        return window
-    count, taps = op.local_result(0).shape[target], op.local_operand(1).shape[kernel]
+        return None
+    count, taps = -(-info.results[0].shape[target] // size_of(of_windows)), -(-window.taps // size_of(of_taps))
     begin, step = -window.low, taps * window.dilation
-    if kernel in _reversed(op.info):
+    if kernel in _reversed(info):
         # The last taps come first.
         begin, step = begin + (window.taps - taps) * window.dilation, -step
-    reach = Reach(
-        op.info.operands[0].shape[source],
+    return Reach(
+        info.operands[0].shape[source],
         axes,
         window.spread,
         begin,
         (count - 1) * window.stride + (taps - 1) * window.dilation + 1,
         tuple(Shift(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
     )
-    op.operands[0], found = reach.fetch(op, op.operands[0], source, _zero(op))
-    return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
+
+
+def convolution_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    def exchanges() -> Iterator[tuple[int, Exchange]]:
+        for index, window in enumerate(_windows(info)):
+            reach = _reach(info, index, window, operands, results)
+            if reach is not None and reach.axes:
+                yield _numbers(info).input_spatial_dimensions[index], reach.exchange
+
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 def _zero(op: LocalOp) -> Any:
     return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
 
-OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution)])
+OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution, sends=convolution_sends)])
