@@ -20,6 +20,6 @@ def programs(only: Sequence[str] = ("",)) -> Iterator[tuple[str, str]]:
             name = f"{path.stem}/{found[1]}"
             if any(part in name for part in only):
                 yield name, text
-    for name, lower in models.MODELS.items():
+    for name, model in models.MODELS.items():
         if any(part in name for part in only):
-            yield name, lower()
+            yield name, model.lower()

@@ -1,65 +1,83 @@
-"""Models of the corpus, lowered by JAX on eight devices."""
+"""Models whose completion and communication are compared, lowered by JAX for both kinds of annotations."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-MODELS: dict[str, Callable[[], str]] = {}
+Spec = tuple[tuple[int, ...], tuple[Any, ...]]
+"""A shape, and the mesh axes of its dimensions."""
 
 
-def _mesh(shape: tuple[int, ...]) -> Any:
+class Model(Protocol):
+    """A model that can be lowered for both kinds of annotations."""
+
+    def lower(self, devices: int = 8, shardy: bool = True) -> str:
+        """MLIR text, annotated as Shardy or as GSPMD has it, for a mesh of x and y (4 x 2 or 8 x 8)."""
+        ...
+
+
+def _mesh(devices: int) -> Any:
     import jax
     import numpy as np
     from jax.sharding import Mesh
 
-    return Mesh(np.array(jax.devices()[:8]).reshape(shape), ("x", "y", "z")[: len(shape)])
+    shape = {8: (4, 2), 64: (8, 8)}[devices]
+    return Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
 
 
-def _example(module: str, recipe: str, shape: tuple[int, ...], **sizes: Any) -> str:
-    import importlib
-
-    example = importlib.import_module(f"gspmd.examples.{module}")
-    return str(example.lower(example.Config(recipe=recipe, **sizes), _mesh(shape)).as_text(debug_info=True))
-
-
-for _shape in ((4, 2), (2, 2, 2)):
-    _name = "x".join(map(str, _shape))
-    for _recipe in ("dp", "tp", "fsdp"):
-        MODELS[f"mlp-{_recipe}-{_name}"] = functools.partial(_example, "mlp", _recipe, _shape)
-    for _recipe in ("2d", "dp", "fsdp", "tp"):
-        for _scan in (False, True):
-            MODELS[f"decoder-{_recipe}-{'scan-' if _scan else ''}{_name}"] = functools.partial(
-                _example, "decoder_lm", _recipe, _shape, scan=_scan
-            )
-
-
-# ---- small models of other families ---------------------------------------------------------------
-#
-# Each is a loss and the shapes of its weights and inputs, with the mesh axes of every dimension; what is trained is
-# lowered with its gradient.
-
-Spec = tuple[tuple[int, ...], tuple[str | None, ...]]
-
-
-def _lower(function: Callable[..., Any], arguments: dict[str, Spec], trained: bool = True) -> str:
-    """The function, or its value and gradient in all float arguments, lowered with these annotations."""
+def _annotating(shardy: bool, lower: Callable[[], Any]) -> str:
+    """The text of what `lower` gives when JAX annotates for this partitioner."""
     import jax
-    import jax.numpy as jnp
-    from jax.sharding import NamedSharding, PartitionSpec
 
-    mesh = _mesh((4, 2))
+    usual = jax.config.values["jax_use_shardy_partitioner"]
+    jax.config.update("jax_use_shardy_partitioner", shardy)
+    try:
+        return str(lower().as_text(debug_info=True))
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", usual)
 
-    def kind(name: str) -> Any:
-        return jnp.int32 if name.startswith("ids") else jnp.float32
 
-    floats = [i for i, name in enumerate(arguments) if not name.startswith("ids")]
-    shapes = [jax.ShapeDtypeStruct(shape, kind(name)) for name, (shape, _) in arguments.items()]
-    shardings = tuple(NamedSharding(mesh, PartitionSpec(*dims)) for _, dims in arguments.values())
-    wanted = jax.value_and_grad(function, argnums=tuple(floats)) if trained else function
-    with mesh:
-        return str(jax.jit(wanted, in_shardings=shardings).lower(*shapes).as_text(debug_info=True))
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """The training step of an example with a recipe of annotations."""
+
+    module: str
+    recipe: str
+    sizes: tuple[tuple[str, Any], ...] = ()
+
+    def lower(self, devices: int = 8, shardy: bool = True) -> str:
+        example = importlib.import_module(f"gspmd.examples.{self.module}")
+        config = example.Config(recipe=self.recipe, **dict(self.sizes))
+        return _annotating(shardy, lambda: example.lower(config, _mesh(devices)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A function of annotated arguments, lowered with its gradient in all floats if it is `trained`."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Spec]
+    trained: bool = True
+
+    def lower(self, devices: int = 8, shardy: bool = True) -> str:
+        import jax
+        import jax.numpy as jnp
+        from jax.sharding import NamedSharding, PartitionSpec
+
+        mesh = _mesh(devices)
+        floats = [i for i, name in enumerate(self.arguments) if not name.startswith("ids")]
+        types = [jnp.int32 if name.startswith("ids") else jnp.float32 for name in self.arguments]
+        shapes = [jax.ShapeDtypeStruct(s, t) for (s, _), t in zip(self.arguments.values(), types, strict=True)]
+        shardings = tuple(NamedSharding(mesh, PartitionSpec(*dims)) for _, dims in self.arguments.values())
+        wanted = jax.value_and_grad(self.function, argnums=tuple(floats)) if self.trained else self.function
+        with mesh:
+            return _annotating(shardy, lambda: jax.jit(wanted, in_shardings=shardings).lower(*shapes))
+
+
+# ---- small models ----------------------------------------------------------------------------------
 
 
 def _split(value: Any, *dims: str | None) -> Any:
@@ -183,7 +201,40 @@ def _two_towers(images: Any, k1: Any, wi: Any, ids: Any, table: Any, w1: Any, w2
     return -jnp.diagonal(jax.nn.log_softmax(scores)).mean()
 
 
-_CACHE = {"q": ((64, 8, 16), (None, "y", None)), "kv": ((2, 64, 8, 16), (None, None, "y", None))}
+def _conformer(x: Any, qkv: Any, out: Any, depth: Any, point: Any, w1: Any, w2: Any) -> Any:
+    """Attention, a depthwise convolution over time, and a feed-forward layer; batch over "x", features over "y"."""
+    import jax
+    import jax.numpy as jnp
+
+    q, k, v = jnp.einsum("bsm,cmhd->cbshd", _normalized(x), qkv)
+    x = x + jnp.einsum("bshd,hdm->bsm", _attended(q, k, v), out)
+    y = jax.lax.conv_general_dilated(
+        _normalized(x), depth, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=x.shape[-1]
+    )
+    x = x + jax.nn.silu(y) @ point
+    x = x + jax.nn.silu(_normalized(x) @ w1) @ w2
+    return (x**2).mean()
+
+
+def _pipelined(x: Any, w1: Any, w2: Any) -> Any:
+    """Stages over "x" as a dimension of weights and of a buffer that shifts by one each step; hidden over "y"."""
+    import jax
+    import jax.numpy as jnp
+
+    stages, shape = w1.shape[0], x.shape[1:]
+    fed = jnp.concatenate([x, jnp.zeros((stages - 1, *shape))])
+
+    def step(buffer: Any, fresh: Any) -> Any:
+        buffer = _split(jnp.concatenate([fresh[None], buffer[:-1]]), "x", None, None)
+        made = jnp.einsum("pbh,phm->pbm", jax.nn.gelu(jnp.einsum("pbm,pmh->pbh", buffer, w1)), w2)
+        made = _split(buffer + made, "x", None, None)
+        return made, made[-1]
+
+    _, done = jax.lax.scan(step, _split(jnp.zeros((stages, *shape)), "x", None, None), fed)
+    return (done[stages - 1 :] ** 2).mean()
+
+
+_CACHE: dict[str, Spec] = {"q": ((64, 8, 16), (None, "y", None)), "kv": ((2, 64, 8, 16), (None, None, "y", None))}
 _BLOCK: dict[str, Spec] = {
     "qkv": ((3, 64, 8, 8), (None, None, "y", None)),
     "out": ((8, 8, 64), ("y", None, None)),
@@ -191,75 +242,83 @@ _BLOCK: dict[str, Spec] = {
     "w2": ((256, 64), ("y", None)),
 }
 
-MODELS.update(
-    {
-        "mixture-of-experts": lambda: _lower(
-            _mixture_of_experts,
-            {
-                "x": ((8, 64, 32), ("x", None, None)),
-                "gate": ((32, 8), ()),
-                "w1": ((8, 32, 128), ("x", None, "y")),
-                "w2": ((8, 128, 32), ("x", "y", None)),
-            },
-        ),
-        "convolutional": lambda: _lower(
-            _convolutional,
-            {
-                "x": ((8, 64, 64, 4), ("y", "x", None, None)),
-                "k1": ((3, 3, 4, 16), ()),
-                "k2": ((3, 3, 16, 32), ()),
-                "k3": ((3, 3, 32, 32), ()),
-                "w": ((32, 16), ()),
-            },
-        ),
-        "vision-transformer": lambda: _lower(
-            _vision_transformer,
-            {"x": ((8, 32, 32, 3), ("x", None, None, None)), "patch": ((8, 8, 3, 64), ()), **_BLOCK},
-        ),
-        "sequence-parallel": lambda: _lower(_sequence_parallel, {"x": ((8, 32, 64), ("x", None, None)), **_BLOCK}),
-        "decode-heads": lambda: _lower(
-            _decode,
-            {
-                "x": ((8, 64), ("x", None)),
-                "keys": ((8, 128, 8, 16), ("x", None, "y", None)),
-                "values": ((8, 128, 8, 16), ("x", None, "y", None)),
-                **_CACHE,
-                "out": ((8, 16, 64), ("y", None, None)),
-                "ids_at": ((), ()),
-            },
-            trained=False,
-        ),
-        "decode-positions": lambda: _lower(
-            _decode,
-            {
-                "x": ((8, 64), (None, None)),
-                "keys": ((8, 128, 8, 16), (None, "x", "y", None)),
-                "values": ((8, 128, 8, 16), (None, "x", "y", None)),
-                **_CACHE,
-                "out": ((8, 16, 64), ("y", None, None)),
-                "ids_at": ((), ()),
-            },
-            trained=False,
-        ),
-        "accumulated": lambda: _lower(
-            _accumulated,
-            {"x": ((64, 64), ("x", None)), "w1": ((64, 256), (None, "y")), "w2": ((256, 64), ("y", None))},
-        ),
-        "cross-entropy": lambda: _lower(
-            _cross_entropy,
-            {"x": ((8, 32, 64), ("x", None, None)), "table": ((512, 64), ("y", None)), "ids": ((8, 32), ("x", None))},
-        ),
-        "two-towers": lambda: _lower(
-            _two_towers,
-            {
-                "images": ((16, 32, 32, 3), (("x", "y"), None, None, None)),
-                "k1": ((3, 3, 3, 32), ()),
-                "wi": ((32, 64), ()),
-                "ids": ((16, 32), ("x", None)),
-                "table": ((512, 64), (None, "y")),
-                "w1": ((64, 256), (None, "y")),
-                "w2": ((256, 64), ("y", None)),
-            },
-        ),
-    }
-)
+
+def _decoding(batch: str | None, positions: str | None) -> Loss:
+    cached = ((8, 128, 8, 16), (batch, positions, "y", None))
+    arguments: dict[str, Spec] = {"x": ((8, 64), (batch, None)), "keys": cached, "values": cached, **_CACHE}
+    return Loss(_decode, {**arguments, "out": ((8, 16, 64), ("y", None, None)), "ids_at": ((), ())}, trained=False)
+
+
+_HEADS = (("heads", 8), ("head_size", 8))
+MODELS: dict[str, Model] = {
+    **{f"mlp-{recipe}": Example("mlp", recipe) for recipe in ("dp", "tp", "fsdp")},
+    **{f"decoder-{recipe}": Example("decoder_lm", recipe, _HEADS) for recipe in ("2d", "dp", "fsdp", "tp")},
+    **{
+        f"decoder-{recipe}-scan": Example("decoder_lm", recipe, (*_HEADS, ("scan", True)))
+        for recipe in ("2d", "dp", "fsdp", "tp")
+    },
+    "sequence-parallel": Loss(_sequence_parallel, {"x": ((8, 32, 64), ("x", None, None)), **_BLOCK}),
+    "mixture-of-experts": Loss(
+        _mixture_of_experts,
+        {
+            "x": ((8, 64, 32), ("x", None, None)),
+            "gate": ((32, 8), ()),
+            "w1": ((8, 32, 128), ("x", None, "y")),
+            "w2": ((8, 128, 32), ("x", "y", None)),
+        },
+    ),
+    "convolutional": Loss(
+        _convolutional,
+        {
+            "x": ((8, 64, 64, 4), ("y", "x", None, None)),
+            "k1": ((3, 3, 4, 16), ()),
+            "k2": ((3, 3, 16, 32), ()),
+            "k3": ((3, 3, 32, 32), ()),
+            "w": ((32, 16), ()),
+        },
+    ),
+    "vision-transformer": Loss(
+        _vision_transformer, {"x": ((8, 32, 32, 3), ("x", None, None, None)), "patch": ((8, 8, 3, 64), ()), **_BLOCK}
+    ),
+    "conformer": Loss(
+        _conformer,
+        {
+            "x": ((8, 32, 64), ("x", None, None)),
+            "qkv": _BLOCK["qkv"],
+            "out": _BLOCK["out"],
+            "depth": ((5, 1, 64), (None, None, "y")),
+            "point": ((64, 64), ("y", None)),
+            "w1": _BLOCK["w1"],
+            "w2": _BLOCK["w2"],
+        },
+    ),
+    "pipelined": Loss(
+        _pipelined,
+        {
+            "x": ((16, 8, 64), ()),
+            "w1": ((8, 64, 256), ("x", None, "y")),
+            "w2": ((8, 256, 64), ("x", "y", None)),
+        },
+    ),
+    "decode-heads": _decoding("x", None),
+    "decode-positions": _decoding(None, "x"),
+    "accumulated": Loss(
+        _accumulated, {"x": ((64, 64), ("x", None)), "w1": ((64, 256), (None, "y")), "w2": ((256, 64), ("y", None))}
+    ),
+    "cross-entropy": Loss(
+        _cross_entropy,
+        {"x": ((8, 32, 64), ("x", None, None)), "table": ((512, 64), ("y", None)), "ids": ((8, 32), ("x", None))},
+    ),
+    "two-towers": Loss(
+        _two_towers,
+        {
+            "images": ((64, 32, 32, 3), (("x", "y"), None, None, None)),
+            "k1": ((3, 3, 3, 32), ()),
+            "wi": ((32, 64), ()),
+            "ids": ((64, 32), ("x", None)),
+            "table": ((512, 64), (None, "y")),
+            "w1": ((64, 256), (None, "y")),
+            "w2": ((256, 64), ("y", None)),
+        },
+    ),
+}

@@ -64,9 +64,9 @@ def transfer(kind: str, local_bytes: float, devices: int, users: Iterable[str], 
 
 # ---- HLO ------------------------------------------------------------------------------------------
 
-_COLLECTIVE = re.compile(
+COLLECTIVE = re.compile(
     r"^ *(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) "
-    r"(?P<kind>all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\(.*$",
+    r"(?P<kind>all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(.*$",
     re.MULTILINE,
 )
 _USE = re.compile(r"^ *(?:ROOT )?%[\w.\-]+ = (?:\(.*?\)|\S+) ([\w\-]+)\((.*?)\)", re.MULTILINE)
@@ -84,14 +84,16 @@ def of_hlo(text: str) -> tuple[Transfer, ...]:
     for use in _USE.finditer(text):
         for name in re.findall(r"%([\w.\-]+)", use[2]):
             users.setdefault(name, set()).add(use[1])
-    found = []
-    for match in _COLLECTIVE.finditer(text):
-        kind = match["kind"].replace("-", "_")
-        devices = 2 if kind == "collective_permute" else _hlo_group_size(match[0])
-        result = _bytes(match["type"])
-        local = {"all_gather": result / devices, "reduce_scatter": result * devices}.get(kind, result)
-        found.append(transfer(kind, local, devices, users.get(match["name"], ()), "dynamic-slice"))
-    return tuple(found)
+    return tuple(hlo_transfer(match, users.get(match["name"], ())) for match in COLLECTIVE.finditer(text))
+
+
+def hlo_transfer(match: re.Match[str], users: Iterable[str] = ()) -> Transfer:
+    """The collective that COLLECTIVE found in a line; `users` are the operations that use its result."""
+    kind = match["kind"].replace("-", "_")
+    devices = 2 if kind == "collective_permute" else _hlo_group_size(match[0])
+    result = _bytes(match["type"])
+    local = {"all_gather": result / devices, "reduce_scatter": result * devices}.get(kind, result)
+    return transfer(kind, local, devices, users, "dynamic-slice")
 
 
 def _bytes(type_text: str) -> float:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 GSPMD = "XLA GSPMD"
 SHARDY = "XLA Shardy"
 _REFUSAL = "Eigh custom call"  # what XLA says about a program that has gone through `_append_refused`
-_INFO, _WARNING = 0, 1
+_INFO, _WARNING, _ERROR = 0, 1, 2
 _DEVICES_PER_PROCESS = 2048  # a constant of XLA's CPU client; further devices belong to a second process
 _PASS_TIME = re.compile(r"HLO pass: (\S+) time: [^(]*\((\d+) us\) \(cumulative")
 
 
-def prepare(devices: int) -> None:
+def prepare(devices: int, quiet: bool = False) -> None:
     """Start JAX with this many virtual CPU devices and a log of XLA's passes; call before anything imports jax.
 
     Above 2,048 devices the last belong to another process, so that XLA wants cross-process collectives to compile
-    for them. A distributed runtime of this process alone provides these.
+    for them. A distributed runtime of this process alone provides these. `quiet` leaves out XLA's warnings.
     """
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
@@ -42,7 +42,7 @@ def prepare(devices: int) -> None:
     import jax
     from jaxlib import utils
 
-    utils.absl_set_min_log_level(_WARNING)
+    utils.absl_set_min_log_level(_ERROR if quiet else _WARNING)
 
     if devices > _DEVICES_PER_PROCESS:
         with socket.socket() as free:
@@ -94,7 +94,7 @@ def partition(
     from jaxlib import _jax
 
     _append_refused(module)
-    options = _options(devices, use_shardy)
+    options = compile_options(devices, use_shardy)
     build = options.executable_build_options
     if any(free[0]):
         build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
@@ -147,7 +147,7 @@ def _append_refused(module: ir.Module) -> None:
             function.attributes["res_attrs"] = ir.ArrayAttr.get(entries)
 
 
-def _options(devices: int, use_shardy: bool) -> Any:
+def compile_options(devices: int, use_shardy: bool) -> Any:
     import numpy as np
     from jaxlib import xla_client
 

@@ -36,7 +36,8 @@ class Error(Exception):
     """A failure that the user can act on.
 
     Attributes: `message` (one sentence), `kind`, `op` (the name of the operation concerned),
-    `location`, and `hint` (what to do), each but the first two possibly None.
+    `location`, and `hint` (what to do), each but the first two possibly None; `others` are errors that were found
+    together with this one and are told after it.
     """
 
     kind = ErrorKind.INTERNAL
@@ -54,6 +55,7 @@ class Error(Exception):
         self.op = op
         self.location = location
         self.hint = hint
+        self.others: tuple[Error, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.location}" if self.location else "gspmd"

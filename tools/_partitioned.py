@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.errors import UsageError
+from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -39,12 +41,35 @@ def add_partition_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_choice_arguments(parser: ArgumentParser) -> None:
+    """The options of `add_partition_arguments`, and those that say which collectives are right."""
+    add_partition_arguments(parser)
+    parser.add_argument(
+        "--target", default="", metavar="NAME|FILE", help="hardware that collectives are chosen for (docs/cost.md)"
+    )
+    parser.add_argument(
+        "--strict",
+        type=byte_count,
+        metavar="BYTES",
+        help="refuse programs with reshards that nobody asked for; with --strict=64KiB those that send more than that",
+    )
+    parser.implied_values["--strict"] = "0"
+
+
 def positive(text: str) -> int:
     """An argparse type: a whole number of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not a positive number")
     return number
+
+
+def byte_count(text: str) -> int:
+    """An argparse type: a number of bytes, as 4096, 64KiB or 1.5MiB."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(B|KiB|MiB|GiB)?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, such as 4096 or 64KiB")
+    return round(float(match[1]) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[match[2] or "B"])
 
 
 def tolerance(text: str) -> float:
@@ -59,7 +84,8 @@ def partition(program: Any, args: argparse.Namespace) -> Partitioned:
     """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
     from gspmd import api  # only where it is needed
 
-    return api.partition(program, **partition_options(args))
+    strict = False if args.strict is None else args.strict
+    return api.partition(program, **partition_options(args), strict=strict, target=args.target)
 
 
 def partition_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -82,6 +108,8 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
     from gspmd.transforms.support.signature import read_signature
 
     if is_partitioned(module):
+        if args.strict is not None:
+            raise UsageError("--strict with a module that is partitioned already", hint="give the annotated program")
         count = read_signature(module).num_partitions
         if args.num_partitions not in (None, count):
             raise UsageError(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from gspmd.dialect.errors import Error, ErrorKind, Unsupported, UsageError
 from gspmd.tools._partitioned import (
-    add_partition_arguments,
+    add_choice_arguments,
     add_platform_argument,
     partitioned,
     tolerance,
 )
 from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser, print_error
 
 if TYPE_CHECKING:
     from gspmd.checking import CheckReport, ResultCheck
@@ -31,14 +31,14 @@ exit codes: 0 the results agree, 1 they differ, 2 wrong usage, 3 the program is 
 4 any other error"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "file", metavar="FILE", help="an annotated module, - for stdin; with --against, a partitioned one"
     )
     parser.add_argument("--against", metavar="ORIGINAL", help="the module that FILE was partitioned from")
-    add_partition_arguments(parser)
+    add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
     parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     except Error as error:
         if error.kind in (ErrorKind.USAGE, ErrorKind.INTERNAL):
             raise
-        print(" ".join(str(error).split()), file=sys.stderr)
+        print_error("gspmd", error)
         return EXIT_REFUSED if isinstance(error, Unsupported) else EXIT_ERROR
     print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report)))
     return EXIT_PASSED if report.passed else EXIT_WRONG

@@ -38,7 +38,7 @@ def _run(argv: list[str]) -> int:
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
     command.add_arguments(parser)
     parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
-    status: int = command.run(parser.parse_args(argv[1:]))
+    status: int = command.run(parser.parse_arguments(argv[1:]))
     return status
 
 

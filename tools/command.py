@@ -9,8 +9,8 @@ import stat
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from gspmd.dialect.errors import Error, ErrorKind, InputError, UsageError
 
@@ -21,7 +21,19 @@ EXIT_INTERRUPTED = 130
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """A parser whose complaints are `UsageError`s, so that they look like all other errors."""
+    """A parser whose complaints are `UsageError`s, so that they look like all other errors.
+
+    `implied_values` are those of flags that take a value after `=` only.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.implied_values: dict[str, str] = {}
+
+    def parse_arguments(self, words: Sequence[str]) -> argparse.Namespace:
+        """The words as options. Raises UsageError."""
+        implied = self.implied_values
+        return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see {self.prog} --help")
@@ -73,9 +85,10 @@ def exit_code(error: Error) -> int:
 
 
 def print_error(program: str, error: Error) -> None:
-    """One line, with the program's name where the place is unknown."""
-    text = " ".join(str(error).split())
-    print(text if error.location else program + text.removeprefix("gspmd"), file=sys.stderr)
+    """One line an error, with the program's name where the place is unknown."""
+    for told in (error, *error.others):
+        text = " ".join(str(told).split())
+        print(text if told.location else program + text.removeprefix("gspmd"), file=sys.stderr)
 
 
 def write_output(path: str, data: bytes) -> None:

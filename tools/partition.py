@@ -6,20 +6,20 @@ import argparse
 import io
 import sys
 
-from gspmd.tools._partitioned import add_partition_arguments, partition
+from gspmd.tools._partitioned import add_choice_arguments, partition
 from gspmd.tools._stages import stage
-from gspmd.tools.command import write_output
+from gspmd.tools.command import ArgumentParser, write_output
 
 NAME = "partition"
 SUMMARY = "partition an annotated program and write the per-device module"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="MLIR text or bytecode, HLO text or proto; - for stdin")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode instead of text")
     parser.add_argument("--report", action="store_true", help="print shardings and collectives on stderr")
-    add_partition_arguments(parser)
+    add_choice_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

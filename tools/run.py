@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
-    add_partition_arguments,
+    add_choice_arguments,
     add_platform_argument,
     partitioned,
     positive,
 )
 from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +27,9 @@ NAME = "run"
 SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices of a PJRT client"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a partitioned or an annotated module, - for stdin")
-    add_partition_arguments(parser)
+    add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
     parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
     parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")

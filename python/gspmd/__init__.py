@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checking import CheckReport, check
     from gspmd.collectives import Collective
+    from gspmd.costs import CostReport, cost
     from gspmd.explanation import Explanation, explain
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
+    from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
     "Partitioned": "api",
@@ -38,6 +40,9 @@ _HOME = {
     "partition": "api",
     "propagate": "api",
     "Collective": "collectives",
+    "CostReport": "costs",
+    "cost": "costs",
+    "ReshardError": "transforms.reshard.strict",
     "PassManager": "pass_manager",
     "Explanation": "explanation",
     "explain": "explanation",
@@ -54,6 +59,7 @@ __all__ = [
     "AnnotationError",
     "CheckReport",
     "Collective",
+    "CostReport",
     "Error",
     "ErrorKind",
     "Executable",
@@ -64,6 +70,7 @@ __all__ = [
     "ParseError",
     "Partitioned",
     "PassManager",
+    "ReshardError",
     "ShardedArray",
     "Sharding",
     "SourceLocation",
@@ -71,6 +78,7 @@ __all__ = [
     "UsageError",
     "check",
     "compile",
+    "cost",
     "explain",
     "load",
     "partition",

@@ -97,6 +97,8 @@ def partition(
     *,
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
+    strict: bool | int = False,
+    target: str = "",
     on_stage: Callable[[str, float], None] | None = None,
 ) -> Partitioned:
     """Turn an annotated single-device program into one per-device program.
@@ -105,13 +107,19 @@ def partition(
     `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with
     a mesh it must agree. `replicate_unsupported` computes operations that cannot be partitioned whole on
     every device instead of refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
-    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `on_stage` is called
-    after each stage with its name and seconds.
+    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `strict` refuses
+    programs with reshards that nobody asked for; a number is what a device may send for each. `target` is the hardware
+    that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `on_stage` is called after each stage with its
+    name and seconds.
 
-    Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is.
+    Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
+    with all reshards, for `strict`.
     """
     module = read_program(program, new_context())
-    _run(_passes(num_partitions, replicate_unsupported), module, custom_rules, on_stage)
+    options: dict[str, Any] = {"target": target}
+    if strict is not False:
+        options |= {"strict": True, "strict_bytes": 0 if strict is True else strict}
+    _run(_passes(num_partitions, replicate_unsupported, options), module, custom_rules, on_stage)
     return Partitioned(module)
 
 
@@ -128,8 +136,11 @@ def propagate(
     return module
 
 
-def _passes(num_partitions: int | None, replicate_unsupported: bool) -> list[Pass]:
-    return default_pipeline({"num_partitions": num_partitions or 0, "replicate_unsupported": replicate_unsupported})
+def _passes(
+    num_partitions: int | None, replicate_unsupported: bool, options: Mapping[str, Any] | None = None
+) -> list[Pass]:
+    given = {"num_partitions": num_partitions or 0, "replicate_unsupported": replicate_unsupported}
+    return default_pipeline({**given, **(options or {})})
 
 
 def _run(

@@ -82,7 +82,8 @@ class PassManager:
                 manager.run(module.operation)
         except Error as error:
             if on_diagnostic:
-                on_diagnostic(diagnostics.of_error(error))
+                for told in (error, *error.others):
+                    on_diagnostic(diagnostics.of_error(told))
             raise
         except ir.MLIRError as error:
             raise run.failure(error) from None

@@ -17,7 +17,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 MODELS = (
-    "mlp-fsdp-4x2,mlp-tp-4x2,decoder-2d-scan-4x2,mixture-of-experts,convolutional,vision-transformer,sequence-parallel,"
+    "mlp-fsdp,mlp-tp,decoder-2d-scan,conformer,pipelined,mixture-of-experts,convolutional,vision-transformer,sequence-parallel,"
     "decode,accumulated,cross-entropy,two-towers"
 )
 

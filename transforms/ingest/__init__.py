@@ -17,6 +17,7 @@ from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
+from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
@@ -58,6 +59,7 @@ class Ingest(Pass):
             found = _convert_manual(module, found, target)
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
+            inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             inline_calls(found)
             if may_batch:

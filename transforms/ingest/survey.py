@@ -20,7 +20,14 @@ from gspmd.transforms.support.user_collectives import COLLECTIVES
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
 _CALLS = ("func.call", "stablehlo.composite")
-_SOUGHT = {*_CALLS, "stablehlo.custom_call", "stablehlo.tuple", "stablehlo.get_tuple_element", "chlo.constant"}
+_SOUGHT = {
+    *_CALLS,
+    "chlo.constant",
+    "stablehlo.case",
+    "stablehlo.custom_call",
+    "stablehlo.get_tuple_element",
+    "stablehlo.tuple",
+}
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
 DEPRECATED = {
     f"stablehlo.{name}"

@@ -11,9 +11,11 @@ from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
+from gspmd.transforms.reshard.strict import check_strict
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.support.target_file import read_hardware
 from gspmd.transforms.support.user_collectives import check_manual
 
 __all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
@@ -27,17 +29,30 @@ class Reshard(Pass):
     summary = "Insert the collectives that bring every operand where it is needed"
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+    target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
+    strict: bool = option(False, "refuse programs with reshards that nobody asked for")
+    strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
     def run(self, module: ir.Module) -> None:
-        reshard(module, self.replicate_unsupported)
+        allowed_bytes = self.strict_bytes if self.strict else None
+        reshard(module, self.replicate_unsupported, self.target, allowed_bytes)
 
 
-def reshard(module: ir.Module, replicate_unsupported: bool = False) -> list[Decision]:
-    """Reshard in place; returns what was decided, in program order, wherever tensors disagreed."""
+def reshard(
+    module: ir.Module, replicate_unsupported: bool = False, target: str = "", allowed_bytes: int | None = None
+) -> list[Decision]:
+    """Reshard in place; returns what was decided, in program order, wherever tensors disagreed.
+
+    `target` is the hardware that collectives are priced for. With `allowed_bytes`, raises ReshardError if a device
+    sends more than that for any reshard that nobody asked for.
+    """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), Planner(annotated.mesh))
+    planner = Planner(annotated.mesh, read_hardware(target, annotated.mesh))
+    rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
     rewriter.run()
+    if allowed_bytes is not None:
+        check_strict(rewriter.moves, annotated.mesh, allowed_bytes)
     return rewriter.decisions

@@ -46,6 +46,9 @@ class Path:
     time_s: float
 
 
+# Axes are cut into prime factors if these are no more than that: the number of states grows with it.
+MOST_PARTS = 6
+
 Dims = tuple[Axes, ...]
 State = tuple[Dims, Axes]
 
@@ -88,7 +91,32 @@ class Planner:
             whole = source.with_axes(((),) * source.rank, target.unreduced)
             first, last = self.plan(type_, source, whole), self.plan(type_, whole, target)
             return Path(first.steps + last.steps, first.time_s + last.time_s)
-        return _Search(self, type_, source, target, cuts).run()
+        found = _Search(self, type_, source, target, cuts).run()
+        if len(found.steps) > 1 and (finer := self._finer(cuts)) is not None:
+            # Part of an axis may change places at once where the whole of it cannot.
+            other = _Search(self, type_, source, target, finer).run()
+            found = min(found, other, key=lambda path: path.time_s)
+        return found
+
+    def _finer(self, cuts: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]] | None:
+        """The axes cut into prime factors; None if they are already, or if there are too many of these to search."""
+        finer = {name: _prime_cuts(bounds) for name, bounds in cuts.items()}
+        if finer == cuts or sum(len(bounds) - 1 for bounds in finer.values()) > MOST_PARTS:
+            return None
+        return finer
+
+
+def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
+    """Bounds of parts, each the one before it times a prime number."""
+    found = list(bounds[:1])
+    for bound in bounds[1:]:
+        factor = 2
+        while found[-1] < bound:
+            if bound // found[-1] % factor:
+                factor += 1
+            else:
+                found.append(found[-1] * factor)
+    return tuple(found)
 
 
 class _Search:
@@ -172,12 +200,12 @@ class _Search:
         n = self.shape[dim]
         return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-n // fine) == -(-n // coarse))
 
-    def _time(self, kind: str, before: Dims, after: Dims, devices: int) -> float:
+    def _time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
         touched = self._local_bytes(before) + self._local_bytes(after)
         memory = touched / self.hardware.memory_bytes_per_s
         if not kind:
             return memory
-        return memory + collective_time(kind, self._local_bytes(before), devices, self.hardware)
+        return memory + collective_time(kind, self._local_bytes(before), devices, self.hardware, axes)
 
     # ---- moves ----
 
@@ -197,8 +225,9 @@ class _Search:
         for d, axes in enumerate(gathered):
             if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
                 return None
-        devices = math.prod(size_of(axes) for axes in gathered)
-        return Move(self._time("all_gather", dims, goal, devices), (goal, unreduced), "all_gather", gathered)
+        joined = tuple(axis for axes in gathered for axis in axes)
+        time_s = self._time("all_gather", dims, goal, size_of(joined), joined)
+        return Move(time_s, (goal, unreduced), "all_gather", gathered)
 
     def _gathers(self, state: State) -> Iterator[Move]:
         dims, _ = state
@@ -253,7 +282,7 @@ class _Search:
                         option = list(dims)
                         option[source] = axes[:keep]
                         option[target] = dims[target] + moved
-                        time_s = self._time("all_to_all", dims, tuple(option), size_of(moved))
+                        time_s = self._time("all_to_all", dims, tuple(option), size_of(moved), moved)
                         time_s += self._realigning(source, target, dims, tuple(option))
                         moves = ((moved, source, target),)
                         yield Move(time_s, (tuple(option), unreduced), "all_to_all", moves=moves)
@@ -308,7 +337,8 @@ class _Search:
             flat = [a for axes in option for a in axes]
             if len(set(flat)) != len(flat) or any(a in unreduced for a in flat):
                 continue
-            time_s = self._time("collective_permute", dims, option, 2)
+            moved = _changed(dims, option) if self.hardware.axes else ()
+            time_s = self._time("collective_permute", dims, option, 2, moved)
             yield Move(time_s, (option, unreduced), "collective_permute")
 
     def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
@@ -336,7 +366,8 @@ class _Search:
         dims, unreduced = state
         goal = self.target[0]
         left = tuple(a for a in unreduced if a not in pending)
-        yield Move(self._time("all_reduce", dims, dims, size_of(pending)), (dims, left), "all_reduce", axes=pending)
+        time_s = self._time("all_reduce", dims, dims, size_of(pending), pending)
+        yield Move(time_s, (dims, left), "all_reduce", axes=pending)
         for d, axes in enumerate(goal):
             here = dims[d]
             if not starts_with(axes, here):
@@ -353,7 +384,7 @@ class _Search:
                 continue
             rest = tuple(a for a in unreduced if a not in scattered)
             parts = tuple(tuple(scattered) if i == d else () for i in range(len(dims)))
-            time_s = self._time("reduce_scatter", dims, option, size_of(scattered))
+            time_s = self._time("reduce_scatter", dims, option, size_of(scattered), tuple(scattered))
             yield Move(time_s, (option, rest), "reduce_scatter", parts)
 
 
@@ -364,6 +395,12 @@ def _shared(a: Axes, b: Axes) -> Axes:
             break
         count += 1
     return a[:count]
+
+
+def _changed(before: Dims, after: Dims) -> Axes:
+    """The axes that have another place in one than in the other."""
+    places = [{(d, i, a) for d, axes in enumerate(dims) for i, a in enumerate(axes)} for dims in (before, after)]
+    return tuple(sorted({a for _, _, a in places[0] ^ places[1]}))
 
 
 def _sorted_by(axes: Axes, goal: Axes) -> Axes:

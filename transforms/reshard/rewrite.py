@@ -14,6 +14,7 @@ from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
+from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.custom_rules import RULE
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -89,6 +90,7 @@ class Rewriter:
         self._loops: list[tuple[Any, int]] = []
         self._partial: dict[int, _Partial] = {}
         self.decisions: list[Decision] = []
+        self.moves: list[ValueMove] = []
 
     # ---- the walk ----
 
@@ -245,6 +247,7 @@ class Rewriter:
         """Bring a result from the sharding it is made with to the one its users expect."""
         raw = op.ir.results[index]
         path = self.planner.plan(op.info.results[index], *move)
+        self.moves.append(ValueMove(op.info.name, op.ir.location, op.info.results[index], move[0], path.steps, text))
         final, created = self._emit(raw, path.steps, before, op.ir.location, text, combiner)
         raw.replace_all_uses_except(final, created[0])
         self.handle[op.results[index]] = final
@@ -303,6 +306,7 @@ class Rewriter:
             return moved
         depth, point = self._where(value, user)
         path = self.planner.plan(self.program.value_type[value], have, need)
+        self.moves.append(ValueMove(user.name, user.location, self.program.value_type[value], have, path.steps, cause))
         moved, _ = self._emit(self.handle[value], path.steps, point, user.location, cause, "add")
         self._moved[depth][key] = moved
         return moved

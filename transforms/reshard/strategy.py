@@ -25,6 +25,11 @@ MOST_CANDIDATES = 512
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
 # gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
 AGREEMENT_WORTH = 8
+# Where elements are only looked up or put into place nothing is computed again, so that less suffices.
+LOOKUP_WORTH = 4
+_LOOKUPS = frozenset(
+    {"stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
+)
 
 # How many times its shards a device sends where the local form moves everything, at most.
 _EXCHANGED_SHARDS = 3
@@ -78,6 +83,7 @@ class Chooser:
         """The cheapest way by one rule."""
         split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
         agreed = self._agreed(rule, split)
+        worth = LOOKUP_WORTH if info.name in _LOOKUPS else AGREEMENT_WORTH
         kept: Strategy | None = None
         best: Strategy | None = None
         for axes in self._candidates(rule, split):
@@ -91,7 +97,7 @@ class Chooser:
                 best = found
         best = best or self._price(rule, info, {}, operands, results, free, math.inf)
         assert best is not None, "computing everything whole is always possible"
-        return best if kept is None or best.time_s * AGREEMENT_WORTH < kept.time_s else kept
+        return best if kept is None or best.time_s * worth < kept.time_s else kept
 
     def candidates(
         self,
@@ -266,7 +272,7 @@ class Chooser:
         time_s = touched / self.hardware.memory_bytes_per_s
         if info.name == "stablehlo.dot_general":
             work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
-            time_s += 2 * work / self.hardware.flops_per_s
+            time_s += 2 * work / self.hardware.flops_of(info.operands[0].element)
         if any(rule.kinds[factor] is PERMUTATION for factor in axes):
             sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
             time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0

@@ -7,16 +7,57 @@ device's link, an all-reduce twice that. Units: bytes and seconds.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+
+from gspmd.dialect.axes import Axes, Axis
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AxisLinks:
+    """Where a mesh axis of `size` devices lies in the network.
+
+    `line` numbers the physical line of devices (a dimension of a torus, or a switch) that it lies along; several axes
+    may share one. `length` is the number of devices on that line, `stride` how many of them lie between neighbours
+    along this axis. `bytes_per_s` is what one link (of a switch: one device) carries in one direction, and `latency_s`
+    the time of a hop. `ring`: the line's ends are connected; `switch`: all its devices are one hop apart.
+    `inside` are the devices of the axis in one domain; what exceeds it goes over the network outside, which carries
+    `outside_bytes_per_s` a device and takes `outside_latency_s`.
+    """
+
+    size: int
+    line: int
+    length: int
+    stride: int
+    bytes_per_s: float
+    latency_s: float
+    ring: bool = False
+    switch: bool = False
+    inside: int = 0
+    outside_bytes_per_s: float = math.inf
+    outside_latency_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hardware:
-    """A device and its links. The defaults are of the order of a current accelerator."""
+    """A device and its links. The defaults are of the order of a current accelerator, and all axes alike.
+
+    `flops_by_element` has what is known of single element types; `axes` the links of the mesh's axes, by name (none:
+    every collective goes over one link of `link_bytes_per_s`). `memory_bytes` is 0 where unknown.
+    """
 
     link_bytes_per_s: float = 1e11
     collective_latency_s: float = 1e-6
     memory_bytes_per_s: float = 1e12
     flops_per_s: float = 1e14
+    name: str = "neutral"
+    memory_bytes: float = 0.0
+    flops_by_element: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    axes: Mapping[str, AxisLinks] = dataclasses.field(default_factory=dict)
+
+    def flops_of(self, element: str) -> float:
+        """Operations a second on elements of a type."""
+        return self.flops_by_element.get(element, self.flops_per_s)
 
 
 def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
@@ -32,6 +73,108 @@ def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
     return 0.0
 
 
-def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardware) -> float:
-    """Seconds for one collective on an operand of `local_bytes` over groups of `devices`."""
-    return hardware.collective_latency_s + sent_bytes(kind, local_bytes, devices) / hardware.link_bytes_per_s
+def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardware, axes: Axes = ()) -> float:
+    """Seconds for one collective on an operand of `local_bytes` over groups of `devices`.
+
+    `axes` are those it runs over; where they or their links are not known, it goes over one link.
+    """
+    sent = sent_bytes(kind, local_bytes, devices)
+    if not hardware.axes or not axes:
+        return hardware.collective_latency_s + sent / hardware.link_bytes_per_s
+    parts = [_Part.of(axis, hardware.axes[axis.name]) for axis in axes]
+    if kind == "all_to_all":
+        return _exchange_time(local_bytes, parts)
+    if kind == "collective_permute":
+        return _shift_time(local_bytes, parts)
+    return _ring_time(sent, parts)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Part:
+    """What a collective uses of one line of devices: `size` of them, `stride` links apart; `outside`: domains."""
+
+    links: AxisLinks
+    size: int
+    stride: int
+    outside: int
+
+    @staticmethod
+    def of(axis: Axis, links: AxisLinks) -> _Part:
+        step = links.size // (axis.pre * axis.size)  # positions along the full axis between neighbours of a sub-axis
+        inside = max(1, min(axis.size, (links.inside or links.size) // step))
+        return _Part(links, inside, links.stride * step, -(-axis.size // inside))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the devices form a ring."""
+        return self.links.ring and self.size * self.stride == self.links.length
+
+    @property
+    def one_way_bytes_per_s(self) -> float:
+        """What a device can send to one neighbour. Strided groups share the links between them."""
+        return self.links.bytes_per_s / (1 if self.links.switch else self.stride)
+
+    @property
+    def bytes_per_s(self) -> float:
+        """What a device can send: both ways, if the devices form a ring."""
+        return (2 if self.closed else 1) * self.one_way_bytes_per_s
+
+    @property
+    def hops(self) -> int:
+        if self.size == 1:
+            return 0
+        if self.links.switch:
+            return 1
+        return self.size // 2 if self.closed else self.size - 1
+
+    def joined(self, other: _Part) -> _Part:
+        """Two parts of one line as one."""
+        size, stride = self.size * other.size, min(self.stride, other.stride)
+        return _Part(self.links, size, stride, self.outside * other.outside)
+
+
+def _lines(parts: Iterable[_Part]) -> list[_Part]:
+    """One part a line."""
+    lines: dict[int, _Part] = {}
+    for part in parts:
+        line = part.links.line
+        lines[line] = lines[line].joined(part) if line in lines else part
+    return list(lines.values())
+
+
+def _outside(parts: list[_Part]) -> tuple[int, int, float, float]:
+    """Domains, devices in each, bytes a second of a device and latency of the network between them."""
+    links = [part.links for part in parts if part.outside > 1]
+    domains, inside = math.prod(p.outside for p in parts), math.prod(p.size for p in parts)
+    rate = min((link.outside_bytes_per_s for link in links), default=math.inf)
+    return domains, inside, rate, max((link.outside_latency_s for link in links), default=0.0)
+
+
+def _ring_time(sent: float, parts: list[_Part]) -> float:
+    """Gathers and reductions use the links of all lines at once, and all devices of a domain the network outside."""
+    domains, inside, outside, latency_s = _outside(parts)
+    lines = [line for line in _lines(parts) if line.size > 1]
+    rate = sum(line.bytes_per_s for line in lines) or math.inf
+    hops_s = sum(line.hops * line.links.latency_s for line in lines)
+    return hops_s + (latency_s if domains > 1 else 0.0) + sent / min(rate, outside * inside)
+
+
+def _exchange_time(local_bytes: float, parts: list[_Part]) -> float:
+    """An all-to-all is limited by the links across the middle of a line."""
+    domains, _, outside, latency_s = _outside(parts)
+    lines = [line for line in _lines(parts) if line.size > 1]
+    slowest = local_bytes * (1 - 1 / domains) / outside
+    for line in lines:
+        crossing = line.size - 1 if line.links.switch else line.size**2 // 4
+        slowest = max(slowest, local_bytes * crossing / line.size / line.bytes_per_s)
+    hops_s = sum(line.hops * line.links.latency_s for line in lines)
+    return hops_s + (latency_s if domains > 1 else 0.0) + slowest
+
+
+def _shift_time(local_bytes: float, parts: list[_Part]) -> float:
+    """A permute is taken for a shift to the neighbour, over one link in one direction."""
+    domains, _, outside, latency_s = _outside(parts)
+    lines = [line for line in _lines(parts) if line.size > 1]
+    slowest = max((1 / line.one_way_bytes_per_s for line in lines), default=0.0)
+    hop_s = max((line.links.latency_s for line in lines), default=0.0)
+    return max(hop_s, latency_s if domains > 1 else 0.0) + local_bytes * max(slowest, 1 / outside)

@@ -1,0 +1,165 @@
+"""Descriptions of hardware in TOML files (docs/cost.md has the keys), and hardware by name."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import tomllib
+from typing import Any
+
+from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.support.cost import Hardware
+from gspmd.transforms.support.targets import NEUTRAL, TARGETS, Network, Target
+
+_TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+
+
+def read_hardware(text: str, mesh: Mesh) -> Hardware:
+    """The hardware that `text` names, or that the TOML file at this path describes, for a mesh.
+
+    '' and 'neutral' are the default. Raises UsageError for a name that is not known, InputError for a file that cannot
+    be read, ParseError for one that is no description.
+    """
+    if text in ("", NEUTRAL):
+        return Hardware()
+    target = TARGETS.get(text)
+    if target is None:
+        if not (text.endswith(".toml") or os.sep in text or os.path.isfile(text)):
+            raise _unknown(text)
+        target = read_target(text)
+    return target.hardware(mesh)
+
+
+def _unknown(name: str) -> UsageError:
+    near = difflib.get_close_matches(name, TARGETS, n=1)
+    known = ", ".join((NEUTRAL, *TARGETS))
+    guess = f"did you mean '{near[0]}'? " if near else ""
+    return UsageError(f"unknown target '{name}'", hint=f"{guess}known are {known}; or give a .toml file")
+
+
+def read_target(path: str) -> Target:
+    """The description in a TOML file. Raises InputError and ParseError, located in the file."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode()
+    except UnicodeDecodeError:
+        raise ParseError(f"'{path}' is not TOML: it is no text", hint="give a .toml file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        hint = "give a .toml file, or one of " + ", ".join((NEUTRAL, *TARGETS))
+        raise InputError(f"cannot read '{path}': {reason.lower()}", hint=hint) from None
+    return _Reader(path, text).target()
+
+
+class _Reader:
+    """Reads the tables of one file; every complaint names the file and the key."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+
+    def target(self) -> Target:
+        table = self._parsed()
+        base = self._base(table)
+        self._known(table, "", {"like", "flops", "memory", "network", "outside", "axes"})
+        memory = self._table(table, "memory")
+        self._known(memory, "memory.", {"bytes", "bytes_per_s"})
+        axes = self._table(table, "axes")
+        flops = self._table(table, "flops")
+        if base is None and not flops:
+            raise self._error("flops", "is missing", "give operations a second by element type, as 'flops.bf16 = 4e14'")
+        network = self._network(table, "network", base.network if base else None)
+        outside = base.outside if base else None
+        if "outside" in table:
+            outside = self._network(table, "outside", outside)
+        return Target(
+            self.path,
+            {**(base.flops if base else {}), **{key: self._number(flops, key, "flops.") for key in flops}},
+            self._number(memory, "bytes", "memory.", base.memory_bytes if base else 0.0, zero=True),
+            self._number(memory, "bytes_per_s", "memory.", base.memory_bytes_per_s if base else None),
+            network,
+            self._integer(self._table(table, "network"), "devices", "network.", base.domain if base else 0),
+            outside,
+            {name: self._network(axes, name, network, "axes.") for name in axes},
+        )
+
+    def _parsed(self) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            match = _TOML_PLACE.search(str(error))
+            message = _TOML_PLACE.sub("", str(error))
+            where = (int(match[1]), int(match[2])) if match else (self.text.count("\n") + 1, 1)
+            raise ParseError(
+                f"not TOML: {message[:1].lower()}{message[1:]}", location=SourceLocation(self.path, *where)
+            ) from None
+
+    def _base(self, table: dict[str, Any]) -> Target | None:
+        name = table.get("like")
+        if name is None:
+            return None
+        if not isinstance(name, str) or name not in TARGETS:
+            raise self._error("like", f"is {name!r}", f"known are {', '.join(TARGETS)}")
+        return TARGETS[name]
+
+    def _network(self, table: dict[str, Any], key: str, base: Network | None, prefix: str = "") -> Network:
+        entries = self._table(table, key, prefix)
+        prefix = f"{prefix}{key}."
+        self._known(entries, prefix, {"bytes_per_s", "latency_s", "topology", "dims", "wrap", "devices"})
+        topology = entries.get("topology", ("torus" if base.dims else "switch") if base else "switch")
+        if topology not in ("torus", "switch"):
+            raise self._error(f"{prefix}topology", f"is {topology!r}", "expected 'torus' or 'switch'")
+        dims = self._integer(entries, "dims", prefix, max(1, base.dims) if base else 1) if topology == "torus" else 0
+        return Network(
+            self._number(entries, "bytes_per_s", prefix, base.bytes_per_s if base else None),
+            self._number(entries, "latency_s", prefix, base.latency_s if base else 1e-6, zero=True),
+            dims,
+            self._integer(entries, "wrap", prefix, base.wrap if base else 1),
+        )
+
+    # ---- values ----
+
+    def _table(self, table: dict[str, Any], key: str, prefix: str = "") -> dict[str, Any]:
+        found = table.get(key, {})
+        if not isinstance(found, dict):
+            raise self._error(prefix + key, f"is {found!r}", "expected a table")
+        return found
+
+    def _known(self, table: dict[str, Any], prefix: str, known: set[str]) -> None:
+        for key in table:
+            if key not in known:
+                raise self._error(prefix + key, "is not known", f"known are {', '.join(sorted(known))}")
+
+    def _number(
+        self, table: dict[str, Any], key: str, prefix: str, default: float | None = None, zero: bool = False
+    ) -> float:
+        value = table.get(key, default)
+        if value is None:
+            raise self._error(prefix + key, "is missing", "give it, or the target it is 'like'")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self._error(prefix + key, f"is {value!r}", "expected a number")
+        if value < 0 or (value == 0 and not zero):
+            raise self._error(prefix + key, f"is {value}", "expected a number above 0")
+        return float(value)
+
+    def _integer(self, table: dict[str, Any], key: str, prefix: str, default: int) -> int:
+        value = table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._error(prefix + key, f"is {value!r}", "expected a whole number of at least 0")
+        return value
+
+    def _error(self, key: str, message: str, hint: str) -> ParseError:
+        return ParseError(f"'{key}' {message}", location=SourceLocation(self.path, *self._place(key)), hint=hint)
+
+    def _place(self, key: str) -> tuple[int, int]:
+        """Line and column of a key: where it is set, else the table it belongs to, else the first line."""
+        *tables, name = map(re.escape, key.split("."))
+        patterns = [rf'[ \t]*(?:[\w.\-"]+\.)?"?{name}"?[ \t]*=', rf"[ \t]*\[{re.escape(key)}\]"]
+        patterns += [rf"[ \t]*\[{'.'.join(tables)}\]"] if tables else []
+        for pattern in patterns:
+            if match := re.search(f"^{pattern}", self.text, re.MULTILINE):
+                return self.text.count("\n", 0, match.start()) + 1, 1
+        return 1, 1
