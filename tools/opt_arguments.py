@@ -11,7 +11,7 @@ from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import COMMON_PASSES
 from gspmd.pass_manager import PassManager
 from gspmd.tools.command import ArgumentParser, version_text
-from gspmd.transforms.pipeline import PASSES, PIPELINE
+from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
 from gspmd.transforms.support.passes import Option, options_of, unknown_pass
 
 PROGRAM = "gspmd-opt"
@@ -70,7 +70,8 @@ def pass_help() -> str:
         for detail in declaration.details:
             indent = " " * (6 + len(detail) - len(detail.lstrip()))
             lines += textwrap.wrap(detail.strip(), 100, initial_indent=indent, subsequent_indent=indent + "   ")
-    lines += [f"  --{PIPELINE:<20} all of the above, in this order; takes the options of all"]
+    stages = f"{STAGES[0].argument} to {STAGES[-1].argument}, in this order; takes the options of all"
+    lines += [f"  --{PIPELINE:<20} {stages}"]
     lines += ["", "passes of MLIR (these, and all others that jaxlib registers, with their options):"]
     lines += [f"  --{name}" for name in COMMON_PASSES]
     return "\n".join(lines)

@@ -7,13 +7,18 @@ from typing import Any
 
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.localize import Localize
+from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.optimize import Optimize
+from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.propagate import Propagate
 from gspmd.transforms.reshard import Reshard
 from gspmd.transforms.support.passes import Option, Pass, options_of, select_options, unknown_option
 
-PASSES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize)
-"""Every pass of ours, in the order of the default pipeline."""
+STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize)
+"""The passes of the default pipeline, in its order."""
+
+PASSES: tuple[type[Pass], ...] = (*STAGES, ShardWeightUpdate, *COLLECTIVE_PASSES)
+"""Every pass of ours."""
 
 PIPELINE = "gspmd-partition"
 """The name that stands for the default pipeline wherever a pass can be named."""
@@ -30,9 +35,9 @@ def default_pipeline(options: Mapping[str, Any] | None = None) -> list[Pass]:
     for name in options:
         if name not in known:
             raise unknown_option(PIPELINE, name, known)
-    return [declaration(**select_options(declaration, options)) for declaration in PASSES]
+    return [declaration(**select_options(declaration, options)) for declaration in STAGES]
 
 
 def pipeline_options() -> tuple[Option, ...]:
     """The options of the default pipeline: those of its passes, each name once."""
-    return tuple({option.name: option for declaration in PASSES for option in options_of(declaration)}.values())
+    return tuple({option.name: option for declaration in STAGES for option in options_of(declaration)}.values())

@@ -28,6 +28,7 @@ from gspmd.transforms.support.signature import (
     set_dictionaries,
     tensor_of,
 )
+from gspmd.transforms.support.xla_on_cpu import repair
 
 _ONE_DEVICE = Mesh(())
 
@@ -52,10 +53,13 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
 def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     """A program without its annotations, ready to compile for one device, and its signature.
 
+    What XLA for CPUs would get wrong is repaired, as in partitioned modules.
+
     Errors: ParseError; Unsupported for a program with manual regions.
     """
     module = read_module(source)
     unannotated.strip(module)
+    repair(module.operation)
     return module, _plain_signature(module, _ONE_DEVICE)
 
 

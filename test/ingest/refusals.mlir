@@ -180,23 +180,6 @@ func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-sdy.mesh @one = <[], device_ids=[0]>
-sdy.mesh @m = <["x"=2]>
-// expected-error @+1 {{a maximal sharding (all on one device); let every device hold a copy ('replicated') instead}}
-func.func @main(%arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@one, []>}) -> tensor<4xf32> {
-  return %arg0 : tensor<4xf32>
-}
-
-// -----
-
-func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{a maximal sharding (all on one device); let every device hold a copy ('replicated') instead}}
-  %0 = stablehlo.tanh %arg0 {mhlo.sharding = "{maximal device=1}"} : tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-
-// -----
-
 // expected-error @+1 {{a manual sharding outside manual computations: the program is partitioned already}}
 func.func @main(%arg0: tensor<4xf32> {mhlo.sharding = "{manual}"}) -> (tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) {
   return %arg0 : tensor<4xf32>

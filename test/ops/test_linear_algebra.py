@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from single_op import MESHES, Array, check, partition, rule_of
 
+import gspmd
+from gspmd import runtime
 from gspmd.dialect.rule import print_rule
 
 CHOLESKY = """
@@ -90,3 +92,20 @@ def test_a_transform_of_two_dimensions_moves_its_split_twice() -> None:
     text = partition(fft("FFT", (64, 64), 2), MESHES["8"], {0: MESHES["8"].all_axes()})
     assert text.count('"stablehlo.all_to_all"') == 2
     assert "all_gather" not in text
+
+
+MOVED = """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<8x4x3xcomplex<f64>> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>})
+    -> (tensor<8x4x3xcomplex<f64>> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {}, {"x":(2)2}]>}) {
+  %0 = stablehlo.fft %a, type = IFFT, length = [3] : (tensor<8x4x3xcomplex<f64>>) -> tensor<8x4x3xcomplex<f64>>
+  return %0 : tensor<8x4x3xcomplex<f64>>
+}
+"""
+
+
+def test_an_fft_beside_a_move_has_a_layout_that_it_runs_with() -> None:
+    draw = np.random.default_rng(1)
+    values = draw.standard_normal((8, 4, 3)) + 1j * draw.standard_normal((8, 4, 3))
+    (result,) = runtime.compile(gspmd.partition(MOVED))(values)
+    np.testing.assert_allclose(result.to_numpy(), np.fft.ifft(values), rtol=1e-12)

@@ -7,6 +7,8 @@ import pytest
 from single_op import MESHES, Array, check, rule_of
 from test_gather import indices, table
 
+import gspmd
+from gspmd import runtime
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, print_rule
 from gspmd.dtypes import numpy_dtype
 
@@ -279,3 +281,38 @@ def test_partial_windows_across_shards(mesh: str, update: str) -> None:
     rows[0], rows[1] = (6, 5), (7, 5)
     inputs = [small_numbers((11, 8)), rows, small_numbers((8, 5, 3), seed=6)]
     check(scatter("11x8", "8x2", "8x5x3", 1, dims, update=update), inputs, MESHES[mesh], count=4)
+
+
+ONE_VALUE = """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<8xi32> {sharding}, %b: tensor<5x8x1xi32>, %c: tensor<5x8xi32>)
+    -> (tensor<8xi32>, tensor<8xi32>, tensor<8xi32>) {{
+  %0:3 = "stablehlo.scatter"(%a, %a, %a, %b, %c, %c, %c) ({{
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>, %r: tensor<i32>, %u: tensor<i32>, %v: tensor<i32>, %w: tensor<i32>):
+    %1 = stablehlo.add %p, %u : tensor<i32>
+    %2 = stablehlo.maximum %q, %v : tensor<i32>
+    %3 = stablehlo.minimum %r, %w : tensor<i32>
+    stablehlo.return %1, %2, %3 : tensor<i32>, tensor<i32>, tensor<i32>
+  }}) {{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+        scatter_dims_to_operand_dims = [0], index_vector_dim = 2>}}
+    : (tensor<8xi32>, tensor<8xi32>, tensor<8xi32>, tensor<5x8x1xi32>, tensor<5x8xi32>, tensor<5x8xi32>,
+       tensor<5x8xi32>) -> (tensor<8xi32>, tensor<8xi32>, tensor<8xi32>)
+  return %0#0, %0#1, %0#2 : tensor<8xi32>, tensor<8xi32>, tensor<8xi32>
+}}
+"""
+
+
+@pytest.mark.parametrize("sharding", ["", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}', None])
+def test_operands_that_are_one_value_have_results_of_their_own(sharding: str | None) -> None:
+    draw = np.random.default_rng(3)
+    operand, updates = draw.integers(-4, 5, 8).astype(np.int32), draw.integers(-9, 9, (5, 8)).astype(np.int32)
+    indices = draw.integers(0, 8, (5, 8, 1)).astype(np.int32)
+    expected = [operand.copy() for _ in range(3)]
+    for made, combine in zip(expected, (np.add, np.maximum, np.minimum), strict=True):
+        combine.at(made, indices[..., 0], updates)
+    text = ONE_VALUE.format(sharding=sharding or "")
+    program = runtime.compile_single(text) if sharding is None else runtime.compile(gspmd.partition(text))
+    results = program(operand, indices, updates)
+    for result, want in zip(results, expected, strict=True):
+        for shard in result.shards:
+            np.testing.assert_array_equal(shard.to_numpy(), want[shard.index])

@@ -33,7 +33,7 @@ class Verdict:
     why: str = ""
 
 
-FAILURES_OF_XLA = ("fft_thunk.cc", "Unsupported elementwise operation %mulhi")
+FAILURES_OF_XLA = ("Unsupported elementwise operation %mulhi",)
 """What is said by XLA for CPUs where it fails on programs that are right (docs/design.md)."""
 RIGHT = Verdict("right")
 JUDGED = Verdict("judged")

@@ -16,12 +16,13 @@ from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
-from gspmd.dialect.hlo_sharding import HloSharding, TupleOf
+from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
+from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.mlir import located
 
 FRONTEND = "mhlo.frontend_attributes"
@@ -63,6 +64,14 @@ class Said:
 
     sdy: tuple[TensorSharding, ...] | None
     hlo: HloAnnotation | None
+
+    def names_one_device(self) -> bool:
+        """Whether a value is said to be on one device of the program."""
+        if any(sharding.mesh.is_maximal for sharding in self.sdy or ()):
+            return True
+        body = None if self.hlo is None else self.hlo.sharding.body
+        leaves = [leaf.body for leaf in body.leaves] if isinstance(body, TupleOf) else [body]
+        return any(isinstance(leaf, Maximal) for leaf in leaves)
 
 
 class Annotations:
@@ -174,19 +183,27 @@ def collect(annotations: Annotations, found: Survey) -> None:
     """Read everything that is said anywhere, so that a mesh for all of it can be chosen. Errors are located."""
     for function in found.functions:
         with located(function):
-            for name in ("arg_attrs", "res_attrs"):
-                for attributes in given(function.attributes, name) or ():
-                    annotations.of(attributes)
+            entries = [
+                attributes
+                for name in ("arg_attrs", "res_attrs")
+                for attributes in given(function.attributes, name) or ()
+            ]
+            _remark_on(function, [annotations.of(attributes) for attributes in entries])
     for op in found.every():
         with located(op):
             attributes = op.attributes
-            annotations.of(attributes)
+            said = [annotations.of(attributes)]
             for key in ("in_shardings", "out_shardings"):
                 annotations.carried(attributes, key)
             if op.name.startswith("sdy."):
-                for key in ("sharding", "in_shardings", "out_shardings"):
-                    if key in attributes:
-                        annotations.attribute(attributes[key])
+                keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
+                said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
+            _remark_on(op, said)
+
+
+def _remark_on(op: Any, said: list[Said | None]) -> None:
+    if any(one is not None and one.names_one_device() for one in said):
+        remark(op, "asks for a value on one device; every device holds a copy of it")
 
 
 def text_of(attribute: ir.Attribute | None) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
-from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import REPLICATED
-from gspmd.dialect.notation import print_dims
+from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped, text_of
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
@@ -23,6 +23,7 @@ from gspmd.transforms.support.mlir import located
 
 RESULT_MARKER = f"{PREFIX}FuncResultSharding"
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
+_KINDS = {_ARGUMENTS: "argument", _RESULTS: "result"}
 
 
 def signature(function: Any) -> Iterator[Any]:
@@ -93,10 +94,23 @@ def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
         for index, (attributes, value) in enumerate(zip(old, values, strict=True)):
             marked = markers.of(function, index) if name == _RESULTS else None
             with located(function):
-                sharding = _resolve(target, _of_main(target.annotations, attributes), marked, value.type)
+                said = _of_main(target.annotations, attributes)
+                for one in (said, marked):
+                    _refuse_partial(target, one, value.type, f"{_KINDS[name]} {index}")
+                sharding = _resolve(target, said, marked, value.type)
             new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding)))
         if new != old:
             function.attributes[name] = ir.ArrayAttr.get(new)
+
+
+def _refuse_partial(target: Target, said: Said | None, type_: ir.Type, what: str) -> None:
+    axes = () if said is None else target.unreduced(said, type_)
+    if axes:
+        names = print_axes(axes, target.mesh)
+        raise Unsupported(
+            f"has {what} unreduced over {names}: what the caller gives and gets are whole values",
+            hint="leave 'unreduced' out; the program sums where it has to",
+        )
 
 
 def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> None:

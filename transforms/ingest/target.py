@@ -13,11 +13,11 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.common_mesh import unify_meshes
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_convert import common_mesh, to_tensor_sharding
-from gspmd.dialect.hlo_sharding import Maximal, Role, Whole
+from gspmd.dialect.hlo_sharding import HloSharding, Maximal, Role, Whole
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.dialect.sharding import DimSharding, TensorSharding, unknown
+from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
 from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
 from gspmd.transforms.support.mlir import located
 
@@ -77,7 +77,7 @@ class Target:
         found = self._translated.get(sharding)
         if found is None:
             if sharding.mesh.is_maximal:
-                raise Unsupported("a maximal sharding (all on one device)", hint=_MAXIMAL_HINT)
+                raise Unsupported("a maximal sharding (all on one device) of a manual computation", hint=_MAXIMAL_HINT)
             found = self._translated[sharding] = self._translate(sharding)
         return found
 
@@ -98,24 +98,36 @@ class Target:
         return tuple(axis.name for axis in axes)
 
     def resolve(self, said: Said, index: int, types: Sequence[ir.Type]) -> TensorSharding | None:
-        """What is said of value `index` of those with these types; None for nothing.
+        """Where value `index` of those with these types is said to be; None for nothing.
+
+        Values that are to be left unreduced are summed where their users are no sums, as all partial results are.
 
         Errors: AnnotationError for ranks that do not fit and for two annotations that contradict each other;
-        Unsupported for maximal and, outside manual computations, manual shardings.
+        Unsupported for manual shardings outside manual computations.
         """
         type_ = types[index]
         rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
         key = (said, index, len(types), rank)
         if key not in self._resolved:
             self._resolved[key] = self._resolve(said, index, len(types), rank)
-        return self._resolved[key]
+        found = self._resolved[key]
+        return dataclasses.replace(found, unreduced=()) if found is not None and found.unreduced else found
+
+    def unreduced(self, said: Said, type_: ir.Type) -> Axes:
+        """Axes over which a single value is said to be partial."""
+        self.resolve(said, 0, [type_])
+        rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
+        found = self._resolved[said, 0, 1, rank]
+        return () if found is None else found.unreduced
 
     def _resolve(self, said: Said, index: int, count: int, rank: int) -> TensorSharding | None:
         written = None
         if said.sdy is not None:
             if len(said.sdy) != count:
                 raise AnnotationError(f"{len(said.sdy)} shardings for {count} values; give one for each")
-            written = self.sharding(said.sdy[index])
+            given = said.sdy[index]
+            device = given.mesh.device_ids[0] if given.mesh.is_maximal else None
+            written = self.sharding(given) if device is None else self._copied(Maximal(device), rank)
             written.check_rank(rank)
         from_hlo = self.hlo(said.hlo, index, count, rank) if said.hlo is not None else None
         if written is not None and from_hlo is not None and not _agree(written, from_hlo):
@@ -143,11 +155,16 @@ class Target:
         """The part of an `mhlo.sharding` for one of several values, manual axes included."""
         leaf = annotation.sharding.leaves(count)[index]
         if isinstance(leaf.body, Maximal):
-            raise Unsupported("a maximal sharding (all on one device)", hint=_MAXIMAL_HINT)
+            return self._copied(leaf.body, rank)
         if leaf.body == Whole(Role.UNKNOWN):
             return None
         leaf.check(rank, self.mesh.size)
         return to_tensor_sharding(leaf, rank, self.mesh, annotation.open_dims)
+
+    def _copied(self, maximal: Maximal, rank: int) -> TensorSharding:
+        """For a value on one device: a copy on every one is the same to all that use it. Checks that it exists."""
+        HloSharding(maximal).check(rank, self.mesh.size)
+        return replicated(self.mesh, rank)
 
     def attribute(self, attribute: ir.Attribute, type_: ir.Type) -> ir.Attribute | None:
         """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""

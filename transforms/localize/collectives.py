@@ -17,6 +17,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import permutation_pairs
 from gspmd.transforms.support.halo import realignments, redistribute, retiling
 from gspmd.transforms.support.op_info import TensorType
@@ -121,7 +122,7 @@ def _collective_permute(c: Collective) -> Any:
     before = tuple(axis for axes in c.before.dim_axes() for axis in axes)
     after = tuple(axis for axes in c.after.dim_axes() for axis in axes)
     mesh = c.before.mesh
-    return c.emit.collective_permute(c.value, permutation_pairs(mesh, before, after), after, c.cause)
+    return permute(c.emit, c.value, permutation_pairs(mesh, before, after), after, c.cause)
 
 
 COLLECTIVES: dict[str, Callable[[Collective], Any]] = {

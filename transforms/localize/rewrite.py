@@ -15,9 +15,11 @@ from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
 from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
+from gspmd.transforms.support.parting import parting_ops
 from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
+from gspmd.transforms.support.xla_on_cpu import REPAIRED, repair
 
 
 class Placed(NamedTuple):
@@ -44,6 +46,8 @@ class Localizer:
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[Placed, Any] = {}
         self._regions: list[Any] = []
+        self._to_repair = False
+        self._parting: list[Any] | None = None  # known inside manual computations
 
     def run(self) -> None:
         block = self.annotated.function.regions[0].blocks[0]
@@ -54,6 +58,8 @@ class Localizer:
         self._operations(operations)
         for region in self._regions:
             splice(region)
+        if self._to_repair:
+            repair(self.annotated.function)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -89,6 +95,7 @@ class Localizer:
         table = self.rules.table
         for op in operations:
             name = op.name
+            self._to_repair |= name in REPAIRED
             attributes = op.attributes
             given = attributes.get("sdy.sharding")
             if name in COLLECTIVES:
@@ -112,8 +119,14 @@ class Localizer:
             if name in USER_COLLECTIVES:
                 self._written(op)
             elif name in CONTROL_FLOW:
-                for region in op.regions:
-                    self._region(region.blocks[0], shardings)
+                self._control_flow(op, shardings)
+
+    def _control_flow(self, op: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
+        apart = self.emit.apart
+        self.emit.apart = apart or op in (self._parting or ())
+        for region in op.regions:
+            self._region(region.blocks[0], shardings)
+        self.emit.apart = apart
 
     def _region(self, block: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
         """A region's arguments, if it has some, are split as the operation's results are."""
@@ -125,12 +138,17 @@ class Localizer:
         """Its body has the types inside; at the end, when every value is known by its own, it takes its place."""
         region = read_region(op, self.codec, self.annotated.mesh)
         block = op.regions[0].blocks[0]
+        outermost = self._parting is None
+        if outermost:
+            self._parting = parting_ops(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
         self._operations([view.operation for view in block.operations])
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
         self._regions.append(op)
+        if outermost:
+            self._parting = None
 
     def _written(self, op: Any) -> None:
         """A collective of the user's stays as it is, on a channel of its own; one of single devices does nothing."""

@@ -1,21 +1,78 @@
-"""Tidying the per-device program: equal operations merged, unused ones dropped."""
+"""Tidying the per-device program: equal operations merged, unused ones dropped, collectives made fewer and smaller."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 
-from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
+from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
+from gspmd.transforms.optimize.combine import CombineCollectives
+from gspmd.transforms.optimize.delay import DelayReductions
+from gspmd.transforms.optimize.fuse import FuseCollectives
+from gspmd.transforms.optimize.hoist import HoistCollectives
+from gspmd.transforms.optimize.merge import MergeCollectives
+from gspmd.transforms.optimize.narrow import NarrowCollectives
+from gspmd.transforms.optimize.permute_motion import MovePermutes
+from gspmd.transforms.optimize.permutes import SimplifyPermutes
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
+from gspmd.transforms.support.passes import Pass, option
+
+PASSES: tuple[type[CollectivePass], ...] = (
+    MergeCollectives,
+    FuseCollectives,
+    DelayReductions,
+    ReduceAfterLoops,
+    HoistCollectives,
+    NarrowCollectives,
+    SimplifyPermutes,
+    CombineCollectives,
+    MovePermutes,
+    CollectiveMatmul,
+)
+"""Every pass on collectives, each of which can be run alone."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Optimize(Pass):
-    """Merge equal operations and drop unused ones, with MLIR's own passes."""
+    """Merge equal operations and drop unused ones, with MLIR's own passes, and run those on collectives that always
+
+    gain; what costs memory or time elsewhere is an option.
+    """
 
     argument = "gspmd-optimize"
-    summary = "Merge equal operations and drop unused ones"
+    summary = "Merge equal operations, drop unused ones, and simplify collectives"
+
+    hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
+    collective_matmul: bool = option(False, "overlap large products with the communication around them")
+    combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
+    tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
     def run(self, module: ir.Module) -> None:
-        with module.context:
-            passmanager.PassManager.parse("builtin.module(cse)").run(module.operation)
+        program = DeviceProgram(module, self.tell_declined)
+        program.tidy()
+        if not program.collectives():
+            return
+        for pass_ in self._passes():
+            before = program.changes
+            pass_.apply(program)
+            if program.changes != before:
+                program.tidy()
+        program.finish()
+
+    def _passes(self) -> list[CollectivePass]:
+        passes: list[CollectivePass] = [
+            MergeCollectives(),
+            NarrowCollectives(),
+            FuseCollectives(),
+            DelayReductions(),
+            ReduceAfterLoops(),
+            SimplifyPermutes(),
+            HoistCollectives(self.hoist_max_bytes),
+        ]
+        if self.collective_matmul:
+            passes.append(CollectiveMatmul())
+        if self.combine_bytes:
+            passes.append(CombineCollectives(self.combine_bytes))
+        return passes

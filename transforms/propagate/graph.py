@@ -144,6 +144,6 @@ class GraphBuilder:
             sharding.check_rank(type_.rank)
             if sharding.unreduced:
                 raise Unsupported(
-                    "has an unreduced result, which is not supported yet", op=op.info.name, location=where
+                    "has an unreduced result", op=op.info.name, location=where, hint="run gspmd-ingest first"
                 )
             self.initial[slot] = sharding

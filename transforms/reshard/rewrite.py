@@ -12,6 +12,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.reshard.linear import LINEAR, linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
@@ -22,10 +23,6 @@ from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
-
-
-# Operations that may be applied to partial results before these are summed.
-LINEAR = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate", "transpose", "reshape"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -257,22 +254,25 @@ class Rewriter:
     def _add_partial(self, op: Op, number: int, goal: TensorSharding, after: Any) -> bool:
         """Apply a linear operation to partial results, so that one reduction serves all of them.
 
-        Only when every operand is partial over the same axes and split alike.
+        Only when every operand that it is linear in is partial over the same axes and split alike.
         """
-        operands = [self._partial.get(value) for value in op.operands]
+        linear = linear_operands(op, self._is_constant)
+        operands = [self._partial.get(op.operands[index]) for index in linear]
         made = {partial.made if partial else None for partial in operands}
         if None in made or len(made) != 1:
             return False
-        result = self.chooser.follow(self.rules.rules[number], next(s for s in made if s is not None))
-        if result is None:
+        rule = self.rules.rules[number]
+        runs = self.chooser.follow(rule, linear, next(s for s in made if s is not None))
+        if runs is None:
             return False
+        result = runs[-1]
         have = tuple([self.sharding[value] for value in op.operands])
-        runs = (*(s for s in made if s is not None),) * len(have) + (result,)
-        self.decisions.append(
-            Decision(op.ir.location, op.info.name, (*have, goal), runs, op.info, self.rules.rules[number])
-        )
-        for value in op.operands:
-            self._partial.pop(value, None)
+        self.decisions.append(Decision(op.ir.location, op.info.name, (*have, goal), runs, op.info, rule))
+        for index, value in enumerate(op.operands):
+            if index in linear:
+                self._partial.pop(value, None)
+            else:
+                op.ir.operands[index] = self._moved_value(value, runs[index], op.ir, "")
         op.ir.attributes["sdy.sharding"] = self.codec.write_list((result,))
         self.sharding[op.results[0]] = goal
         if _summed_only(op.ir.results[0]):

@@ -117,15 +117,24 @@ class Chooser:
                     found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
 
-    def follow(self, rule: OpShardingRule, operand: TensorSharding) -> TensorSharding | None:
-        """The result's sharding when all operands have this one and nothing is moved; None if that cannot be."""
-        axes = factor_axes(rule, 0, operand)
-        if not self._valid(rule, axes) or any(rule.kinds[f] is REDUCTION for f in axes):
+    def follow(
+        self, rule: OpShardingRule, partial: tuple[int, ...], given: TensorSharding
+    ) -> tuple[TensorSharding, ...] | None:
+        """The shardings of operands and result when the operands `partial` have this one and nothing else is split;
+
+        None if that cannot be.
+        """
+        axes = factor_axes(rule, partial[0], given)
+        if not self._valid(rule, axes) or any(rule.kinds[f] is not PASS_THROUGH for f in axes):
             return None
-        if any(tensor_axes(rule, t, axes) != operand.dim_axes() for t in range(len(rule.operands))):
-            return None
-        dims = tensor_axes(rule, len(rule.operands), axes)
-        return None if dims is None else operand.with_axes(dims, operand.unreduced)
+        made = []
+        for tensor in range(len(rule.operands) + 1):
+            dims = tensor_axes(rule, tensor, axes)
+            if dims is None or (tensor in partial and dims != given.dim_axes()):
+                return None
+            is_partial = tensor in partial or tensor == len(rule.operands)
+            made.append(given.with_axes(dims, given.unreduced if is_partial else ()))
+        return tuple(made)
 
     def _agree(self, rule: OpShardingRule, split: list[FactorAxes], shardings: tuple[TensorSharding, ...]) -> bool:
         """Whether all tensors fit one assignment as they are, and nothing is left to reduce."""

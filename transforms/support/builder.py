@@ -99,13 +99,13 @@ class Builder:
         A slice of the user's stays apart from it: XLA adds up the starts of both without limiting the inner one.
         """
         if _starts_anywhere(value) and value not in self._windows:
-            value = self.apart(value)
+            value = self.kept_apart(value)
         result = read_type(value)._replace(shape=tuple(shape))
         window = self.op("stablehlo.dynamic_slice", [value, *starts], [result], slice_sizes=self.i64s(result.shape))
         self._windows.add(window)
         return window
 
-    def apart(self, value: Any) -> Any:
+    def kept_apart(self, value: Any) -> Any:
         """The value, which the compiler does not look through from here."""
         return self.op("stablehlo.optimization_barrier", [value], [read_type(value)])
 

@@ -179,7 +179,7 @@ class CollectiveBuilder(Builder):
             return empty
         if _has_empty_pieces(value, split, count):
             # XLA makes constants of them and refuses these where their layout is not that of the others.
-            value = self.apart(value)
+            value = self.kept_apart(value)
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_to_all",

@@ -32,6 +32,7 @@ class Emitter(CollectiveBuilder):
             loc=self.location,
             ip=ir.InsertionPoint.at_block_begin(entry),
         )
+        self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
         self._indices: dict[Axes, Any] = {}
         self._position: Any = None
         self._aliases: list[Any] = []
@@ -45,7 +46,7 @@ class Emitter(CollectiveBuilder):
 
     def alias(self, value: Any) -> Any:
         """The value under a name of its own until all is emitted: what is known of one does not hold for the other."""
-        self._aliases.append(self.apart(value))
+        self._aliases.append(self.kept_apart(value))
         return self._aliases[-1]
 
     # ---- where this device is ----

@@ -17,6 +17,7 @@ from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blocks, cheapest, schedule, tiles
+from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
@@ -180,7 +181,7 @@ def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchan
         piece = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
         if not np.array_equal(message.source, message.target):
             pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
-            piece = emit.collective_permute(piece, pairs, axes, cause)
+            piece = permute(emit, piece, pairs, axes, cause)
         buffer = _put(emit, buffer, dim, axes, message, before, piece)
     return slice_dim(emit, buffer, dim, before, length)
 
@@ -264,12 +265,12 @@ def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: i
         amount = min(left - (distance - 1) * local, local)
         tail = slice_dim(emit, value, dim, local - amount, amount)
         pairs = np.stack([groups[:, :-distance], groups[:, distance:]], axis=-1).reshape(-1, 2)
-        parts.insert(0, emit.collective_permute(tail, pairs, axes, cause))
+        parts.insert(0, permute(emit, tail, pairs, axes, cause))
     for distance in range(1, -(-right // local) + 1 if right else 1):
         amount = min(right - (distance - 1) * local, local)
         head = slice_dim(emit, value, dim, 0, amount)
         pairs = np.stack([groups[:, distance:], groups[:, :-distance]], axis=-1).reshape(-1, 2)
-        parts.append(emit.collective_permute(head, pairs, axes, cause))
+        parts.append(permute(emit, head, pairs, axes, cause))
     return join_dim(emit, parts, dim)
 
 

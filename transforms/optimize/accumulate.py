@@ -1,0 +1,131 @@
+"""Sums that a loop accumulates, reduced once after the loop: the gradients of microbatches, above all."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.optimize.delay import SUMS, is_linear
+from gspmd.transforms.optimize.program import (
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    block_operations,
+    owner,
+    used_only_by,
+)
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.op_info import element_bytes
+
+_MAX_STEPS = 64  # operations looked at for one value that a loop carries
+_WHAT = "moved behind the loop"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceAfterLoops(CollectivePass):
+    """A loop that adds reduced values to what it carries adds them unreduced; their sum is reduced after the loop."""
+
+    argument = "gspmd-reduce-after-loops"
+    summary = "Reduce what a loop accumulates once, after the loop"
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None or not program.collectives("all_reduce"):
+            return
+        for loop in reversed(program.loops()):  # what an inner loop leaves may be accumulated by the outer one
+            *_, last = block_operations(loop.regions[1].blocks[0])
+            for index, value in enumerate(last.operands):
+                reductions = _addends(program, loop, last, index, value)
+                if reductions:
+                    _move(program, loop, index, reductions)
+
+
+def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: Any) -> list[Collective]:
+    """The reductions whose sum a loop adds to what it carries there; none if it does something else."""
+    carried = loop.regions[1].blocks[0].arguments[index]
+    found: list[Collective] = []
+    pending, count, seen_carried = [(value, last, False)], 0, 0
+    while pending:
+        current, user, negated = pending.pop()
+        count += 1
+        if current == carried:
+            seen_carried += 1
+            if negated:
+                return []
+            continue
+        op = owner(current)
+        if op is None or op.block != last.block or count > _MAX_STEPS or len(list(current.uses)) != 1:
+            return []
+        if op.name in SUMS:
+            pending.append((op.operands[0], op, negated))
+            pending.append((op.operands[1], op, negated != (op.name == "stablehlo.subtract")))
+            continue
+        reduction = _reduction_of(program, op, user)
+        if reduction is None:
+            return []
+        found.append(reduction)
+    why = _reason_against(loop, index, carried, found) if seen_carried == 1 and found else ""
+    if why:
+        program.decline(found[0].op, _WHAT, why)
+    return [] if why or seen_carried != 1 else found
+
+
+def _reduction_of(program: DeviceProgram, op: Any, user: Any) -> Collective | None:
+    """The reduction that the operation's result is a linear image of."""
+    for _ in range(_MAX_STEPS):
+        if not used_only_by(op.results[0], user):
+            return None
+        if op.name == "stablehlo.all_reduce" and len(op.operands) == 1:
+            reduction = Collective(op, "all_reduce", program.mesh)
+            return reduction if reduction.combiner == "add" and reduction.axes else None
+        operand = next((o for o in op.operands if is_linear(op, o) or _is_widened(op)), None)
+        before = None if operand is None else owner(operand)
+        if before is None or before.block != op.block:
+            return None
+        op, user = before, op
+    return None
+
+
+def _is_widened(op: Any) -> bool:
+    """Whether a float becomes a wider one, which rounds sums less."""
+    if op.name != "stablehlo.convert":
+        return False
+    before, after = read_type(op.operands[0]).element, read_type(op.results[0]).element
+    floats = before.startswith(("f", "bf")) and after.startswith("f")
+    return floats and element_bytes(after) > element_bytes(before)
+
+
+def _reason_against(loop: Any, index: int, carried: Any, found: list[Collective]) -> str:
+    if len(list(carried.uses)) > 1 or list(loop.regions[0].blocks[0].arguments[index].uses):
+        return "the sum is used in the loop"
+    if any(reduction.groups != found[0].groups for reduction in found):
+        return "what is added is reduced over different axes"
+    return ""
+
+
+def _move(program: DeviceProgram, loop: Any, index: int, reductions: list[Collective]) -> None:
+    emit = program.emitter(loop)
+    initial, total = loop.operands[index], loop.results[index]
+    loop.operands[index] = emit.constant(read_type(initial), 0)
+    first = reductions[0]
+    emit.point = ir.InsertionPoint.after(loop)
+    value = emit.all_reduce(total, first.axes, "add", first.cause)
+    reduced = owner(value)
+    if not _is_zero(initial):
+        value = emit.binary("add", initial, value)
+    total.replace_all_uses_except(value, [reduced])
+    for reduction in reductions:
+        reduction.result.replace_all_uses_with(reduction.operand)
+        reduction.erase()
+    program.changed()
+
+
+def _is_zero(value: Any) -> bool:
+    op = owner(value)
+    if op is not None and op.name == "stablehlo.broadcast_in_dim":
+        op = owner(op.operands[0])
+    if op is None or op.name != "stablehlo.constant" or read_type(op.results[0]).element.startswith("complex"):
+        return False
+    attribute = op.attributes["value"]
+    return bool(attribute.is_splat and attribute.get_splat_value().value == 0)

@@ -1,0 +1,318 @@
+"""Products that begin before all their operand has arrived, or whose parts leave while others are computed.
+
+Source: Wang et al., Overlap Communication with Dependent Computation via Decomposition (ASPLOS 2023); the looped einsum
+of arXiv 2105.04663, section 3.3.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
+from gspmd.transforms.optimize.ring import Ring, cut, paste
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.passes import option
+
+_DOT = "stablehlo.dot_general"
+_WORTH_IT = 0.95  # estimates are not better than that
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectiveMatmul(CollectivePass):
+    """A gather of an operand and the product with it become steps: the product with the shard that is here, while the
+
+    next shard arrives from a neighbour. A product and the reduce-scatter of its result become steps, too: the product
+    for one shard of the result, while the sums for the one before travel on.
+    """
+
+    argument = "gspmd-collective-matmul"
+    summary = "Overlap the gather before a product, or the reduce-scatter after it, with the product"
+    details = ("Sums over gathered dimensions are added up in another order on every device.",)
+
+    matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")
+    bidirectional: bool = option(False, "let shards travel around the ring both ways")
+    max_unrolled_steps: int = option(8, "rings of more devices become a while loop")
+    use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None:
+            return
+        for collective in program.collectives("all_gather", "reduce_scatter"):
+            gather = collective.kind == "all_gather"
+            found = _find_gathered(program, collective) if gather else _find_scattered(program, collective)
+            if found is None or not self._is_worth_it(program, found):
+                continue
+            steps = _Steps(program, found, self.bidirectional, self.max_unrolled_steps)
+            value = steps.of_gather() if gather else steps.of_scatter()
+            done, gone = (found.dot, collective) if gather else (collective.op, None)
+            done.results[0].replace_all_uses_with(value)
+            done.erase()
+            if gone is not None:
+                gone.erase()
+            else:
+                found.dot.erase()
+            program.changed()
+
+    def _is_worth_it(self, program: DeviceProgram, found: _Candidate) -> bool:
+        moved = max(bytes_of(read_type(v)) for v in (found.collective.operand, found.collective.result))
+        if moved < self.matmul_min_bytes:
+            why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
+            program.decline(found.dot, _WHAT, why)
+            return False
+        if not self.use_cost_model:
+            return True
+        together, apart = found.seconds(Hardware(), self.bidirectional)
+        if together > _WORTH_IT * apart:
+            estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
+            program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
+            return False
+        return True
+
+
+_WHAT = "overlapped with communication"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Dims:
+    """What dimension of a product is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
+
+    batch: tuple[tuple[int, int], ...]
+    contracting: tuple[tuple[int, int], ...]
+    free: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, dot: Any) -> _Dims:
+        numbers = stablehlo.DotDimensionNumbers(dot.attributes["dot_dimension_numbers"])
+        batch = tuple(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
+        contracting = tuple(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
+        free = []
+        for side in (0, 1):
+            taken = {pair[side] for pair in batch + contracting}
+            free.append(tuple(d for d in range(read_type(dot.operands[side]).rank) if d not in taken))
+        return cls(batch, contracting, (free[0], free[1]))
+
+    def of_operand(self, side: int, dim: int) -> tuple[int | None, int | None]:
+        """The dimension of the other operand and that of the result that go with one of an operand's."""
+        for index, pair in enumerate(self.batch):
+            if pair[side] == dim:
+                return pair[1 - side], index
+        for pair in self.contracting:
+            if pair[side] == dim:
+                return pair[1 - side], None
+        before = len(self.batch) + (len(self.free[0]) if side else 0)
+        return None, before + self.free[side].index(dim)
+
+    def of_result(self, dim: int) -> tuple[int | None, int | None]:
+        """The dimensions of both operands that a dimension of the result comes from."""
+        if dim < len(self.batch):
+            return self.batch[dim]
+        dim -= len(self.batch)
+        if dim < len(self.free[0]):
+            return self.free[0][dim], None
+        return None, self.free[1][dim - len(self.free[0])]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A product and the collective that makes its operand `side` or takes its result.
+
+    `cuts`: by operand the dimension that a step takes a part of; `result_dim`: that of the result, None where steps are
+    added up.
+    """
+
+    dot: Any
+    collective: Collective
+    side: int
+    cuts: tuple[int | None, int | None]
+    result_dim: int | None
+
+    @property
+    def devices(self) -> int:
+        operand, result = (math.prod(read_type(v).shape) for v in (self.collective.operand, self.collective.result))
+        return max(operand, result) // min(operand, result)
+
+    def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
+        """Estimated time in steps, and of the collective and the product one after the other."""
+        result = read_type(self.dot.results[0])
+        contracted = _Dims.of(self.dot).contracting
+        depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in contracted)
+        product = 2.0 * math.prod(result.shape) * depth / hardware.flops_per_s
+        count = self.devices
+        moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
+        if both_ways and self.collective.kind == "reduce_scatter":
+            moved /= 2
+        waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
+        permute = collective_time("collective_permute", moved, count, hardware)
+        step = product / count
+        hidden = step * (count - 1) / waits  # what is computed while one permute is on its way
+        together = step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
+        return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware)
+
+    def _copied_bytes(self) -> float:
+        """What steps read and write more often than the product in one piece."""
+        again = sum(
+            bytes_of(read_type(value))
+            for side, value in enumerate(self.dot.operands)
+            if self.cuts[side] is None  # every step reads all of it
+        )
+        whole = bytes_of(read_type(self.dot.results[0]))
+        return again * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
+
+
+def _find_gathered(program: DeviceProgram, gather: Collective) -> _Candidate | None:
+    dot = only_user(gather.result)
+    if dot is None:
+        using = [use.owner.operation for use in gather.result.uses]
+        if any(op.name == _DOT for op in using):
+            program.decline(gather.op, _WHAT, f"{len(using)} operations use what is gathered")
+        return None
+    if dot.name == "stablehlo.slice":
+        following = only_user(dot.results[0])
+        if following is not None and following.name == _DOT:
+            program.decline(following, _WHAT, "the last shard of its operand is not full")
+        return None
+    if dot.name != _DOT or dot.block != gather.op.block or not program.is_along_axes(gather):
+        return None
+    if dot.operands[0] == dot.operands[1]:
+        program.decline(dot, _WHAT, "both its operands are the gathered one")
+        return None
+    side = 0 if dot.operands[0] == gather.result else 1
+    dim = gather.dimension("all_gather_dim")
+    other, result = _Dims.of(dot).of_operand(side, dim)
+    cuts = (dim, other) if side == 0 else (other, dim)
+    return _Candidate(dot, gather, side, cuts, result)
+
+
+def _find_scattered(program: DeviceProgram, scatter: Collective) -> _Candidate | None:
+    dot = owner(scatter.operand)
+    if dot is not None and dot.name == "stablehlo.pad":
+        padded = owner(dot.operands[0])
+        if padded is not None and padded.name == _DOT:
+            program.decline(padded, _WHAT, "the last shard of its result is not full")
+        return None
+    if dot is None or dot.name != _DOT or not program.is_along_axes(scatter) or scatter.combiner != "add":
+        return None
+    if only_user(scatter.operand) is None:
+        program.decline(dot, _WHAT, "its result is used whole, too")
+        return None
+    if dot.block != scatter.op.block:
+        return None
+    dim = scatter.dimension("scatter_dimension")
+    return _Candidate(dot, scatter, 0, _Dims.of(dot).of_result(dim), dim)
+
+
+class _Steps:
+    """The steps of one candidate."""
+
+    def __init__(self, program: DeviceProgram, found: _Candidate, both_ways: bool, max_unrolled: int) -> None:
+        self._found = found
+        before = found.dot if found.collective.kind == "all_gather" else found.collective.op
+        self._emit: Emitter = program.emitter(before, found.dot.location)
+        self._ring = Ring(self._emit, found.collective.axes, found.collective.cause)
+        self._both_ways = both_ways
+        self._unroll = self._ring.count <= max_unrolled
+
+    def _dot(self, left: Any, right: Any) -> Any:
+        """The product of parts of the operands."""
+        dot = self._found.dot
+        dims = _Dims.of(dot)
+        shapes = [read_type(left).shape, read_type(right).shape]
+        shape = [shapes[0][pair[0]] for pair in dims.batch]
+        shape += [shapes[side][d] for side in (0, 1) for d in dims.free[side]]
+        attributes = {name: dot.attributes[name] for name in dot.attributes}
+        result = TensorType(tuple(shape), read_type(dot.results[0]).element)
+        return self._emit.op(_DOT, [left, right], [result], **attributes)
+
+    # ---- gather, then product ----
+
+    def of_gather(self) -> Any:
+        """The result of the product, from the shards of one operand as they come by."""
+        emit, ring, count = self._emit, self._ring, self._ring.count
+        result = emit.constant(read_type(self._found.dot.results[0]), 0)
+        mine = self._found.collective.operand
+        if not self._both_ways:
+
+            def step(number: Any, carried: list[Any]) -> list[Any]:
+                shard, made = carried
+                arriving = ring.shift(shard, 1)
+                return [arriving, self._add(made, shard, number, 1)]
+
+            shard, result = ring.repeat(0, count - 1, [mine, result], step, self._unroll)
+            return self._add(result, shard, count - 1, 1)
+        result = self._add(result, mine, 0, 1)
+
+        def both(number: Any, carried: list[Any]) -> list[Any]:
+            after, before, made = carried
+            after, before = ring.shift(after, 1), ring.shift(before, -1)
+            return [after, before, self._add(self._add(made, after, number, 1), before, number, -1)]
+
+        after, _, result = ring.repeat(1, (count + 1) // 2, [mine, mine, result], both, self._unroll)
+        if count % 2 == 0:
+            result = self._add(result, ring.shift(after, 1), count // 2, 1)
+        return result
+
+    def _add(self, result: Any, shard: Any, step: Any, sign: int) -> Any:
+        """The result with what the shard of the device `sign * step` further gives."""
+        found, emit = self._found, self._emit
+        size = read_type(shard).shape[_known(found.cuts[found.side])]
+        start = self._ring.start(step, sign, size)
+        other = found.dot.operands[1 - found.side]
+        dim = found.cuts[1 - found.side]
+        if dim is not None:
+            other = cut(emit, other, dim, start, size)
+        part = self._dot(shard, other) if found.side == 0 else self._dot(other, shard)
+        if found.result_dim is None:
+            return emit.binary("add", result, part)
+        return paste(emit, result, part, found.result_dim, start)
+
+    # ---- product, then reduce-scatter ----
+
+    def of_scatter(self) -> Any:
+        """The shard of the sum, from sums that pass by all devices."""
+        dim = _known(self._found.result_dim)
+        size = read_type(self._found.collective.result).shape[dim]
+        if not self._both_ways or size % 2:
+            return self._travel([(0, size, 1)], size)
+        half = size // 2
+        return self._travel([(0, half, 1), (half, half, -1)], size)
+
+    def _travel(self, parts: list[tuple[int, int, int]], size: int) -> Any:
+        """Sums of parts of a shard (where they begin, their size and direction), put together."""
+        emit, ring, dim = self._emit, self._ring, _known(self._found.result_dim)
+
+        def step(number: Any, sums: list[Any]) -> list[Any]:
+            return [
+                emit.binary("add", ring.shift(total, sign), self._part(number, begin, length, size, sign))
+                for total, (begin, length, sign) in zip(sums, parts, strict=True)
+            ]
+
+        first = [self._part(1, *part[:2], size, part[2]) for part in parts]
+        sums = ring.repeat(2, ring.count + 1, first, step, self._unroll)
+        if len(sums) == 1:
+            return sums[0]
+        result = read_type(self._found.collective.result)
+        return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
+
+    def _part(self, step: Any, begin: int, length: int, size: int, sign: int) -> Any:
+        """The product for part of the shard of the device `sign * step` further."""
+        emit, found = self._emit, self._found
+        start = self._ring.start(step, sign, size)
+        if begin:
+            start = emit.binary("add", start, emit.constant(read_type(start), begin))
+        operands = [
+            value if dim is None else cut(emit, value, dim, start, length)
+            for value, dim in zip(found.dot.operands, found.cuts, strict=True)
+        ]
+        return self._dot(*operands)
+
+
+def _known(dim: int | None) -> int:
+    assert dim is not None
+    return dim

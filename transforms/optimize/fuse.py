@@ -1,0 +1,273 @@
+"""Collectives and slices that together are less: reduce-scatter for an all-reduce of which one shard is used."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, overlap, remove_prefix, starts_with, without
+from gspmd.transforms.optimize.partition_values import PartitionValues
+from gspmd.transforms.optimize.program import (
+    ELEMENTWISE,
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    integers,
+    only_user,
+    owner,
+)
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import CollectiveBuilder
+from gspmd.transforms.support.op_info import TensorType
+
+_SLICE = "stablehlo.dynamic_slice"
+_TRANSPOSE = "stablehlo.transpose"
+_STEPS = 32  # operations between a reduction and the slice that are looked through
+
+
+@dataclasses.dataclass(frozen=True)
+class FuseCollectives(CollectivePass):
+    """An all-reduce of which each device keeps its shard becomes a reduce-scatter, also through elementwise
+
+    operations and transposes, which then work on the shard. A reduce-scatter that is gathered again becomes an
+    all-reduce. A gather of which each device keeps its own shard is not done.
+    """
+
+    argument = "gspmd-fuse-collectives"
+    summary = "Turn all-reduce and slice into reduce-scatter, and what is undone again into less"
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None:
+            return
+        values = PartitionValues(program.mesh)
+        for gather in program.collectives("all_gather"):
+            _unscatter(program, gather)
+        for gather in program.collectives("all_gather"):
+            _cut_gather(program, gather, values)
+        for reduce in program.collectives("all_reduce"):
+            left: Collective | None = reduce
+            while left is not None:
+                left = _scatter(program, left, values)
+
+
+# ---- reduce-scatter, then all-gather --------------------------------------------------------------
+
+
+def _unscatter(program: DeviceProgram, gather: Collective) -> None:
+    op = owner(gather.operand)
+    if op is None or op.name != "stablehlo.reduce_scatter" or len(op.operands) != 1:
+        return
+    scatter = Collective(op, "reduce_scatter", program.mesh)
+    same = scatter.groups == gather.groups
+    same = same and scatter.dimension("scatter_dimension") == gather.dimension("all_gather_dim")
+    if not same or not gather.axes or scatter.combiner is None:
+        return
+    if only_user(scatter.result) is None:
+        program.decline(op, "made an all-reduce with the gather after it", "the shard has other users")
+        return
+    emit = program.emitter(gather.op)
+    value = emit.all_reduce(scatter.operand, scatter.axes, scatter.combiner, scatter.cause)
+    gather.result.replace_all_uses_with(value)
+    gather.op.erase()
+    scatter.op.erase()
+    program.changed()
+
+
+# ---- all-gather, then the own shard ---------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cut:
+    """How a device's shard is cut from a value: by dimension its start (a scalar), its size and the axes."""
+
+    starts: dict[int, Any]
+    sizes: dict[int, int]
+    dims: dict[int, Axes]
+    index: Any  # what a start of 0 is, of the same type as the others
+
+    def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self.sizes.get(dim, n) for dim, n in enumerate(shape))
+
+    def before(self, op: Any) -> Cut:
+        """The cut of the operand of an elementwise operation or transpose."""
+        return self._moved(lambda dim: integers(op.attributes["permutation"])[dim]) if op.name == _TRANSPOSE else self
+
+    def after(self, op: Any) -> Cut:
+        """The cut of the result of an elementwise operation or transpose."""
+        if op.name != _TRANSPOSE:
+            return self
+        return self._moved(lambda dim: integers(op.attributes["permutation"]).index(dim))
+
+    def without(self, dims: Iterable[int]) -> Cut:
+        dropped = set(dims)
+        return self._moved(lambda dim: None if dim in dropped else dim)
+
+    def _moved(self, to: Callable[[int], int | None]) -> Cut:
+        moved = [(new, dim) for dim in self.dims if (new := to(dim)) is not None]
+        return Cut(
+            {new: self.starts[dim] for new, dim in moved},
+            {new: self.sizes[dim] for new, dim in moved},
+            {new: self.dims[dim] for new, dim in moved},
+            self.index,
+        )
+
+    def slice(self, emit: CollectiveBuilder, value: Any) -> Any:
+        if not self.dims:
+            return value
+        type_ = read_type(value)
+        zero = emit.constant(self.index, 0)
+        starts = [self.starts.get(dim, zero) for dim in range(type_.rank)]
+        local = self.local_shape(type_.shape)
+        return emit.op(_SLICE, [value, *starts], [TensorType(local, type_.element)], slice_sizes=emit.i64s(local))
+
+
+def cut_of(slice_op: Any, values: PartitionValues) -> Cut | str:
+    """What a dynamic slice keeps: the axes of each dimension that it splits, or why that cannot be said."""
+    shape = read_type(slice_op.operands[0]).shape
+    sizes = integers(slice_op.attributes["slice_sizes"])
+    starts: dict[int, Any] = {}
+    dims: dict[int, Axes] = {}
+    for dim, (n, size) in enumerate(zip(shape, sizes, strict=True)):
+        if n == size:
+            continue  # starts are limited to 0
+        if size == 0 or n % size:
+            return f"the slice of {size} of {n} elements is no shard of dim {dim}"
+        axes = values.shard_axes(slice_op.operands[1 + dim], size, n // size)
+        if axes is None:
+            return f"the slice of dim {dim} does not begin at the device's own shard"
+        starts[dim], dims[dim] = slice_op.operands[1 + dim], axes
+    return Cut(starts, {dim: sizes[dim] for dim in dims}, dims, read_type(slice_op.operands[-1]))
+
+
+def _cut_gather(program: DeviceProgram, gather: Collective, values: PartitionValues) -> None:
+    dim, axes = gather.dimension("all_gather_dim"), gather.axes
+    for user in [use.owner.operation for use in gather.result.uses]:
+        if user.name != _SLICE or user.operands[0] != gather.result or not axes:
+            continue
+        cut = cut_of(user, values)
+        if isinstance(cut, str) or list(cut.dims) != [dim] or not starts_with(axes, cut.dims[dim]):
+            continue
+        rest = remove_prefix(axes, cut.dims[dim])
+        value = gather.operand
+        if rest:
+            value = program.emitter(user).all_gather(value, dim, rest, gather.cause)
+        user.results[0].replace_all_uses_with(value)
+        user.erase()
+        program.changed()
+    if not list(gather.result.uses):
+        gather.op.erase()
+        program.changed()
+
+
+# ---- all-reduce, then the own shard ---------------------------------------------------------------
+
+
+def _scatter(program: DeviceProgram, reduce: Collective, values: PartitionValues) -> Collective | None:
+    """Make the reduction one that scatters; what is left to be reduced over other axes, if anything is."""
+    path = _path_to_slice(reduce)
+    if not path:
+        return None
+    what = "made a reduce-scatter"
+    if path[-1].block != reduce.op.block:
+        program.decline(reduce.op, what, "its shard is cut in another block")
+        return None
+    cut = cut_of(path[-1], values)
+    if isinstance(cut, str):
+        program.decline(reduce.op, what, cut)
+        return None
+    for op in reversed(path[:-1]):
+        cut = cut.before(op)
+    if not any(overlap(axes, reduce.axes) for axes in cut.dims.values()):
+        program.decline(reduce.op, what, "the shards are not cut along axes that it reduces over")
+        return None
+    if any(only_user(value) is None for value in (reduce.result, *(op.results[0] for op in path[:-1]))):
+        program.decline(reduce.op, what, "more than the shard of its result is used")
+        return None
+    shard = _shard_of_sum(program, reduce, cut, path[-1])
+    if isinstance(shard, str):
+        program.decline(reduce.op, what, shard)
+        return None
+    last, whole = owner(shard), reduce.result
+    for op in path[:-1]:
+        cut = cut.after(op)
+        shard, whole = _on_shards(program, op, whole, shard, cut, path[-1]), op.results[0]
+    path[-1].results[0].replace_all_uses_with(shard)
+    for op in reversed((reduce.op, *path)):
+        op.erase()
+    program.changed()
+    return Collective(last, "all_reduce", program.mesh) if last.name == "stablehlo.all_reduce" else None
+
+
+def _path_to_slice(reduce: Collective) -> list[Any]:
+    """The elementwise operations and transposes between a reduction and the slice that follows, and that slice.
+
+    Where a value has several users, the slice among them or the first is followed.
+    """
+    path: list[Any] = []
+    value = reduce.result
+    while len(path) < _STEPS:
+        following = [use.owner.operation for use in value.uses]
+        slices = [op for op in following if op.name == _SLICE and op.operands[0] == value]
+        if slices:
+            return [*path, slices[0]]
+        if not following or not _keeps_shape(following[0], value):
+            return []
+        path.append(following[0])
+        value = following[0].results[0]
+    return []
+
+
+def _keeps_shape(op: Any, value: Any) -> bool:
+    """Whether the operation works on each element of the value, or transposes it."""
+    if op.name == _TRANSPOSE:
+        return True
+    return op.name in ELEMENTWISE and read_type(op.results[0]).shape == read_type(value).shape
+
+
+def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: Any) -> Any:
+    """The shard of the reduction's result by reduce-scatters, or why there is none."""
+    combiner, axes, rest = reduce.combiner, reduce.axes, reduce.axes
+    if combiner is None or not program.is_along_axes(reduce):
+        return "its groups or its reducer are of an unknown form"
+    scattered = {dim: mine for dim, mine in cut.dims.items() if overlap(mine, axes)}
+    try:
+        for mine in scattered.values():
+            if without(mine, axes):
+                return "its shards are cut along further axes in the same dimension"
+            rest = without(rest, mine)
+    except ValueError:
+        return "its shards are cut along parts of an axis that do not fit"
+    emit = program.emitter(before)
+    value = cut.without(scattered).slice(emit, reduce.operand)
+    for dim, mine in scattered.items():
+        value = emit.reduce_scatter(value, dim, mine, combiner, reduce.cause)
+    return emit.all_reduce(value, rest, combiner, reduce.cause) if rest else value
+
+
+def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: Cut, before: Any) -> Any:
+    """The operation on shards: `whole` is the operand whose shard is known; the others are cut."""
+    emit = program.emitter(before, op.location)
+    operands = [shard if operand == whole else _cut_operand(emit, operand, cut) for operand in op.operands]
+    result = read_type(op.results[0])
+    result = TensorType(cut.local_shape(result.shape), result.element)
+    return emit.op(op.name, operands, [result], **{name: op.attributes[name] for name in op.attributes})
+
+
+def _cut_operand(emit: CollectiveBuilder, value: Any, cut: Cut) -> Any:
+    """The shard of a value that is whole on every device; what is the same everywhere is made anew."""
+    type_ = read_type(value)
+    if not type_.rank:
+        return value
+    op = owner(value)
+    local = TensorType(cut.local_shape(type_.shape), type_.element)
+    if op is not None and op.name == "stablehlo.broadcast_in_dim" and not read_type(op.operands[0]).rank:
+        return emit.broadcast_scalar(op.operands[0], local)
+    if op is not None and op.name == "stablehlo.constant" and not type_.element.startswith("complex"):
+        attribute = op.attributes["value"]
+        if attribute.is_splat:
+            splat = ir.DenseElementsAttr.get_splat(emit.mlir_type(local), attribute.get_splat_value())
+            return emit.op("stablehlo.constant", [], [local], value=splat)
+    return cut.slice(emit, value)

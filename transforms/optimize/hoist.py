@@ -1,0 +1,127 @@
+"""Collectives that give the same in every iteration of a loop, moved before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.passes import option
+
+_MAX_CHAIN = 64  # operations that are moved along with a collective
+_SLICES = ("stablehlo.dynamic_slice", "stablehlo.gather")
+_NOT_MOVED = ("stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.optimization_barrier")
+
+
+@dataclasses.dataclass(frozen=True)
+class HoistCollectives(CollectivePass):
+    """Collectives of loop-invariant values run once, before the loop. Their results then live as long as the loop;
+
+    `hoist_max_bytes` bounds how much that is for one loop.
+    """
+
+    argument = "gspmd-hoist-collectives"
+    summary = "Move collectives of loop-invariant values before the loop"
+
+    hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for this")
+
+    def apply(self, program: DeviceProgram) -> None:
+        loops = program.loops()
+        if not loops:
+            return
+        inside: dict[Any, list[Collective]] = {loop: [] for loop in loops}
+        for collective in program.collectives():
+            loop = collective.op.parent
+            if loop is not None and loop.operation in inside:
+                inside[loop.operation].append(collective)
+        for loop in reversed(loops):  # what leaves an inner loop may leave the outer one
+            moved = _Loop(program, loop).hoist(inside[loop], self.hoist_max_bytes)
+            around = loop.parent.operation
+            if around in inside:
+                inside[around] += moved
+
+
+class _Loop:
+    """A while loop, and which values its body and condition are given unchanged in every iteration."""
+
+    def __init__(self, program: DeviceProgram, loop: Any) -> None:
+        self._program = program
+        self._loop = loop
+        self._blocks = [region.blocks[0] for region in loop.regions]
+
+    def hoist(self, collectives: list[Collective], max_bytes: int) -> list[Collective]:
+        if not collectives:
+            return []
+        moved: list[Collective] = []
+        held = 0.0
+        for collective in collectives:
+            chain = self._chain(collective.op)
+            if isinstance(chain, str):
+                if chain:
+                    self._program.decline(collective.op, "moved out of the loop", chain)
+                continue
+            size = bytes_of(read_type(collective.result))
+            if held + size > max_bytes:
+                why = f"its result of {size:.0f} bytes would be held during the loop, and {max_bytes} are allowed"
+                self._program.decline(collective.op, "moved out of the loop", why)
+                continue
+            held += size
+            for op in chain:
+                self._move(op)
+            moved.append(collective)
+            self._program.changed()
+        return moved
+
+    def _chain(self, op: Any) -> list[Any] | str:
+        """The operations inside the loop that the collective needs, itself last, or why one has to stay."""
+        chain: dict[Any, None] = {}
+        state: dict[Any, bool] = {}  # False: being looked at
+        stack = [op]
+        while stack:
+            top = stack[-1]
+            if top in chain:
+                stack.pop()
+                continue
+            if top in state:
+                chain[top] = None
+                stack.pop()
+                continue
+            state[top] = False
+            if top != op and (top.name in _NOT_MOVED or len(top.regions) or len(state) > _MAX_CHAIN):
+                return ""
+            for operand in top.operands:
+                operand = self._program.before_loop(operand)
+                made = owner(operand)
+                if made is None:
+                    if operand.owner in self._blocks:
+                        return self._varying(op)
+                elif made.block in self._blocks and made not in chain:
+                    stack.append(made)
+        return list(chain)
+
+    def _varying(self, op: Any) -> str:
+        """What is said of a collective that depends on the iteration."""
+        source = owner(op.operands[0])
+        while source is not None and source.name in ("stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose"):
+            source = owner(source.operands[0])
+        if op.name != "stablehlo.all_gather" or source is None or source.name not in _SLICES:
+            return ""
+        table = source.operands[0]
+        if not self._inside(self._program.before_loop(table)):
+            return "it gathers a slice that every iteration takes anew, so that only one is held at a time"
+        return ""
+
+    def _inside(self, value: Any) -> bool:
+        made = owner(value)
+        block = value.owner if made is None else made.block
+        return block in self._blocks
+
+    def _move(self, op: Any) -> None:
+        for index, operand in enumerate(op.operands):
+            before = self._program.before_loop(operand)
+            if before != operand and isinstance(operand.owner, ir.Block) and operand.owner in self._blocks:
+                op.operands[index] = before
+        op.move_before(self._loop)

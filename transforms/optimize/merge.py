@@ -1,0 +1,124 @@
+"""Equal collectives of one value, merged: MLIR's own passes do not touch operations that communicate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.passes import option
+
+_NOT_COMPARED = {"channel_handle", "gspmd.axes", "gspmd.cause"}
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeCollectives(CollectivePass):
+    """A collective that repeats one before it, on the same value or on a reshape of it that moves no data, is replaced
+
+    by the result of that one, so that one gather serves all that use it. What nobody uses is dropped.
+    """
+
+    argument = "gspmd-merge-collectives"
+    summary = "Merge equal collectives of one value"
+
+    merge_distance: int = option(0, "merge only collectives at most this many collectives apart; 0 for any distance")
+
+    def apply(self, program: DeviceProgram) -> None:
+        for collective in reversed(program.collectives()):
+            if next(iter(collective.result.uses), None) is None:
+                collective.erase()
+                program.changed()
+        while True:
+            before = program.changes
+            self._round(program)
+            if program.changes == before:
+                return
+            program.tidy()
+
+    def _round(self, program: DeviceProgram) -> None:
+        """One walk; what becomes equal only by what is merged here is left to the next."""
+        known: dict[Any, list[tuple[int, Any]]] = {}
+        collectives = program.collectives()
+        sources = [_source(program, collective.operand) for collective in collectives]
+        count = Counter(sources)
+        repeated = [(position, c) for position, c in enumerate(collectives) if count[sources[position]] > 1]
+        for position, collective in repeated:
+            op = collective.op
+            key = _key(program, collective)
+            if key is None:
+                continue
+            candidates = known.setdefault(key, [])
+            for first, other in candidates:
+                if not _dominates(other, op):
+                    continue
+                if self.merge_distance and position - first > self.merge_distance:
+                    distance = f"it is {position - first} collectives away, more than {self.merge_distance}"
+                    program.decline(op, "merged with an equal one", distance)
+                    continue
+                _replace(program, collective, other)
+                program.changed()
+                break
+            else:
+                candidates.append((position, op))
+
+
+def _key(program: DeviceProgram, collective: Collective) -> Any:
+    """What equal collectives have in common, None for a reduction that is not understood."""
+    reducing = collective.kind in ("all_reduce", "reduce_scatter")
+    combiner = collective.combiner if reducing else ""
+    if combiner is None:
+        return None
+    attributes = tuple(
+        (n, a) for n, a in ((n, collective.attributes[n]) for n in collective.attributes) if n not in _NOT_COMPARED
+    )
+    value = collective.operand
+    if collective.kind in ("all_reduce", "collective_permute"):
+        # These do not care for the shape: equal up to a reshape, they move equal bytes.
+        return collective.kind, combiner, attributes, _source(program, value)
+    if collective.kind == "all_gather":
+        attributes = tuple(pair for pair in attributes if pair[0] != "all_gather_dim")
+        shape = read_type(value).shape
+        dim = collective.dimension("all_gather_dim")
+        # Gathered shards follow each other after the elements before the dimension.
+        return collective.kind, attributes, _source(program, value), math.prod(shape[:dim])
+    return collective.kind, combiner, attributes, program.before_loop(value), read_type(collective.result)
+
+
+def _source(program: DeviceProgram, value: Any) -> Any:
+    """The value before reshapes, and before loops that carry it unchanged."""
+    value = program.before_loop(value)
+    op = owner(value)
+    while op is not None and op.name == "stablehlo.reshape":
+        value = program.before_loop(op.operands[0])
+        op = owner(value)
+    return value
+
+
+def _dominates(first: Any, second: Any) -> bool:
+    """Whether `first`, which stands before `second`, has been executed wherever `second` is."""
+    block = first.block
+    op = second
+    while op is not None:
+        if op.block == block:
+            return True
+        op = op.parent
+        if op is None or op.name in ("func.func", "builtin.module"):
+            return False
+    return False
+
+
+def _replace(program: DeviceProgram, collective: Collective, other: Any) -> None:
+    value, wanted = other.results[0], collective.result.type
+    if value.type != wanted:
+        op = collective.op
+        created = ir.Operation.create(
+            "stablehlo.reshape", results=[wanted], operands=[value], loc=op.location, ip=ir.InsertionPoint(op)
+        )
+        value = created.results[0]
+    collective.result.replace_all_uses_with(value)
+    collective.op.erase()

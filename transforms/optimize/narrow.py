@@ -1,0 +1,151 @@
+"""Collectives that only move data, moved to where there is less of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import CollectiveBuilder
+from gspmd.transforms.support.op_info import TensorType
+
+_MOVING = ("all_gather", "all_to_all", "collective_permute")
+_CONVERT, _BROADCAST, _PAD, _SLICE = (f"stablehlo.{name}" for name in ("convert", "broadcast_in_dim", "pad", "slice"))
+
+
+@dataclasses.dataclass(frozen=True)
+class NarrowCollectives(CollectivePass):
+    """Gathers, all-to-alls and permutes move the smaller side of conversions, broadcasts, pads and slices: what widens
+
+    a value is done after them, and what narrows it before.
+    """
+
+    argument = "gspmd-narrow-collectives"
+    summary = "Let collectives move data before it is widened and after it is narrowed"
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None:
+            return
+        for collective in program.collectives(*_MOVING):
+            current: Collective | None = collective
+            while current is not None:
+                current = _before_widening(program, current) or _after_narrowing(program, current)
+
+
+def _dims(collective: Collective) -> tuple[int, ...]:
+    """The dimensions whose sizes the collective changes."""
+    if collective.kind == "all_gather":
+        return (collective.dimension("all_gather_dim"),)
+    if collective.kind == "all_to_all":
+        return (collective.dimension("split_dimension"), collective.dimension("concat_dimension"))
+    return ()
+
+
+def _on(program: DeviceProgram, collective: Collective, value: Any, moved: dict[int, int], emit: Any) -> Any:
+    """The same collective of another value, whose dimensions are the old ones as `moved` says."""
+    attributes = {name: collective.attributes[name] for name in collective.attributes}
+    for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
+        if name in attributes:
+            attributes[name] = emit.i64(moved[collective.dimension(name)])
+    attributes["channel_handle"] = emit.next_channel()
+    type_, before, after = read_type(value), read_type(collective.operand).shape, read_type(collective.result).shape
+    shape = list(type_.shape)
+    for old, new in moved.items():
+        shape[new] = shape[new] * after[old] // before[old]
+    emit.location = collective.op.location
+    return emit.op(f"stablehlo.{collective.kind}", [value], [TensorType(tuple(shape), type_.element)], **attributes)
+
+
+# ---- what is before the collective ----------------------------------------------------------------
+
+
+def _before_widening(program: DeviceProgram, collective: Collective) -> Collective | None:
+    """Move the operation that makes the operand behind the collective; the collective in its new place."""
+    op = owner(collective.operand)
+    if op is None or op.name not in (_CONVERT, _BROADCAST, _PAD) or op.block != collective.op.block:
+        return None
+    source = op.operands[0]
+    if bytes_of(read_type(source)) >= bytes_of(read_type(collective.operand)) or not read_type(source).rank:
+        return None
+    moved = _dims_of_source(collective, op)
+    if moved is None:
+        return None
+    emit = program.emitter(collective.op)
+    small = _on(program, collective, source, moved, emit)
+    emit.location = op.location
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    wide = emit.op(op.name, [small, *list(op.operands)[1:]], [read_type(collective.result)], **attributes)
+    collective.result.replace_all_uses_with(wide)
+    collective.op.erase()
+    if not list(op.results[0].uses):
+        op.erase()
+    program.changed()
+    return Collective(owner(small), collective.kind, program.mesh)
+
+
+def _dims_of_source(collective: Collective, op: Any) -> dict[int, int] | None:
+    """Where the collective's dimensions are in the operand of `op`; None if it cannot be done there."""
+    dims = _dims(collective)
+    if op.name == _CONVERT:
+        return {dim: dim for dim in dims}
+    if op.name == _PAD:
+        low, high, inner = (
+            integers(op.attributes[name]) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+        )
+        if collective.kind == "collective_permute" or any(low[d] or high[d] or inner[d] for d in dims):
+            return None  # a device that nobody sends to has zeros, the padding included
+        return {dim: dim for dim in dims}
+    targets = integers(op.attributes["broadcast_dimensions"])
+    small, wide = read_type(op.operands[0]).shape, read_type(op.results[0]).shape
+    if any(dim not in targets or small[targets.index(dim)] != wide[dim] for dim in dims):
+        return None
+    return {dim: targets.index(dim) for dim in dims}
+
+
+# ---- what is after the collective -----------------------------------------------------------------
+
+
+def _after_narrowing(program: DeviceProgram, collective: Collective) -> Collective | None:
+    """Move the only operation that uses the result before the collective; the collective in its new place."""
+    op = only_user(collective.result)
+    if op is None or op.name not in (_CONVERT, _SLICE):
+        return None
+    result = read_type(op.results[0])
+    if bytes_of(result) >= bytes_of(read_type(collective.result)):
+        return None
+    what = "done after the narrowing operation that follows"
+    if op.block != collective.op.block:
+        program.decline(collective.op, what, "that is in a loop or branch")
+        return None
+    dims, local = _dims(collective), read_type(collective.operand)
+    emit = program.emitter(collective.op, op.location)
+    if op.name == _CONVERT:
+        small = emit.convert(collective.operand, result.element)
+    else:
+        whole = read_type(collective.result).shape
+        if any(result.shape[d] != whole[d] for d in dims):
+            if _narrows_elsewhere(result.shape, whole, dims):
+                program.decline(collective.op, what, "that also cuts a dimension which the collective changes")
+            return None
+        small = _slice_others(emit, op, collective.operand, dims, local)
+    value = _on(program, collective, small, {dim: dim for dim in dims}, emit)
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+    collective.op.erase()
+    program.changed()
+    return Collective(owner(value), collective.kind, program.mesh)
+
+
+def _narrows_elsewhere(shape: tuple[int, ...], whole: tuple[int, ...], dims: tuple[int, ...]) -> bool:
+    return any(shape[d] != n for d, n in enumerate(whole) if d not in dims)
+
+
+def _slice_others(emit: CollectiveBuilder, op: Any, value: Any, dims: tuple[int, ...], local: TensorType) -> Any:
+    """The slice on the collective's operand, whole along the dimensions that the collective changes."""
+    bounds = {name: list(integers(op.attributes[name])) for name in ("start_indices", "limit_indices", "strides")}
+    for dim in dims:
+        bounds["limit_indices"][dim] = local.shape[dim]
+    shape = tuple(n if d not in dims else local.shape[d] for d, n in enumerate(read_type(op.results[0]).shape))
+    attributes = {name: emit.i64s(values) for name, values in bounds.items()}
+    return emit.op(_SLICE, [value], [TensorType(shape, local.element)], **attributes)

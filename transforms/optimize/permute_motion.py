@@ -1,0 +1,74 @@
+"""Permutes at the end of a loop's body, moved to its beginning: there they overlap with what does not need them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from gspmd.transforms.optimize.program import (
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    block_operations,
+    owner,
+    used_only_by,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class MovePermutes(CollectivePass):
+    """A loop that carries what it has permuted carries it as it was, and permutes it when the next iteration begins.
+
+    Before the loop the initial value is permuted backwards, which is one permute more; none is added after it, so
+    the value must not be used there.
+    """
+
+    argument = "gspmd-move-permutes"
+    summary = "Move permutes from the end of a loop's body to its beginning"
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None:
+            return
+        permutes = {permute.op: permute for permute in program.collectives("collective_permute")}
+        for loop in program.loops() if permutes else ():
+            *_, last = block_operations(loop.regions[1].blocks[0])
+            for index, value in enumerate(last.operands):
+                made = owner(value)
+                permute = permutes.get(made) if made is not None else None
+                if permute is None or made.block != last.block or not used_only_by(value, last):
+                    continue
+                why = _reason_against(program, loop, index, permute)
+                if why:
+                    program.decline(permute.op, "moved to the beginning of the loop", why)
+                else:
+                    _move(program, loop, last, index, permute)
+
+
+def _reason_against(program: DeviceProgram, loop: Any, index: int, permute: Collective) -> str:
+    devices = program.mesh.size if program.mesh else 0
+    if list(loop.results[index].uses):
+        return "what it permutes is used after the loop"
+    if list(loop.regions[0].blocks[0].arguments[index].uses):
+        return "the loop's condition depends on it"
+    if len(permute.pairs) < devices:
+        return "some devices receive nothing, so that it cannot be undone before the loop"
+    if len(list(permute.result.uses)) > 1:
+        return "the loop carries its result more than once"
+    return ""
+
+
+def _move(program: DeviceProgram, loop: Any, last: Any, index: int, permute: Collective) -> None:
+    pairs = np.array(permute.pairs, np.int64)
+    emit = program.emitter(loop, permute.op.location)
+    backwards = pairs[:, ::-1][pairs[:, 1].argsort()]
+    loop.operands[index] = emit.collective_permute(loop.operands[index], backwards, permute.axes, permute.cause)
+    body = loop.regions[1].blocks[0]
+    argument = body.arguments[index]
+    emit = program.emitter(next(block_operations(body)), permute.op.location)
+    moved = emit.collective_permute(argument, pairs, permute.axes, permute.cause)
+    argument.replace_all_uses_except(moved, [owner(moved)])
+    last.operands[index] = permute.operand
+    permute.erase()
+    program.changed()

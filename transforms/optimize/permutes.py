@@ -1,0 +1,117 @@
+"""Collective permutes that do nothing, follow each other, or could be one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner, used_only_by
+from gspmd.transforms.optimize.uniformity import Uniformity
+from gspmd.transforms.support.builder import read_type
+
+Pairs = Sequence[tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class SimplifyPermutes(CollectivePass):
+    """Permutes that keep every shard in place, that nobody receives, or of values that are the same on all devices
+
+    go; one permute after another becomes their composition, and sums of permutes of one value from and to
+    different devices become one.
+    """
+
+    argument = "gspmd-simplify-permutes"
+    summary = "Remove, compose and merge collective permutes"
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None:
+            return
+        permutes = program.collectives("collective_permute")
+        known = {permute.op: permute for permute in permutes}
+        uniform = Uniformity(program) if permutes else None
+        for permute in permutes:
+            if uniform is not None and not permute.is_gone:
+                _simplify(program, permute, known, uniform)
+
+
+def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Collective], uniform: Uniformity) -> None:
+    devices = program.mesh.size if program.mesh else 0
+    inner = owner(permute.operand)
+    if inner is not None and inner in known:
+        if used_only_by(inner.results[0], permute.op):
+            before = known.pop(inner)
+            permute = _again(program, permute, before.operand, compose(before.pairs, permute.pairs), known)
+            before.erase()
+            program.changed()
+        else:
+            program.decline(permute.op, "composed with the permute before", "that one's result is used elsewhere too")
+    pairs = permute.pairs
+    if not pairs:
+        emit = program.emitter(permute.op)
+        _replace(program, permute, emit.constant(read_type(permute.result), "zero"), known)
+    elif _moves_nothing(pairs, devices) or (len(pairs) == devices and uniform.on_all(permute.operand)):
+        _replace(program, permute, permute.operand, known)
+    else:
+        _merge(program, permute, known)
+
+
+def compose(first: Pairs, second: Pairs) -> list[tuple[int, int]]:
+    """The permute that does both; who receives zeros from the first passes them on, which no pair does."""
+    source_of = {target: source for source, target in first}
+    return [(source_of[via], target) for via, target in second if via in source_of]
+
+
+def _moves_nothing(pairs: Pairs, devices: int) -> bool:
+    return len(pairs) == devices and all(source == target for source, target in pairs)
+
+
+def _again(
+    program: DeviceProgram, permute: Collective, value: Any, pairs: Pairs, known: dict[Any, Collective]
+) -> Collective:
+    emit = program.emitter(permute.op)
+    made = emit.collective_permute(value, _table(pairs), permute.axes, permute.cause)
+    _replace(program, permute, made, known)
+    created = known[owner(made)] = Collective(owner(made), "collective_permute", program.mesh)
+    return created
+
+
+def _replace(program: DeviceProgram, permute: Collective, value: Any, known: dict[Any, Collective]) -> None:
+    permute.result.replace_all_uses_with(value)
+    del known[permute.op]
+    permute.erase()
+    program.changed()
+
+
+def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collective]) -> None:
+    """One permute for the sum of two of one value, where no device sends or receives twice."""
+    add = only_user(permute.result)
+    if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
+        return
+    op = owner(add.operands[1] if add.operands[0] == permute.result else add.operands[0])
+    other = known.get(op) if op is not None else None
+    if other is None or other.operand != permute.operand or other.op.block != permute.op.block:
+        return
+    what = "merged with the permute that is added to it"
+    if not used_only_by(other.result, add):
+        program.decline(permute.op, what, "that one's result is used elsewhere too")
+        return
+    both = sorted(permute.pairs + other.pairs)
+    if any(len({pair[end] for pair in both}) < len(both) for end in (0, 1)):
+        program.decline(permute.op, what, "a device would send or receive twice")
+        return
+    emit = program.emitter(add)
+    made = emit.collective_permute(permute.operand, _table(both), permute.axes, permute.cause)
+    known[owner(made)] = Collective(owner(made), "collective_permute", program.mesh)
+    add.results[0].replace_all_uses_with(made)
+    add.erase()
+    for collective in (permute, other):
+        del known[collective.op]
+        collective.erase()
+    program.changed()
+
+
+def _table(pairs: Pairs) -> Any:
+    return np.array(pairs, np.int64).reshape(-1, 2)

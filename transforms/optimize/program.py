@@ -1,0 +1,311 @@
+"""The program of one device as the passes here see it: its collectives, and how to build others."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_axes, parse_mesh
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.signature import MESH, main_function
+
+KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
+_NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
+_COMBINERS = {
+    "stablehlo.add": "add",
+    "stablehlo.multiply": "mul",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.and": "and",
+    "stablehlo.or": "or",
+    "stablehlo.xor": "xor",
+}
+_ELEMENTWISE = """
+    abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential
+    exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt
+    power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left
+    shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
+"""
+ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _ELEMENTWISE.split())
+
+
+class Collective:
+    """One collective operation of one operand; what it says is read when asked for."""
+
+    __slots__ = ("_mesh", "attributes", "is_gone", "kind", "op")
+
+    def __init__(self, op: Any, kind: str, mesh: Mesh | None) -> None:
+        self.op = op
+        self.kind = kind
+        self.attributes = op.attributes
+        self.is_gone = False
+        self._mesh = mesh
+
+    def erase(self) -> None:
+        self.op.erase()
+        self.is_gone = True
+
+    @property
+    def operand(self) -> Any:
+        return self.op.operands[0]
+
+    @property
+    def result(self) -> Any:
+        return self.op.results[0]
+
+    @property
+    def axes(self) -> Axes:
+        """The mesh axes it runs over, in the order of its groups; none where that is unknown."""
+        if self._mesh is None or "gspmd.axes" not in self.attributes:
+            return ()
+        return parse_axes("{" + str(ir.StringAttr(self.attributes["gspmd.axes"]).value) + "}", self._mesh)
+
+    @property
+    def cause(self) -> Cause:
+        said = self.attributes["gspmd.cause"] if "gspmd.cause" in self.attributes else None  # noqa: SIM401
+        return Cause(ir.StringAttr(said).value if said is not None else "", self.op.location)
+
+    @property
+    def groups(self) -> Any:
+        """The attribute that says which partitions are connected."""
+        permute = self.kind == "collective_permute"
+        return self.attributes["source_target_pairs" if permute else "replica_groups"]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Source and target partition ids of a permute."""
+        ids = np.array(ir.DenseIntElementsAttr(self.groups), np.int64).reshape(-1, 2)
+        return [(int(s), int(t)) for s, t in ids]
+
+    @property
+    def channel(self) -> int:
+        if "channel_handle" not in self.attributes:
+            return 0
+        return int(stablehlo.ChannelHandle(self.attributes["channel_handle"]).handle)
+
+    def dimension(self, name: str) -> int:
+        return int(ir.IntegerAttr(self.attributes[name]).value)
+
+    @property
+    def combiner(self) -> str | None:
+        """What a reduction combines with, None where that is no single operation on both values."""
+        block = self.op.regions[0].blocks[0]
+        operations = [view.operation for view in block.operations]
+        if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:
+            return None
+        if {*operations[0].operands} != {*block.arguments}:
+            return None
+        return _COMBINERS.get(operations[0].name)
+
+    @property
+    def bytes(self) -> float:
+        """Size of the operand."""
+        return bytes_of(read_type(self.operand))
+
+
+class DeviceProgram:
+    """A module after `gspmd-localize`. `tell`: whether to say why a candidate is left as it is."""
+
+    def __init__(self, module: ir.Module, tell: bool = True) -> None:
+        self.module = module
+        self.context = module.context
+        self.tell = tell
+        self.changes = 0
+        self.mesh = _mesh_of(module)
+        self._found: tuple[list[Collective], list[Any]] | None = None
+        self._emit: Emitter | None = None
+        self._unchanged: dict[Any, Any] = {}
+        self._told: set[tuple[Any, str]] = set()
+
+    def collectives(self, *kinds: str) -> list[Collective]:
+        """Those of these kinds (all if none is named) with one operand, in program order."""
+        return [c for c in self._find()[0] if not kinds or c.kind in kinds]
+
+    def loops(self) -> list[Any]:
+        """The while loops, outer ones before those inside them."""
+        return self._find()[1]
+
+    def _find(self) -> tuple[list[Collective], list[Any]]:
+        if self._found is None:
+            collectives: list[Collective] = []
+            loops: list[Any] = []
+
+            def visit(op: Any) -> Any:
+                name = op.name
+                kind = _NAMES.get(name)
+                if kind is not None:
+                    if len(op.operands) == 1:
+                        collectives.append(Collective(op.operation, kind, self.mesh))
+                elif name == "stablehlo.while":
+                    loops.append(op.operation)
+                return ir.WalkResult.ADVANCE
+
+            self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+            self._found = collectives, loops
+        return self._found
+
+    def before_loop(self, value: Any) -> Any:
+        """What an argument of a loop's body or condition is in every iteration, if loops carry it unchanged; else the
+
+        value itself.
+        """
+        while isinstance(value.owner, ir.Block):
+            parent = value.owner.owner
+            if parent.operation.name != "stablehlo.while":
+                return value
+            loop = parent.operation
+            if loop not in self._unchanged:
+                body = loop.regions[1].blocks[0]
+                *_, last = block_operations(body)
+                pairs = zip(body.arguments, last.operands, strict=True)
+                self._unchanged[loop] = [argument == given for argument, given in pairs]
+            number = ir.BlockArgument(value).arg_number
+            if not self._unchanged[loop][number]:
+                return value
+            value = loop.operands[number]
+        return value
+
+    def changed(self) -> None:
+        """Say that the program is another one now: what was found in it is looked for again."""
+        self.changes += 1
+        self._found = None
+        self._unchanged = {}
+
+    def decline(self, op: Any, what: str, why: str) -> None:
+        """Tell the user why something that looks possible is not done: `is not <what> because <why>`."""
+        if self.tell and (op, why) not in self._told:
+            self._told.add((op, why))
+            remark(op, f"is not {what} because {why}")
+
+    def emitter(self, before: Any, location: Any = None) -> Emitter:
+        """What builds operations before `before`, on channels that no other collective has."""
+        if self._emit is None:
+            assert self.mesh is not None
+            limit = 0 if _names_axes(self._find()[0]) else 64
+            entry = main_function(self.module).operation.regions[0].blocks[0]
+            self._emit = Emitter(self.context, self.mesh, entry, limit)
+            for _ in range(max((c.channel for c in self._find()[0]), default=0)):
+                self._emit.next_channel()
+        self._emit.point = ir.InsertionPoint(before)
+        self._emit.location = before.location if location is None else location
+        return self._emit
+
+    def is_along_axes(self, collective: Collective) -> bool:
+        """Whether the groups are those of its axes, in their order; collectives of users may name others."""
+        axes = collective.axes
+        if not axes or self.mesh is None or collective.kind == "collective_permute":
+            return False
+        if not isinstance(collective.groups, ir.DenseElementsAttr):
+            return True  # groups by axis names come from these axes
+        groups = np.array(ir.DenseIntElementsAttr(collective.groups), np.int64)
+        expected = replica_groups(self.mesh, axes)
+        if groups.size != expected.size:
+            return False
+        groups = groups.reshape(ir.ShapedType(collective.groups.type).shape)
+        if groups.shape != expected.shape:
+            return False
+        return bool((groups[groups[:, 0].argsort()] == expected[expected[:, 0].argsort()]).all())
+
+    def finish(self) -> None:
+        """Call when a pass is done: what helped to build is taken away."""
+        if self._emit is not None:
+            self._emit.finish()
+            self._emit = None
+
+    def tidy(self) -> None:
+        """Merge equal operations and drop unused ones."""
+        self.finish()
+        passmanager.PassManager.parse("builtin.module(cse)", self.context).run(self.module.operation)
+        self._found = None
+        self._unchanged = {}
+
+
+def _names_axes(collectives: list[Collective]) -> bool:
+    """Whether groups are given by mesh axes, as the first that has groups shows."""
+    grouped = next((c for c in collectives if c.kind != "collective_permute"), None)
+    return grouped is not None and not isinstance(grouped.groups, ir.DenseElementsAttr)
+
+
+def _mesh_of(module: ir.Module) -> Mesh | None:
+    """The mesh of a partitioned module, under the name that groups know it by."""
+    if MESH not in module.operation.attributes:
+        return None
+    named = [op.operation for op in module.body.operations if op.operation.name == "sdy.mesh"]
+    name = ir.StringAttr(named[0].attributes["sym_name"]).value if named else "mesh"
+    return parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectivePass(Pass):
+    """A pass on the program of one device, which `gspmd-optimize` can run together with others."""
+
+    def run(self, module: ir.Module) -> None:
+        program = DeviceProgram(module)
+        self.apply(program)
+        if program.changes:
+            program.tidy()
+        program.finish()
+
+    @abc.abstractmethod
+    def apply(self, program: DeviceProgram) -> None:
+        """Transform the program; equal and unused operations may be left behind."""
+
+
+# ---- values -------------------------------------------------------------------------------------------
+
+
+def owner(value: Any) -> Any:
+    """The operation that makes the value, None for an argument of a block."""
+    found = value.owner
+    return None if isinstance(found, ir.Block) else found.operation
+
+
+def users(value: Any) -> list[Any]:
+    """The operations that use the value, each once."""
+    found: list[Any] = []
+    for use in value.uses:
+        op = use.owner.operation
+        if op not in found:
+            found.append(op)
+    return found
+
+
+def only_user(value: Any) -> Any:
+    """The one operation that uses the value, None if there is none or another one."""
+    found = None
+    for use in value.uses:
+        op = use.owner.operation
+        if found is not None and op != found:
+            return None
+        found = op
+    return found
+
+
+def used_only_by(value: Any, op: Any) -> bool:
+    found = only_user(value)
+    return found is not None and bool(found == op)
+
+
+def integers(attribute: Any) -> tuple[int, ...]:
+    """A dense array or elements attribute of integers."""
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return tuple(int(n) for n in ir.DenseIntElementsAttr(attribute))
+    return tuple(int(n) for n in attribute)
+
+
+def block_operations(block: Any) -> Iterator[Any]:
+    for view in block.operations:
+        yield view.operation

@@ -1,0 +1,106 @@
+"""Rings of devices: shards that travel from neighbour to neighbour, in steps that are unrolled or looped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.emitter import INDEX, Emitter
+from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.op_info import TensorType
+
+
+class Ring:
+    """The devices along `axes`, each with its index among them; other axes have rings of their own."""
+
+    def __init__(self, emit: Emitter, axes: Axes, cause: Cause) -> None:
+        self.emit = emit
+        self.count = size_of(axes)
+        self._axes = axes
+        self._cause = cause
+        self._groups = replica_groups(emit.mesh, axes)
+
+    def shift(self, value: Any, by: int) -> Any:
+        """What the device with this one's index plus `by` has."""
+        pairs = np.stack([np.roll(self._groups, -by, axis=1).reshape(-1), self._groups.reshape(-1)], axis=1)
+        location = self.emit.location
+        moved = self.emit.collective_permute(value, pairs, self._axes, self._cause)
+        self.emit.location = location
+        return moved
+
+    def start(self, step: int | Any, sign: int, size: int) -> Any:
+        """Where the shard of the device `sign * step` further begins, in shards of `size`: a scalar.
+
+        `step` is a number from 0 to the number of devices, or a value of that range.
+        """
+        emit = self.emit
+        if not isinstance(step, ir.Value):
+            step = emit.constant(INDEX, step)
+        index = emit.shard_index(self._axes)
+        if sign > 0:
+            index = emit.binary("add", index, step)
+        else:
+            index = emit.binary("subtract", emit.binary("add", index, emit.constant(INDEX, self.count)), step)
+        index = emit.binary("remainder", index, emit.constant(INDEX, self.count))
+        return emit.binary("multiply", index, emit.constant(INDEX, size))
+
+    def repeat(self, first: int, last: int, carried: Sequence[Any], body: Step, unroll: bool) -> list[Any]:
+        """Do `body` for every step from `first` to below `last`, which gives the new values of what is carried."""
+        if unroll or last - first < 2:
+            values = list(carried)
+            for step in range(first, last):
+                values = body(step, values)
+            return values
+        return self._loop(first, last, carried, body)
+
+    def _loop(self, first: int, last: int, carried: Sequence[Any], body: Step) -> list[Any]:
+        emit = self.emit
+        initial = [emit.constant(INDEX, first), *carried]
+        types = [value.type for value in initial]
+        point = emit.point
+        limit, one = emit.constant(INDEX, last), emit.constant(INDEX, 1)
+        loop = ir.Operation.create(
+            "stablehlo.while", results=types, operands=initial, regions=2, loc=emit.location, ip=point
+        )
+        locations = [emit.location] * len(types)
+        condition, block = (region.blocks.append(*types, arg_locs=locations) for region in loop.regions)
+        emit.point = ir.InsertionPoint(condition)
+        less = ir.Attribute.parse("#stablehlo<comparison_direction LT>", emit.context)
+        goes_on = emit.op(
+            "stablehlo.compare", [condition.arguments[0], limit], [TensorType((), "i1")], comparison_direction=less
+        )
+        emit.op("stablehlo.return", [goes_on], [])
+        emit.point = ir.InsertionPoint(block)
+        step, *values = block.arguments
+        values = body(step, values)
+        emit.op("stablehlo.return", [emit.binary("add", step, one), *values], [])
+        emit.point = point
+        return list(loop.results)[1:]
+
+
+Step = Callable[[Any, list[Any]], list[Any]]
+
+
+def cut(emit: Emitter, value: Any, dim: int, start: Any, size: int) -> Any:
+    """`size` elements of one dimension from `start` on."""
+    type_ = read_type(value)
+    zero = emit.constant(INDEX, 0)
+    shape = tuple(size if d == dim else n for d, n in enumerate(type_.shape))
+    starts = [start if d == dim else zero for d in range(type_.rank)]
+    return emit.op(
+        "stablehlo.dynamic_slice", [value, *starts], [TensorType(shape, type_.element)], slice_sizes=emit.i64s(shape)
+    )
+
+
+def paste(emit: Emitter, whole: Any, part: Any, dim: int, start: Any) -> Any:
+    """`whole` with `part` at `start` of one dimension."""
+    type_ = read_type(whole)
+    zero = emit.constant(INDEX, 0)
+    starts = [start if d == dim else zero for d in range(type_.rank)]
+    return emit.op("stablehlo.dynamic_update_slice", [whole, part, *starts], [type_])

@@ -1,0 +1,67 @@
+"""Which values are the same on all devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import without
+from gspmd.transforms.optimize.program import KINDS, Collective, DeviceProgram, owner
+from gspmd.transforms.support.signature import SHARDING, main_function
+
+_MAX_OPERATIONS = 2000  # looked at for one value
+_DIFFERENT = ("stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.custom_call", "stablehlo.rng")
+
+
+class Uniformity:
+    """Answers are remembered, so that all questions together look at every operation once."""
+
+    def __init__(self, program: DeviceProgram) -> None:
+        self._program = program
+        self._known: dict[Any, bool] = {}
+        function = main_function(program.module)
+        block = function.operation.regions[0].blocks[0]
+        attributes = function.operation.attributes
+        entries = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else []
+        for argument, entry in zip(block.arguments, entries, strict=False):
+            if SHARDING in entry:
+                text = str(ir.StringAttr(entry[SHARDING]).value)
+                self._known[argument] = '"' not in text  # no axis is named: every device holds the whole
+
+    def on_all(self, value: Any) -> bool:
+        """Whether every device certainly has the same value."""
+        stack, seen = [value], 0
+        while stack:
+            top = stack[-1]
+            if top in self._known:
+                stack.pop()
+                continue
+            seen += 1
+            made = owner(top)
+            if made is None or seen > _MAX_OPERATIONS or not _is_plain(made):
+                self._known[top] = made is not None and self._gathers_all(made)
+                continue
+            unknown = [operand for operand in made.operands if operand not in self._known]
+            if unknown:
+                stack += unknown
+                continue
+            self._known[top] = all(self._known[operand] for operand in made.operands)
+        return self._known[value]
+
+    def _gathers_all(self, op: Any) -> bool:
+        """Whether it is a reduction or gather over the whole mesh."""
+        kind = op.name.removeprefix("stablehlo.")
+        mesh = self._program.mesh
+        if kind not in ("all_reduce", "all_gather") or len(op.operands) != 1 or mesh is None:
+            return False
+        collective = Collective(op, kind, mesh)
+        return self._program.is_along_axes(collective) and not without(mesh.all_axes(), collective.axes)
+
+
+def _is_plain(op: Any) -> bool:
+    """Whether the result follows from the operands alone, in the same way on every device."""
+    name = op.name
+    if name in _DIFFERENT or name.removeprefix("stablehlo.") in KINDS or not name.startswith("stablehlo."):
+        return False
+    return name in ("stablehlo.reduce", "stablehlo.reduce_window") or not len(op.regions)

@@ -1,0 +1,169 @@
+"""The update of weights that every device holds, computed in shards: each device updates its part and gathers the rest.
+
+Source: Xu et al., Automatic Cross-Replica Sharding of Weight Update in Data-Parallel Training (arXiv 2004.13336).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, canonical, overlap, size_of
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.notation import print_axes
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.optimize.program import ELEMENTWISE, block_operations, owner
+from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.passes import Pass, option
+
+_ALIAS = "tf.aliasing_output"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardWeightUpdate(Pass):
+    """Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
+
+    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the
+    boundary of the program too. Weights enter and leave it as they did.
+    """
+
+    argument = "gspmd-shard-weight-update"
+    summary = "Split the update of replicated weights and the optimizer's state over data-parallel axes"
+    details = (
+        "Gradients are then reduce-scattered, and updated weights gathered; state takes a fraction of the memory.",
+    )
+
+    axes: tuple[str, ...] = option((), "the mesh axes to split over, most major first")
+    update_min_bytes: int = option(1024, "smaller tensors are updated on every device")
+
+    def run(self, module: ir.Module) -> None:
+        annotated = AnnotatedModule(module)
+        if not self.axes:
+            known = ", ".join(name for name, _ in annotated.mesh.axes)
+            raise UsageError(f"pass '{self.argument}' is given no axes", hint=f"set axes= to some of {known}")
+        axes = tuple(annotated.mesh.axis(name) for name in self.axes)
+        _Update(annotated, canonical(axes), self.update_min_bytes).run()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Updated:
+    """Argument `argument` is replaced by result `result`, which `chain` computes."""
+
+    argument: int
+    result: int
+    chain: frozenset[Any]
+
+
+class _Update:
+    """One program, its arguments, and what is said of them."""
+
+    def __init__(self, annotated: AnnotatedModule, axes: Axes, min_bytes: int) -> None:
+        self._annotated = annotated
+        self._axes = axes
+        self._min_bytes = min_bytes
+        self._block = annotated.function.regions[0].blocks[0]
+        *_, self._last = block_operations(self._block)
+
+    def run(self) -> None:
+        arguments, results = list(self._annotated.arguments), list(self._annotated.results)
+        found = [updated for pair in self._pairs() if (updated := self._chain(*pair)) is not None]
+        updating = {op for updated in found for op in updated.chain}
+        for updated in found:
+            value = self._block.arguments[updated.argument]
+            type_ = read_type(value)
+            before = arguments[updated.argument] or replicated(self._annotated.mesh, type_.rank)
+            split = self._split(updated, type_, before)
+            if split is None:
+                continue
+            is_state = all(use.owner.operation in updating for use in value.uses)
+            self._constrain(updated, split)
+            arguments[updated.argument] = split if is_state else before.closed()
+            results[updated.result] = split if is_state else (results[updated.result] or before).closed()
+        self._write(arguments, results)
+
+    def _pairs(self) -> Iterable[tuple[int, int]]:
+        """Arguments and the results that take their places: by donation, else by position and type."""
+        types = [value.type for value in self._last.operands]
+        attributes = self._annotated.function.attributes
+        entries = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else []
+        donated = [(i, ir.IntegerAttr(e[_ALIAS]).value) for i, e in enumerate(entries) if _ALIAS in e]
+        if donated:
+            return donated
+        pairs = enumerate(zip(self._block.arguments, types, strict=False))
+        return [(i, i) for i, (argument, type_) in pairs if argument.type == type_]
+
+    def _chain(self, argument: int, result: int) -> _Updated | None:
+        """The elementwise operations that compute the result, if they start from the argument."""
+        start, shape = self._block.arguments[argument], read_type(self._last.operands[result]).shape
+        chain: set[Any] = set()
+        stack, reached = [self._last.operands[result]], False
+        while stack:
+            value = stack.pop()
+            reached = reached or value == start
+            op = owner(value)
+            if op is None or op in chain or not _is_elementwise(op, shape):
+                continue
+            chain.add(op)
+            stack += [operand for operand in op.operands if read_type(operand).shape == shape]
+        return _Updated(argument, result, frozenset(chain)) if reached and chain else None
+
+    def _split(self, updated: _Updated, type_: TensorType, before: TensorSharding) -> TensorSharding | None:
+        """The sharding with the axes on the largest dimension that they divide, one that is whole if there is one."""
+        op = owner(self._last.operands[updated.result])
+        if bytes_of(type_) < self._min_bytes:
+            return None
+        axes = tuple(axis for axis in self._axes if not overlap(before.used_axes(), (axis,)))
+        if not axes:
+            self._decline(op, "its weight is split over them already")
+            return None
+        count, counts = size_of(axes), before.shard_counts()
+        able = [dim for dim, n in enumerate(type_.shape) if n % (counts[dim] * count) == 0]
+        if not able:
+            shape = "x".join(map(str, type_.shape))
+            self._decline(op, f"no dimension of {shape} has shards that {count} divides")
+            return None
+        best = max(able, key=lambda dim: (counts[dim] == 1, type_.shape[dim] // counts[dim]))
+        dims = tuple(canonical(mine + axes) if dim == best else mine for dim, mine in enumerate(before.dim_axes()))
+        return before.with_axes(dims)
+
+    def _decline(self, op: Any, why: str) -> None:
+        axes = print_axes(self._axes, self._annotated.mesh)
+        remark(op, f"is an update that is not split over {axes} because {why}")
+
+    def _constrain(self, updated: _Updated, split: TensorSharding) -> None:
+        value = self._last.operands[updated.result]
+        constraint = ir.Operation.create(
+            "sdy.sharding_constraint",
+            operands=[value],
+            results=[value.type],
+            attributes={"sharding": self._annotated.codec.write(split)},
+            loc=owner(value).location,
+            ip=ir.InsertionPoint(self._last),
+        )
+        self._last.operands[updated.result] = constraint.results[0]
+
+    def _write(self, arguments: list[TensorSharding | None], results: list[TensorSharding | None]) -> None:
+        """What nothing is said of stays so."""
+        context = self._annotated.codec.context
+        attributes = self._annotated.function.attributes
+        for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
+            old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
+            new = []
+            for entry, sharding in zip(old, shardings, strict=True):
+                pairs = {pair.name: pair.attr for pair in entry}
+                if sharding is not None:
+                    pairs["sdy.sharding"] = self._annotated.codec.write(sharding)
+                new.append(ir.DictAttr.get(pairs, context))
+            attributes[name] = ir.ArrayAttr.get(new, context)
+
+
+def _is_elementwise(op: Any, shape: tuple[int, ...]) -> bool:
+    name = op.name
+    known = name in ELEMENTWISE or name.startswith("chlo.") or name == "sdy.sharding_constraint"
+    return known and len(op.results) == 1 and read_type(op.results[0]).shape == shape
