@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from single_op import MESHES, check, partition, rule_of
-from test_reduce_window import collectives
+from test_reduce_window import check_what_is_sent, collectives
 from test_scatter import small_numbers
 
 from gspmd.dialect.rule import REDUCTION, print_rule
@@ -153,3 +153,17 @@ def test_other_elements(dtype: str) -> None:
 
     inputs = [small_numbers((3, 13, 2)), small_numbers((13, 2, 4), seed=6)]
     check(text, [values.astype(numpy_type) for values in inputs], MESHES["3x2"], count=0)
+
+
+@pytest.mark.parametrize("case", ["same", "dilated", "weight gradient, odd", "weight gradient, reversed"])
+def test_infinities_at_the_ends_reach_what_they_reach_on_one_device(case: str) -> None:
+    """Taps that shards do not have are not multiplied with them."""
+    shapes = [tuple(map(int, part.split("xf32")[0].split("x"))) for part in SPACE[case].split("tensor<")[1:3]]
+    values = small_numbers(shapes[0])
+    values[0, 0, ...], values[-1, -1, ...] = np.inf, np.nan
+    check(SPACE[case], [values, small_numbers(shapes[1], seed=6)], MESHES["4x2"], count=1)
+
+
+def test_what_is_sent_is_priced() -> None:
+    for name in ("same", "transposed", "transposed to odd shards", "weight gradient, odd", "weight gradient, reversed"):
+        check_what_is_sent(SPACE[name])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 import pytest
-from single_op import MESHES, check, partition, rule_of
+from single_op import MESHES, check, partition, read, rule_of, split_of
 from test_scatter import small_numbers
 
+from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import print_rule
+from gspmd.transforms.ops import OPS
 
 COLLECTIVES = re.compile(r'"?stablehlo\.(all_gather|all_reduce|collective_permute|all_to_all)"?\(')
+
+SENT = re.compile(r'"stablehlo\.(\w+)"\([^()]*\) <\{.*channel_handle.*: \(tensor<([^>]*)>\) ->')
 
 
 def reduce_window(
@@ -50,6 +55,21 @@ def collectives(text: str, mesh: str = "8", dim: int = 1) -> list[str]:
     (factor,) = rule_of(text).operands[0][dim]
     module = partition(text, MESHES[mesh], {factor: MESHES[mesh].all_axes()})
     return sorted(COLLECTIVES.findall(module))
+
+
+def check_what_is_sent(text: str, mesh: str = "3x2", dim: int = 1) -> None:
+    """The price of the local form is the bytes of its collectives, where all of the mesh splits this dimension."""
+    rule = rule_of(text)
+    (factor,), axes = rule.operands[0][dim], MESHES[mesh].all_axes()
+    split = split_of(rule, MESHES[mesh], {factor: axes})
+    (op,) = read(text).body.ops
+    sends = OPS[op.info.name].sends
+    assert sends is not None
+    sent = 0
+    for kind, shape in SENT.findall(partition(text, MESHES[mesh], {factor: axes})):
+        size = 4 * math.prod(int(n) for n in shape.split("x")[:-1])
+        sent += {"collective_permute": size, "all_gather": (size_of(axes) - 1) * size}.get(kind, 0)
+    assert sends(op.info, split.operands, split.results) == sent
 
 
 TWO_DILATED = "window_dilations = array<i64: 1, 2>"
@@ -175,3 +195,8 @@ def test_running_sums_gather_the_totals_of_shards(case: str) -> None:
 def test_one_window_needs_its_partial_results() -> None:
     assert collectives(SPLIT["one window"]) == ["all_reduce"]
     assert collectives(BODY, dim=2) == ["all_gather"]
+
+
+def test_what_is_sent_is_priced() -> None:
+    for text in SPLIT.values():
+        check_what_is_sent(text)

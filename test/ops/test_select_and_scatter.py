@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, rule_of
-from test_reduce_window import collectives, padding
+from single_op import MESHES, Array, check, check_all, rule_of
+from test_reduce_window import check_what_is_sent, collectives, padding
 from test_scatter import small_numbers
 
 from gspmd.dialect.rule import print_rule
@@ -124,3 +124,23 @@ def test_windows_side_by_side_are_local() -> None:
 def test_neighbours_give_what_windows_overlap() -> None:
     """One source and two elements from before, one element from behind."""
     assert collectives(select_and_scatter(48, 24, 3, 2, padding(0, 1))) == ["collective_permute"] * 3
+
+
+def test_what_is_sent_is_priced() -> None:
+    for name in ("overlapping", "overlapping in steps", "same in steps", "the last of ties", "apart"):
+        check_what_is_sent(SPLIT[name])
+
+
+@pytest.mark.parametrize("select", ["GE", "GT"])
+def test_ties_of_several_dimensions_go_by_rows(select: str) -> None:
+    """The first or the last of equal elements in row-major order, where windows do not reach into padding."""
+    text = select_and_scatter(8, 6, 3, 1, select=select).replace("array<i64: 1, 3>", "array<i64: 2, 3>")
+    text = text.replace("tensor<3x8xf32>", "tensor<7x8xf32>").replace("tensor<3x6xf32>", "tensor<6x6xf32>")
+    values = np.random.default_rng(5).integers(0, 2, (7, 8)).astype(np.float32)
+    sources = small_numbers((6, 6))
+    wanted = np.zeros_like(values)
+    for place, source in np.ndenumerate(sources):
+        window = values[place[0] : place[0] + 2, place[1] : place[1] + 3].reshape(-1)
+        best = window.argmax() if select == "GE" else 5 - window[::-1].argmax()
+        wanted[place[0] + best // 3, place[1] + best % 3] += source
+    check_all(text, [[values, sources, np.float32(0)]], MESHES["3x2"], count=4, reference=lambda *_: [wanted])

@@ -54,6 +54,54 @@ func.func public @main(%a: tensor<30xf32>, %b: tensor<1xf32>) -> tensor<30xf32> 
   return %2 : tensor<30xf32>
 }
 """,
+    "shards of a slice of several elements that starts out of range": """
+sdy.mesh @mesh = <["x"=3]>
+func.func public @main(%a: tensor<8x8xf32>) -> (tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                                                tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %far = stablehlo.iota dim = 0 : tensor<8xi32>
+  %0 = stablehlo.slice %far [7:8] : (tensor<8xi32>) -> tensor<1xi32>
+  %1 = stablehlo.reshape %0 : (tensor<1xi32>) -> tensor<i32>
+  %2 = stablehlo.dynamic_slice %a, %1, %1, sizes = [8, 6] : (tensor<8x8xf32>, tensor<i32>, tensor<i32>)
+    -> tensor<8x6xf32>
+  %3 = stablehlo.dynamic_slice %a, %1, %1, sizes = [1, 4] : (tensor<8x8xf32>, tensor<i32>, tensor<i32>)
+    -> tensor<1x4xf32>
+  %4 = sdy.sharding_constraint %3 <@mesh, [{}, {}]> : tensor<1x4xf32>
+  %5 = stablehlo.reshape %4 : (tensor<1x4xf32>) -> tensor<4xf32>
+  return %2, %5 : tensor<8x6xf32>, tensor<4xf32>
+}
+""",
+    "shards of a look-up of one window that starts out of range": """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<8x8xf32>, %i: tensor<2xi32>)
+    -> (tensor<2x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+  %far = stablehlo.constant dense<100> : tensor<2xi32>
+  %0 = stablehlo.or %i, %far : tensor<2xi32>
+  %1 = "stablehlo.gather"(%a, %0) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1],
+    start_index_map = [0, 1], index_vector_dim = 0>, slice_sizes = array<i64: 2, 4>}>
+    : (tensor<8x8xf32>, tensor<2xi32>) -> tensor<2x4xf32>
+  %2 = sdy.sharding_constraint %1 <@mesh, [{}, {}]> : tensor<2x4xf32>
+  return %2 : tensor<2x4xf32>
+}
+""",
+    "a dimension of one element split by an all-to-all, of a transpose that moves nothing": """
+sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%a: tensor<1x1x7x8xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {}, {"x"}]>})
+    -> (tensor<8x1x7x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}, {}]>}) {
+  %0 = stablehlo.transpose %a, dims = [3, 0, 2, 1] : (tensor<1x1x7x8xi32>) -> tensor<8x1x7x1xi32>
+  return %0 : tensor<8x1x7x1xi32>
+}
+""",
+    "a few elements over many devices, where nothing has to move": """
+sdy.mesh @mesh = <["x"=2, "z"=2, "w"=2]>
+func.func public @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"w"}]>})
+    -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"z", "x", "w"}]>}, tensor<5xf32>) {
+  %b = stablehlo.negate %a : tensor<2xf32>
+  %2 = sdy.sharding_constraint %b <@mesh, [{"z", "x", "w"}]> : tensor<2xf32>
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.pad %b, %0, low = [0], high = [3], interior = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<5xf32>
+  return %2, %1 : tensor<2xf32>, tensor<5xf32>
+}
+""",
     "a sum that starts from 1.5, with one element or none on each device": """
 sdy.mesh @mesh = <["x"=4, "y"=2]>
 func.func public @main(%a: tensor<6x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> tensor<6xf32> {

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from operations import FAMILIES
-from program import INEXACT, Program, Shape, Statement, Value
+from program import Program, Shape, Statement, Value
 from random_shardings import random_sharding
 from writer import MOST_ELEMENTS, Writer
 
@@ -109,18 +109,18 @@ class Graph(Writer):
         return given + [v for s in self.statements for v in s.results if v.size <= MOST_ELEMENTS and v.name]
 
     def _converted(self, value: Value, element: str) -> Value:
-        """What cannot be converted one for one in every type is taken for whether it is zero."""
+        """What is not exact is not converted: its error would count as one of the other type."""
         if value.element == element:
             return value
-        if not value.exact and element[0] in "iu":
-            return self.of(value.shape, element) if element == "i1" else self.argument(value.shape, element, "numbers")
+        if not value.exact:
+            return self.argument(value.shape, element, "numbers")
         if value.element.startswith("complex"):
             part = value.element[len("complex<") : -1]
             (value,) = self.op("stablehlo.real", (value,), [(value.shape, part)])
         if value.element == element:
             return value
         (made,) = self.op("stablehlo.convert", (value,), [(value.shape, element)])
-        return dataclasses.replace(made, bound=INEXACT) if value.bound >= INEXACT else made
+        return made
 
     def _fitted(self, value: Value, shape: Shape) -> Value:
         """Cut or padded; of the same rank."""

@@ -14,7 +14,7 @@ INEXACT = math.inf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
-    """An SSA value. Every float element is an integer of at most `bound`, or anything if that is `INEXACT`."""
+    """An SSA value. Every element is an integer of at most `bound`, or anything if that is `INEXACT`."""
 
     name: str
     shape: Shape

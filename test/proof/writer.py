@@ -103,8 +103,6 @@ class Writer(abc.ABC):
         return made
 
     def _bound(self, bound: float, element: str) -> float:
-        if element[0] in "iu":
-            return 4
         return bound if bound <= _EXACT_TO.get(element, EXACT_BOUND) else INEXACT
 
     def _name(self) -> str:

@@ -174,6 +174,8 @@ class Localizer:
         else:
             with located(op):
                 value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+            if value == operand:  # nothing had to move
+                value = self.emit.alias(value)
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.dialect.axes import size_of
+from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.ops.windows import Reach, Shift, Window, set_padding, windows_of, without_cuts
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.exchange import Exchange, sent_bytes
+from gspmd.transforms.support.indices import compare
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
@@ -91,15 +98,16 @@ def _add_features(builder: RuleBuilder, info: OpInfo) -> None:
 
 
 def localize_convolution(op: LocalOp) -> None:
-    """Padding along contracted dimensions is made zero on both sides (zero times unknown may be NaN), each device
+    """Padding along contracted features is made zero on both sides (zero times unknown may be NaN), each device
 
     has its share of the groups, and what its windows span of the input.
     """
+    numbers = _numbers(op.info)
+    features = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
     for factor in op.reduction_factors():
         for operand in range(2):
-            dim = op.operand_dim(operand, factor)
-            if dim is not None:
-                op.mask_operand(operand, dim, "zero")
+            if op.operand_dim(operand, factor) == features[operand]:
+                op.mask_operand(operand, features[operand], "zero")
     name, groups, dim = _groups(op.info)
     if groups > 1:
         axes = factor_axes(op.rule, 0, op.operand_shardings[0]).get(op.rule.operands[0][dim][0], ())
@@ -107,13 +115,64 @@ def localize_convolution(op: LocalOp) -> None:
     reversed_dims = _reversed(op.info)
     if reversed_dims:
         _reverse_kernel(op, reversed_dims)
-    windows = _windows(op.info)
-    fetched = [_fetch(op, index, window) for index, window in enumerate(windows)]
-    for index, dim in enumerate(_numbers(op.info).input_spatial_dimensions):
-        op.operands[0], fetched[index] = without_cuts(op.emit, op.operands[0], dim, fetched[index], _zero(op))
-    if fetched != windows:
-        set_padding(op.ir, op.emit, fetched, "lhs_dilation")
-    op.keep()
+    windows = [_fetch(op, index, window) for index, window in enumerate(_windows(op.info))]
+    parts = itertools.product(*(_taps(op, dim) for dim in numbers.kernel_spatial_dimensions))
+    total, *others = (_convolved(op, windows, part) for part in parts)
+    for other in others:
+        total = op.emit.binary("add", total, other)
+    op.replace([total])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Taps:
+    """Of a device's taps along a dimension of the kernel those from `begin` to `end`.
+
+    They are there on the first `holders` devices along `axes`; on all if there are no `axes`.
+    """
+
+    begin: int
+    end: int
+    axes: Axes = ()
+    holders: int = 0
+
+
+def _taps(op: LocalOp, dim: int) -> list[_Taps]:
+    """The taps of a dimension of the kernel, in parts that a device has all or nothing of.
+
+    What is not there must not be multiplied: the input has elements at its places, and zero times NaN counts.
+    """
+    taps, local, axes = op.info.operands[1].shape[dim], op.local_operand(1).shape[dim], op.operand_axes(1, dim)
+    if local * size_of(axes) == taps:
+        return [_Taps(0, local)]
+    full, rest = divmod(taps, local)
+    found = [(0, rest, full + 1), (rest, local, full)] if rest else [(0, local, full)]
+    if dim in _reversed(op.info):
+        found = [(local - end, local - begin, holders) for begin, end, holders in found]
+    return [_Taps(begin, end, axes if holders < size_of(axes) else (), holders) for begin, end, holders in found]
+
+
+def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) -> Any:
+    """The operation with these taps only, zero where they are not there."""
+    emit, (value, kernel), numbers, windows = op.emit, op.operands, _numbers(op.info), list(windows)
+    for index, taps in enumerate(part):
+        source, dim = numbers.input_spatial_dimensions[index], numbers.kernel_spatial_dimensions[index]
+        window, count = windows[index], read_type(kernel).shape[dim]
+        before, after = taps.begin * window.dilation, (count - taps.end) * window.dilation
+        windows[index] = dataclasses.replace(window, low=window.low - before, high=window.high - after)
+        kernel = cut(emit, kernel, dim, taps.begin, (), taps.end - taps.begin)
+        value, windows[index] = without_cuts(emit, value, source, windows[index], _zero(op))
+    clone = op.ir.clone(ip=emit.point).operation
+    clone.operands[0], clone.operands[1] = value, kernel
+    if windows != _windows(op.info):
+        set_padding(clone, emit, windows, "lhs_dilation")
+    result = op.local_result(0)
+    clone.results[0].set_type(emit.mlir_type(result))
+    found = clone.results[0]
+    for taps in part:
+        if taps.axes:
+            there = compare(emit, emit.shard_index(taps.axes), "LT", emit.constant(INDEX, taps.holders))
+            found = emit.op("stablehlo.select", [there, found, emit.constant(result, 0)], [result])
+    return found
 
 
 def _reversed(info: OpInfo) -> list[int]:
@@ -130,33 +189,52 @@ def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
 
 
 def _fetch(op: LocalOp, index: int, window: Window) -> Window:
-    """Make the input what this device's windows and taps span of a spatial dimension, and say how it is padded."""
-    numbers = _numbers(op.info)
+    """Make the input what this device's windows and taps span of a spatial dimension, and say how they move."""
+    reach = _reach(op.info, index, window, op.operand_shardings, op.result_shardings)
+    if reach is None:
+        return window
+    dim = _numbers(op.info).input_spatial_dimensions[index]
+    op.operands[0], found = reach.fetch(op, op.operands[0], dim, _zero(op))
+    return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
+
+
+def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> Reach | None:
+    """What a device reads of a spatial dimension, None where that is what it has."""
+    numbers = _numbers(info)
     source, target = numbers.input_spatial_dimensions[index], numbers.output_spatial_dimensions[index]
     kernel = numbers.kernel_spatial_dimensions[index]
-    axes, of_taps = op.operand_axes(0, source), op.operand_axes(1, kernel)
-    of_windows = op.result_shardings[0].dims[target].axes
+    axes, of_taps, of_windows = (
+        s.dims[d].axes for s, d in ((operands[0], source), (operands[1], kernel), (results[0], target))
+    )
     if not (axes or of_taps or of_windows) or (window.is_trivial and not of_taps):
-        return window
-    count, taps = op.local_result(0).shape[target], op.local_operand(1).shape[kernel]
+        return None
+    count, taps = -(-info.results[0].shape[target] // size_of(of_windows)), -(-window.taps // size_of(of_taps))
     begin, step = -window.low, taps * window.dilation
-    if kernel in _reversed(op.info):
+    if kernel in _reversed(info):
         # The last taps come first.
         begin, step = begin + (window.taps - taps) * window.dilation, -step
-    reach = Reach(
-        op.info.operands[0].shape[source],
+    return Reach(
+        info.operands[0].shape[source],
         axes,
         window.spread,
         begin,
         (count - 1) * window.stride + (taps - 1) * window.dilation + 1,
         tuple(Shift(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
     )
-    op.operands[0], found = reach.fetch(op, op.operands[0], source, _zero(op))
-    return found
+
+
+def convolution_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    def exchanges() -> Iterator[tuple[int, Exchange]]:
+        for index, window in enumerate(_windows(info)):
+            reach = _reach(info, index, window, operands, results)
+            if reach is not None and reach.axes:
+                yield _numbers(info).input_spatial_dimensions[index], reach.exchange
+
+    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
 
 
 def _zero(op: LocalOp) -> Any:
     return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
 
-OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution)])
+OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution, sends=convolution_sends)])

@@ -214,8 +214,7 @@ def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) ->
     ]
     if type_.shape == tuple(shape):
         return value, begins
-    result = TensorType(shape, type_.element)
-    return op.emit.op("stablehlo.dynamic_slice", [value, *begins], [result], slice_sizes=op.emit.i64s(shape)), begins
+    return op.emit.dynamic_slice(value, begins, shape), begins
 
 
 OPS = op_table(

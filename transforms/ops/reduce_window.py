@@ -10,13 +10,14 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.reduction import is_identity, on_first_shard
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, resized, set_padding, windows_of, without_cuts
-from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.identity import identity_of, reducer_operation
 from gspmd.transforms.support.indices import compare
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
 
 
@@ -70,7 +71,7 @@ def localize_reduce_window(op: LocalOp) -> None:
             partial[dim] = axes
             windows[dim] = Window(op.local_operand(0).shape[dim])
             op.operands[:count] = [_own_taps(op, op.operands[i], dim, window, fills[i]) for i in range(count)]
-        elif reducer and (running := _running(op, dim, window)):
+        elif reducer and (running := _running(op.info, dim, window, axes)):
             op.operands[0] = _combine_running(op, op.operands[0], dim, running, reducer, fills[0])
             windows[dim] = Window(1)
         else:
@@ -129,18 +130,37 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
 
 def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Any]) -> Window:
     """Make the operands what this device's windows span of a dimension, and say how windows move over that."""
-    axes, made = op.operand_axes(0, dim), op.local_result(0).shape[dim]
-    reach = Reach(
-        op.info.operands[0].shape[dim],
-        axes,
-        window.spread,
-        -window.low,
-        (made - 1) * window.stride + window.extent,
-        (Shift(axes, window.stride * made),),
-    )
+    reach = _reach(op.info, dim, window, op.operand_axes(0, dim))
     for index, fill in enumerate(fills):
         op.operands[index], found = reach.fetch(op, op.operands[index], dim, fill)
     return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
+
+
+def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> Reach:
+    made = -(-info.results[0].shape[dim] // size_of(axes))
+    length = (made - 1) * window.stride + window.extent
+    shift = Shift(axes, window.stride * made)
+    return Reach(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
+
+
+def reduce_window_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    """What windows reach for, or the totals of shards."""
+    local, gathered = local_type(info.operands[0], operands[0]), 0.0
+    exchanges = []
+    for dim, window in enumerate(windows_of(info, info.ints("window_dimensions"))):
+        axes = operands[0].dims[dim].axes
+        if not axes or window.is_trivial:
+            continue
+        running = _running(info, dim, window, axes) if _reducer(info) else None
+        totals = (size_of(axes) - 1) * bytes_of(resized(local, dim, 1))
+        if not results[0].dims[dim].axes:
+            gathered += 0.0 if _reducer(info) else totals
+        elif running:
+            exchanges.append((dim, running.windows(info, dim).exchange(size_of(axes))))
+            gathered += totals
+        else:
+            exchanges.append((dim, _reach(info, dim, window, axes).exchange))
+    return len(info.results) * (sent_bytes(local, exchanges) + gathered)
 
 
 def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> Any:
@@ -188,13 +208,16 @@ class _Running:
     taps_at: int
     window: Window
 
+    def windows(self, info: OpInfo, dim: int) -> Windows:
+        return Windows(info.operands[0].shape[dim], self.begin, self.tile, self.length)
 
-def _running(op: LocalOp, dim: int, window: Window) -> _Running | None:
+
+def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | None:
     """How to compute windows all of which reach to the begin or the end of the dimension; None for others."""
-    size, made = op.info.operands[0].shape[dim], op.info.results[0].shape[dim]
+    size, made = info.operands[0].shape[dim], info.results[0].shape[dim]
     if window.dilation != 1 or window.spread != 1:
         return None
-    local, stride = op.local_result(0).shape[dim], window.stride
+    local, stride = -(-made // size_of(axes)), window.stride
     tile, moved = local * stride, (local - 1) * stride
     if (made - 1) * stride <= window.low:
         end = window.extent - window.low  # of the first window
@@ -203,7 +226,7 @@ def _running(op: LocalOp, dim: int, window: Window) -> _Running | None:
         return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
     if window.extent - window.low >= size:
         # Tiles begin so late that all windows begin before the end of their own, and reach to the dimension's end.
-        shift = max(0, -stride - window.low, size - size_of(op.operand_axes(0, dim)) * tile)
+        shift = max(0, -stride - window.low, size - size_of(axes) * tile)
         begin = min(shift, -window.low)
         length, taps = tile + shift - begin, tile + shift + window.low
         return _Running(
@@ -220,8 +243,7 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
         return [window if d == dim else Window(1) for d in range(rank)]
 
     cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
-    windows = Windows(op.info.operands[0].shape[dim], how.begin, how.tile, how.length)
-    value = take_windows(emit, value, dim, axes, windows, neutral, cause)
+    value = take_windows(emit, value, dim, axes, how.windows(op.info, dim), neutral, cause)
     tile = cut(emit, value, dim, how.tile_at, (), how.tile)
     (total,) = reduce_windows(op, [tile], [neutral], along(Window(how.tile)))
     cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
@@ -244,4 +266,6 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
     return emit.op(reducer_operation(reducer), [others, own], [result])
 
 
-OPS = op_table([OpDef("stablehlo.reduce_window", reduce_window_rule, localize_reduce_window)])
+OPS = op_table(
+    [OpDef("stablehlo.reduce_window", reduce_window_rule, localize_reduce_window, sends=reduce_window_sends)]
+)

@@ -172,7 +172,7 @@ def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
             inputs[index] = pad_dim(emit, inputs[index], dim, *_margins(window), 0)
         if windows and math.prod(op.local_operand(count).shape[d] for d in _index_dims(op.info)) == 1:
             # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its.
-            inputs[index] = emit.op("stablehlo.optimization_barrier", [inputs[index]], [read_type(inputs[index])])
+            inputs[index] = emit.kept_apart(inputs[index])
     clone = op.ir.clone(ip=emit.point).operation
     for index, operand in enumerate([*inputs, indices, *op.operands[count + 1 :]]):
         clone.operands[index] = operand

@@ -7,17 +7,19 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ops.reduction import is_identity
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, resized, set_padding, windows_of
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
+from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.identity import identity_of, reducer_operation
 from gspmd.transforms.support.indices import compare
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
 
 
@@ -36,15 +38,18 @@ def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a device computes along a dimension of `size` elements split over `axes`: `part` elements of the result,
+    """What a device computes along a dimension of `size` elements and `count` windows, split over `axes` in shards of
 
-    a multiple of the stride, and for that `windows` whole windows, beginning with number `first` on the first shard.
+    `local` elements: `part` elements of the result, a multiple of the stride, and for that `windows` whole windows,
+    beginning with number `first` on the first shard.
     """
 
     dim: int
     axes: Axes
     size: int
+    count: int
     window: Window
+    local: int
     part: int
     first: int
     windows: int
@@ -65,17 +70,35 @@ class _Piece:
     def length(self) -> int:
         return (self.windows - 1) * self.window.stride + self.window.taps
 
+    def of_source(self) -> Windows:
+        return Windows(self.count, self.first, self.part // self.window.stride, self.windows)
 
-def _piece(op: LocalOp, dim: int, window: Window) -> _Piece:
+    def of_operand(self) -> Windows:
+        return Windows(self.size, self.begin, self.part, self.length)
+
+    def of_result(self) -> Windows:
+        return Windows(self.size, 0, self.local, self.local)
+
+
+def _pieces(info: OpInfo, operand: TensorSharding) -> list[_Piece]:
+    """The dimensions that are split and have windows."""
+    return [
+        _piece(info, dim, window, operand.dims[dim].axes)
+        for dim, window in enumerate(windows_of(info, info.ints("window_dimensions")))
+        if operand.dims[dim].axes and not window.is_trivial
+    ]
+
+
+def _piece(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Piece:
     """All windows that cover something of a shard's part; some cover nothing of it, or are made up."""
-    axes, size = op.operand_axes(0, dim), op.info.operands[0].shape[dim]
-    part = -(-op.local_operand(0).shape[dim] // window.stride) * window.stride
+    size, count = (info.operands[i].shape[dim] for i in range(2))
+    local = -(-size // size_of(axes))
+    part = -(-local // window.stride) * window.stride
     first = -((window.taps - 1 - window.low) // window.stride)
     last = (part - 1 + window.low) // window.stride
-    end = (op.info.operands[1].shape[dim] - 1) * window.stride - window.low + window.taps
-    return _Piece(
-        dim, axes, size, window, part, first, max(last - first + 1, 1), left=window.low > 0, right=end > size
-    )  # fmt: skip
+    end = (count - 1) * window.stride - window.low + window.taps
+    windows = max(last - first + 1, 1)
+    return _Piece(dim, axes, size, count, window, local, part, first, windows, left=window.low > 0, right=end > size)
 
 
 def localize_select_and_scatter(op: LocalOp) -> None:
@@ -86,11 +109,7 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     the initial value of a reducer that is not known, which is its identity too.
     """
     windows = windows_of(op.info, op.info.ints("window_dimensions"))
-    pieces = [
-        _piece(op, dim, window)
-        for dim, window in enumerate(windows)
-        if op.operand_axes(0, dim) and not window.is_trivial
-    ]
+    pieces = _pieces(op.info, op.operand_shardings[0])
     if not pieces:
         op.keep()
         return
@@ -102,11 +121,9 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     operand, source = op.operands[:2]
     cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
     for piece in pieces:
-        dim, count = piece.dim, op.info.operands[1].shape[piece.dim]
-        windows_here = Windows(count, piece.first, piece.part // piece.window.stride, piece.windows)
-        source = take_windows(emit, source, dim, piece.axes, windows_here, neutral, cause)
-        reach = Windows(piece.size, piece.begin, piece.part, piece.length)
-        operand = take_windows(emit, operand, dim, piece.axes, reach, None, cause)
+        dim = piece.dim
+        source = take_windows(emit, source, dim, piece.axes, piece.of_source(), neutral, cause)
+        operand = take_windows(emit, operand, dim, piece.axes, piece.of_operand(), None, cause)
         operand = _repeat_ends(op, operand, piece)
         windows[dim] = dataclasses.replace(piece.window, low=0, high=0)
     value = _scatter(op, operand, source, neutral, windows)
@@ -116,6 +133,28 @@ def localize_select_and_scatter(op: LocalOp) -> None:
         result = op.local_result(0)
         value = emit.op(reducer_operation(str(reducer)), [value, emit.broadcast_scalar(start, result)], [result])
     op.replace([value])
+
+
+def select_and_scatter_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    """What windows reach for of both operands, and results that move to where they belong."""
+    pieces = _pieces(info, operands[0])
+    counts = [size_of(piece.axes) for piece in pieces]
+    value, source = (local_type(info.operands[i], operands[i]) for i in range(2))
+    made = value
+    for piece in pieces:
+        made = resized(made, piece.dim, piece.part)
+    return (
+        sent_bytes(source, [(p.dim, p.of_source().exchange(n)) for p, n in zip(pieces, counts, strict=True)])
+        + sent_bytes(value, [(p.dim, p.of_operand().exchange(n)) for p, n in zip(pieces, counts, strict=True)])
+        + sent_bytes(
+            made,
+            [
+                (p.dim, p.of_result().exchange(n, p.part))
+                for p, n in zip(pieces, counts, strict=True)
+                if p.local != p.part
+            ],
+        )
+    )
 
 
 def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:
@@ -132,11 +171,10 @@ def _own_part(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
     before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
     value = pad(op.emit, value, piece.dim, (before, after, 0), neutral)
     value = cut(op.emit, value, piece.dim, before - piece.begin, (), piece.part)
-    local = op.local_operand(0).shape[piece.dim]
-    if local == piece.part:
+    if piece.local == piece.part:
         return value
     cause = op.cause(f"shards of '{op.info.name}' hold parts of strides: their results move to where they belong")
-    return take_windows(op.emit, value, piece.dim, piece.axes, Windows(piece.size, 0, local, local), None, cause)
+    return take_windows(op.emit, value, piece.dim, piece.axes, piece.of_result(), None, cause)
 
 
 def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Any, Any]:
@@ -164,7 +202,7 @@ def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
         column = resized(type_, piece.dim, 1)
         at = emit.binary("subtract", last, begin)
         starts = [at if d == piece.dim else zero for d in range(rank)]
-        ends = emit.op("stablehlo.dynamic_slice", [value, *starts], [column], slice_sizes=emit.i64s(column.shape))
+        ends = emit.dynamic_slice(value, starts, column.shape)
         ends = emit.op("stablehlo.broadcast_in_dim", [ends], [type_], broadcast_dimensions=emit.i64s(list(range(rank))))
         outside = compare(emit, places, direction, emit.broadcast_scalar(last, read_type(places)))
         value = emit.op("stablehlo.select", [outside, ends, value], [type_])
@@ -214,4 +252,13 @@ def _reduce(op: LocalOp, value: Any, dim: int, start: Any) -> Any:
     return created.results[0]
 
 
-OPS = op_table([OpDef("stablehlo.select_and_scatter", select_and_scatter_rule, localize_select_and_scatter)])
+OPS = op_table(
+    [
+        OpDef(
+            "stablehlo.select_and_scatter",
+            select_and_scatter_rule,
+            localize_select_and_scatter,
+            sends=select_and_scatter_sends,
+        )
+    ]
+)

@@ -150,7 +150,7 @@ def _own_part(op: LocalOp, value: Any, dim: int) -> Any:
     result = TensorType((*type_.shape[:dim], span, *type_.shape[dim + 1 :]), type_.element)
     zero = emit.constant(INDEX, 0)
     starts = [start if d == dim else zero for d in range(type_.rank)]
-    found = emit.op("stablehlo.dynamic_slice", [value, *starts], [result], slice_sizes=emit.i64s(result.shape))
+    found = emit.dynamic_slice(value, starts, result.shape)
     if margin:
         return found
     return emit.op("stablehlo.select", [inside(emit, start, local), found, emit.constant(result, neutral)], [result])

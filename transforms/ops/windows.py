@@ -17,6 +17,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX, Emitter
+from gspmd.transforms.support.exchange import Exchange, Range
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -110,25 +111,55 @@ class Reach:
     length: int
     shifts: tuple[Shift, ...]
 
+    @property
+    def _own(self) -> Shift:
+        """How the dimension's own shards shift it."""
+        return next((s for s in self.shifts if self.axes and s.axes == self.axes), Shift((), 0))
+
+    @property
+    def _others(self) -> list[Shift]:
+        return [s for s in self.shifts if s is not self._own and s.axes]
+
+    @property
+    def _range(self) -> Range:
+        """Where the first shard's places begin, whatever other shifts there are, and how many these are together."""
+        lowest = self.begin + sum(min(s.span, 0) for s in self._others)
+        return lowest, self.length + sum(abs(s.span) for s in self._others)
+
+    @property
+    def _fetched_spread(self) -> int:
+        """How far what is fetched is apart: shards that begin between elements have what is there too."""
+        return 1 if self._own.step % self.spread else self.spread
+
+    @property
+    def _windows(self) -> Windows:
+        """What the shards of the dimension need of it."""
+        spread, (lowest, width) = self._fetched_spread, self._range
+        size = (self.size - 1) * (self.spread // spread) + 1
+        first = -(-lowest // spread)
+        return Windows(size, first, self._own.step // spread, max((lowest + width - 1) // spread - first + 1, 1))
+
+    @property
+    def exchange(self) -> Exchange:
+        """What it takes to fetch that, of a dimension that is split."""
+        count = size_of(self.axes)
+        return self._windows.exchange(count, -(-self.size // count) * (self.spread // self._fetched_spread))
+
     def fetch(self, op: LocalOp, value: Any, dim: int, fill: Any) -> tuple[Any, Window]:
         """The elements at these places, and the padding and spread by which they get there.
 
         Places before, behind and between the elements are `fill`, a scalar value.
         """
-        own = next((s for s in self.shifts if self.axes and s.axes == self.axes), Shift((), 0))
-        others = [s for s in self.shifts if s is not own and s.axes]
-        size, spread = self.size, self.spread
-        if own.step % spread:
+        spread, others = self._fetched_spread, self._others
+        lowest, width = self._range
+        first, held = 0, self.size
+        if spread != self.spread:
             # Shards begin between elements: what is there is made first.
-            value = pad(op.emit, value, dim, (0, spread - 1, spread - 1), fill)
-            size, spread = (size - 1) * spread + 1, 1
-        lowest = self.begin + sum(min(s.span, 0) for s in others)
-        width = self.length + sum(abs(s.span) for s in others)
-        first, held = 0, size
+            value = pad(op.emit, value, dim, (0, self.spread - 1, self.spread - 1), fill)
+            held = (held - 1) * self.spread + 1
         if self.axes:
-            first = -(-lowest // spread)
-            held = max((lowest + width - 1) // spread - first + 1, 1)
-            windows = Windows(size, first, own.step // spread, held)
+            windows = self._windows
+            first, held = windows.start, windows.length
             cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
             value = take_windows(op.emit, value, dim, self.axes, windows, fill, cause)
         begin, held = self.begin - spread * first, (held - 1) * spread + 1
@@ -194,12 +225,7 @@ def cut(emit: Emitter, value: Any, dim: int, begin: int, shifts: Sequence[Shift]
     zero, start = emit.constant(INDEX, 0), emit.constant(INDEX, begin)
     for shift in shifts:
         start = emit.binary("add", start, shift.places(emit))
-    return emit.op(
-        "stablehlo.dynamic_slice",
-        [value, *(start if d == dim else zero for d in range(type_.rank))],
-        [result],
-        slice_sizes=emit.i64s(result.shape),
-    )
+    return emit.dynamic_slice(value, [start if d == dim else zero for d in range(type_.rank)], result.shape)
 
 
 def resized(type_: TensorType, dim: int, length: int) -> TensorType:

@@ -21,6 +21,7 @@ class Builder:
         self.point: Any = None
         self.location: Any = ir.Location.unknown(context)
         self._types: dict[TensorType, Any] = {}
+        self._windows: set[Any] = set()
 
     def mlir_type(self, type_: TensorType) -> Any:
         found = self._types.get(type_)
@@ -92,6 +93,22 @@ class Builder:
             strides=self.i64s([1] * rank),
         )
 
+    def dynamic_slice(self, value: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
+        """A window of this shape; starts must leave it inside.
+
+        A slice of the user's stays apart from it: XLA adds up the starts of both without limiting the inner one.
+        """
+        if _starts_anywhere(value) and value not in self._windows:
+            value = self.kept_apart(value)
+        result = read_type(value)._replace(shape=tuple(shape))
+        window = self.op("stablehlo.dynamic_slice", [value, *starts], [result], slice_sizes=self.i64s(result.shape))
+        self._windows.add(window)
+        return window
+
+    def kept_apart(self, value: Any) -> Any:
+        """The value, which the compiler does not look through from here."""
+        return self.op("stablehlo.optimization_barrier", [value], [read_type(value)])
+
     def pad_to(self, value: Any, shape: Sequence[int]) -> Any:
         """Extend every dimension at its end to `shape`; what is added is zero."""
         type_ = read_type(value)
@@ -113,6 +130,23 @@ class Builder:
         if type_.element == element:
             return value
         return self.op("stablehlo.convert", [value], [TensorType(type_.shape, element)])
+
+
+def _starts_anywhere(value: Any) -> bool:
+    """Whether a value is a slice whose start depends on data, and part of a dimension that it could begin elsewhere in.
+
+    XLA makes such a slice of a gather of one index, and looks through reshapes and transposes.
+    """
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.operation.name in ("stablehlo.reshape", "stablehlo.transpose"):
+        owner = owner.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.operation.name not in ("stablehlo.dynamic_slice", "stablehlo.gather"):
+        return False
+    sizes = list(ir.DenseI64ArrayAttr(owner.operation.attributes["slice_sizes"]))
+    if owner.operation.name == "stablehlo.gather" and math.prod(sizes) < math.prod(read_type(owner.results[0]).shape):
+        return False
+    whole = read_type(owner.operands[0]).shape
+    return any(1 < window < size for window, size in zip(sizes, whole, strict=True))
 
 
 def read_type(value: Any) -> TensorType:

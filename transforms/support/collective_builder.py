@@ -177,6 +177,9 @@ class CollectiveBuilder(Builder):
         result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
         if (empty := self.nothing(result)) is not None:
             return empty
+        if _has_empty_pieces(value, split, count):
+            # XLA makes constants of them and refuses these where their layout is not that of the others.
+            value = self.kept_apart(value)
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.all_to_all",
@@ -201,6 +204,15 @@ class CollectiveBuilder(Builder):
             source_target_pairs=ir.DenseElementsAttr.get(np.ascontiguousarray(pairs), context=self.context),
             **attributes,
         )
+
+
+def _has_empty_pieces(value: Any, dim: int, count: int) -> bool:
+    """Whether one of so many pieces of a dimension is nothing but padding."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.pad":
+        return False
+    given, whole = read_type(owner.operands[0]).shape[dim], read_type(value).shape[dim]
+    return given <= whole - whole // count
 
 
 def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> TensorType:

@@ -35,10 +35,19 @@ class Emitter(CollectiveBuilder):
         self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
         self._indices: dict[Axes, Any] = {}
         self._position: Any = None
+        self._aliases: list[Any] = []
 
     def finish(self) -> None:
         """Call once, when all is emitted."""
+        for alias in self._aliases:
+            alias.replace_all_uses_with(alias.owner.operands[0])
+            alias.owner.operation.erase()
         self._anchor.erase()
+
+    def alias(self, value: Any) -> Any:
+        """The value under a name of its own until all is emitted: what is known of one does not hold for the other."""
+        self._aliases.append(self.kept_apart(value))
+        return self._aliases[-1]
 
     # ---- where this device is ----
 
@@ -113,12 +122,7 @@ class Emitter(CollectiveBuilder):
         value = self.pad_to(value, [n if d not in counts else sizes[d] * counts[d] for d, n in enumerate(type_.shape)])
         zero = self.constant(INDEX, 0)
         starts = [self.shard_offset(dims[d], sizes[d]) if d in dims else zero for d in range(type_.rank)]
-        return self.op(
-            "stablehlo.dynamic_slice",
-            [value, *starts],
-            [TensorType(tuple(sizes), type_.element)],
-            slice_sizes=self.i64s(sizes),
-        )
+        return self.dynamic_slice(value, starts, sizes)
 
     # ---- masks ----
 

@@ -223,7 +223,7 @@ def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, be
         if isinstance(start, int):
             old = slice_dim(emit, buffer, dim, start, message.length)
         else:
-            old = emit.op("stablehlo.dynamic_slice", [buffer, *starts], [type_], slice_sizes=emit.i64s(type_.shape))
+            old = emit.dynamic_slice(buffer, starts, type_.shape)
         received = emit.op("stablehlo.select", [here, received, old], [type_])
     if whole == type_:
         return received

@@ -84,7 +84,8 @@ class LocalOp:
 
     def replace(self, values: list[Any]) -> None:
         """Other values take the results' place, and the operation goes."""
-        self.replaced = values
+        given = list(self.ir.operands)
+        self.replaced = values = [self.emit.alias(value) if value in given else value for value in values]
         for result, value in zip(self.ir.results, values, strict=True):
             result.replace_all_uses_with(value)
         self.ir.erase()

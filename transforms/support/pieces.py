@@ -65,10 +65,9 @@ def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: 
     start = lookup(emit, axes, starts + before, care, read_type(value).shape[dim] - length)
     if isinstance(start, int):
         return slice_dim(emit, value, dim, start, length)
-    type_ = read_type(value)
-    result, zero = _resized(type_, dim, length), emit.constant(INDEX, 0)
+    type_, zero = read_type(value), emit.constant(INDEX, 0)
     begins = [start if d == dim else zero for d in range(type_.rank)]
-    return emit.op("stablehlo.dynamic_slice", [value, *begins], [result], slice_sizes=emit.i64s(result.shape))
+    return emit.dynamic_slice(value, begins, _resized(type_, dim, length).shape)
 
 
 def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
