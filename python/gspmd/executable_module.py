@@ -16,6 +16,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.reading import read_program
 from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.signature import (
     MESH,
     Signature,
@@ -47,7 +48,30 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
         kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
         _set_value_attributes(module, kept, {"mhlo.sharding"})
         _drop_own_attributes(module)
+        if signature.num_partitions > 1:
+            _say_manual(module)
     return module, signature
+
+
+def _say_manual(module: ir.Module) -> None:
+    """Mark every operation as the work of one device, as arguments and results are.
+
+    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process. Control flow, whose
+    operands XLA counts in its own way, is left to it.
+    """
+    one, texts = ir.StringAttr.get("{manual}"), dict[int, ir.Attribute]()
+
+    def visit(op: Any) -> ir.WalkResult:
+        count = len(op.results)
+        if op.name.startswith("func.") or op.name in CONTROL_FLOW:
+            return ir.WalkResult.ADVANCE
+        if count:
+            if count > 1 and count not in texts:
+                texts[count] = ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
+            op.attributes["mhlo.sharding"] = one if count == 1 else texts[count]
+        return ir.WalkResult.ADVANCE if op.name == "builtin.module" else ir.WalkResult.SKIP
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
 
 
 def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:

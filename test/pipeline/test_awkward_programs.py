@@ -7,6 +7,57 @@ import pytest
 import gspmd
 
 PROGRAMS = {
+    "the largest of what only some devices hold, unused": """
+sdy.mesh @mesh = <["x"=2, "y"=4], device_ids=[1, 5, 6, 7, 3, 4, 2, 0]>
+func.func public @main(%a0: tensor<3x7x5xf32>, %a1: tensor<i32> {sdy.sharding = #sdy.sharding<@mesh, []>},
+      %a2: tensor<i32> {sdy.sharding = #sdy.sharding<@mesh, []>},
+      %a3: tensor<3xi64> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>},
+      %a7: tensor<i32> {sdy.sharding = #sdy.sharding<@mesh, []>}) -> (tensor<3x5xf32>, tensor<4x4x5xf32>,
+      tensor<0x0x5xi32>) {
+  %v0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %v1 = "stablehlo.reduce"(%a0, %v0) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %c = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %c : tensor<f32>
+  }) {dimensions = array<i64: 1>} : (tensor<3x7x5xf32>, tensor<f32>) -> (tensor<3x5xf32>)
+  %v2 = "stablehlo.dynamic_update_slice"(%v1, %v1, %a1, %a2) {sdy.sharding = #sdy.sharding_per_value<[<@mesh,
+      [{"x"}, {"y"}]>]>} : (tensor<3x5xf32>, tensor<3x5xf32>, tensor<i32>, tensor<i32>) -> (tensor<3x5xf32>)
+  %v3 = stablehlo.constant dense<0.0> : tensor<f32>
+  %v4 = "stablehlo.pad"(%a0, %v3) {edge_padding_low = array<i64: 0, 0, 0>, edge_padding_high = array<i64: 1,
+      -3, -2>, interior_padding = array<i64: 0, 0, 0>, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{},
+      {"x"}, {}]>]>} : (tensor<3x7x5xf32>, tensor<f32>) -> (tensor<4x4x3xf32>)
+  %v5 = stablehlo.constant dense<0.0> : tensor<f32>
+  %v6 = "stablehlo.pad"(%a0, %v5) {edge_padding_low = array<i64: 0, 0, 0>, edge_padding_high = array<i64: 1,
+      -4, 0>, interior_padding = array<i64: 0, 0, 0>} : (tensor<3x7x5xf32>, tensor<f32>) -> (tensor<4x3x5xf32>)
+  %v7 = "chlo.ragged_dot"(%v4, %v6,
+      %a3) {ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0],
+      rhs_batching_dimensions = [0], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = []>} : (tensor<4x4x3xf32>, tensor<4x3x5xf32>,
+      tensor<3xi64>) -> (tensor<4x4x5xf32>)
+  %v15:2 = "chlo.top_k"(%v6) {k = 2 : i64} : (tensor<4x3x5xf32>) -> (tensor<4x3x2xf32>, tensor<4x3x2xi32>)
+  %v16 = stablehlo.constant dense<0.0> : tensor<f32>
+  %v17 = stablehlo.constant dense<-2147483648> : tensor<i32>
+  %v18:2 = "stablehlo.reduce_window"(%v15#0, %v15#1, %v16, %v17) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<i32>, %u: tensor<f32>, %v: tensor<i32>):
+    %c = stablehlo.add %p, %u : tensor<f32>
+    %d = stablehlo.maximum %q, %v : tensor<i32>
+    stablehlo.return %c, %d : tensor<f32>, tensor<i32>
+  }) {window_dimensions = array<i64: 3, 4, 3>, window_strides = array<i64: 2, 1, 2>, padding = dense<[[2, 0],
+      [0, -1], [-1, 0]]> : tensor<3x2xi64>, base_dilations = array<i64: 3, 1, 3>,
+      window_dilations = array<i64: 1, 2, 2>, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}, {}]>,
+      <@mesh, [{?}, {"y":(2)2}, {"x", "y":(1)2}]>]>} : (tensor<4x3x2xf32>, tensor<4x3x2xi32>, tensor<f32>,
+      tensor<i32>) -> (tensor<5x0x0xf32>, tensor<5x0x0xi32>)
+  %v19 = "stablehlo.reshape"(%v18#1) {} : (tensor<5x0x0xi32>) -> (tensor<0x0x5xi32>)
+  %v27 = "stablehlo.case"(%a7) ({
+    %t = stablehlo.add %v7, %v7 : tensor<4x4x5xf32>
+    stablehlo.return %t : tensor<4x4x5xf32>
+  }, {
+    %t = stablehlo.multiply %v7, %v7 : tensor<4x4x5xf32>
+    stablehlo.return %t : tensor<4x4x5xf32>
+  }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {?}, {?}]>]>} : (tensor<i32>) -> (tensor<4x4x5xf32>)
+  return %v2, %v27, %v19 : tensor<3x5xf32>, tensor<4x4x5xf32>, tensor<0x0x5xi32>
+}
+""",
     "no elements, moved and shifted": """
 sdy.mesh @mesh = <["x"=2, "y"=3]>
 func.func public @main(%a: tensor<4x0xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
