@@ -9,7 +9,15 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import canonical, overlap
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner, users
+from gspmd.transforms.optimize.program import (
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    only_user,
+    owner,
+    result_of,
+    users,
+)
 from gspmd.transforms.support.builder import read_type
 
 SUMS = ("stablehlo.add", "stablehlo.subtract")
@@ -31,26 +39,26 @@ class DelayReductions(CollectivePass):
         if program.mesh is None:
             return
         work = program.collectives("all_reduce")
-        known = {reduce.op: reduce for reduce in work}
+        known = {reduce.result: reduce for reduce in work}  # by value: what operations hash to changes with them
         while work:
             reduce = work.pop()
             if not reduce.is_gone:
                 made = _delay(program, reduce, known)
                 if made is not None:
-                    known[made.op] = made
+                    known[made.result] = made
                     work.append(made)
 
 
 def _delay(program: DeviceProgram, reduce: Collective, known: dict[Any, Collective]) -> Collective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
     path, end = _linear_path(reduce)
-    if end is None or (end.name not in SUMS and end not in known):
+    if end is None or (end.name not in SUMS and result_of(end) not in known):
         return None
     if end.block != reduce.op.block or reduce.combiner != "add" or not reduce.axes:
         return None
     if end.name in SUMS:
         return _reduce_sum(program, reduce, path, end, known)
-    outer = known[end]
+    outer = known[result_of(end)]
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
 
 
@@ -113,7 +121,7 @@ def _reduce_sum(
         collective.result.replace_all_uses_with(collective.operand)
     value = _reduce_after(program, end, reduce)
     for collective in (reduce, other):
-        del known[collective.op]
+        del known[collective.result]
         collective.erase()
     program.changed()
     return value
@@ -125,8 +133,8 @@ def _reduction_before(value: Any, known: dict[Any, Collective]) -> Collective | 
         op = owner(value)
         if op is None:
             return None
-        if op in known:
-            return known[op]
+        if value in known:
+            return known[value]
         operand = next((o for o in op.operands if is_linear(op, o)), None)
         if operand is None:
             return None
@@ -167,7 +175,7 @@ def _reduce_both(
     value = emit.all_reduce(outer.operand, axes, "add", outer.cause)
     outer.result.replace_all_uses_with(value)
     for collective in (reduce, outer):
-        del known[collective.op]
+        del known[collective.result]
         collective.erase()
     program.changed()
     return Collective(owner(value), "all_reduce", program.mesh)

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner, used_only_by
+from gspmd.transforms.optimize.program import (
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    only_user,
+    owner,
+    result_of,
+    used_only_by,
+)
 from gspmd.transforms.optimize.uniformity import Uniformity
 from gspmd.transforms.support.builder import read_type
 
@@ -30,7 +38,7 @@ class SimplifyPermutes(CollectivePass):
         if program.mesh is None:
             return
         permutes = program.collectives("collective_permute")
-        known = {permute.op: permute for permute in permutes}
+        known = {permute.result: permute for permute in permutes}  # by value: operations hash to what they are now
         uniform = Uniformity(program) if permutes else None
         for permute in permutes:
             if uniform is not None and not permute.is_gone:
@@ -40,9 +48,9 @@ class SimplifyPermutes(CollectivePass):
 def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Collective], uniform: Uniformity) -> None:
     devices = program.mesh.size if program.mesh else 0
     inner = owner(permute.operand)
-    if inner is not None and inner in known:
+    if inner is not None and result_of(inner) in known:
         if used_only_by(inner.results[0], permute.op):
-            before = known.pop(inner)
+            before = known.pop(result_of(inner))
             permute = _again(program, permute, before.operand, compose(before.pairs, permute.pairs), known)
             before.erase()
             program.changed()
@@ -74,13 +82,13 @@ def _again(
     emit = program.emitter(permute.op)
     made = emit.collective_permute(value, _table(pairs), permute.axes, permute.cause)
     _replace(program, permute, made, known)
-    created = known[owner(made)] = Collective(owner(made), "collective_permute", program.mesh)
+    created = known[made] = Collective(owner(made), "collective_permute", program.mesh)
     return created
 
 
 def _replace(program: DeviceProgram, permute: Collective, value: Any, known: dict[Any, Collective]) -> None:
     permute.result.replace_all_uses_with(value)
-    del known[permute.op]
+    del known[permute.result]
     permute.erase()
     program.changed()
 
@@ -91,7 +99,7 @@ def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collect
     if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
         return
     op = owner(add.operands[1] if add.operands[0] == permute.result else add.operands[0])
-    other = known.get(op) if op is not None else None
+    other = known.get(result_of(op)) if op is not None else None
     if other is None or other.operand != permute.operand or other.op.block != permute.op.block:
         return
     what = "merged with the permute that is added to it"
@@ -104,11 +112,11 @@ def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collect
         return
     emit = program.emitter(add)
     made = emit.collective_permute(permute.operand, _table(both), permute.axes, permute.cause)
-    known[owner(made)] = Collective(owner(made), "collective_permute", program.mesh)
+    known[made] = Collective(owner(made), "collective_permute", program.mesh)
     add.results[0].replace_all_uses_with(made)
     add.erase()
     for collective in (permute, other):
-        del known[collective.op]
+        del known[collective.result]
         collective.erase()
     program.changed()
 

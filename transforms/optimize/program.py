@@ -273,6 +273,11 @@ def owner(value: Any) -> Any:
     return None if isinstance(found, ir.Block) else found.operation
 
 
+def result_of(op: Any) -> Any:
+    """The first result of an operation, None if it has none: values keep their hash, operations do not."""
+    return op.results[0] if len(op.results) else None
+
+
 def users(value: Any) -> list[Any]:
     """The operations that use the value, each once."""
     found: list[Any] = []
