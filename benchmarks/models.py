@@ -28,14 +28,14 @@ def _mesh(devices: int) -> Any:
     return Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
 
 
-def _annotating(shardy: bool, lower: Callable[[], Any]) -> str:
-    """The text of what `lower` gives when JAX annotates for this partitioner."""
+def annotating(shardy: bool, lower: Callable[[], Any]) -> Any:
+    """What `lower` gives when JAX annotates for this partitioner."""
     import jax
 
     usual = jax.config.values["jax_use_shardy_partitioner"]
     jax.config.update("jax_use_shardy_partitioner", shardy)
     try:
-        return str(lower().as_text(debug_info=True))
+        return lower()
     finally:
         jax.config.update("jax_use_shardy_partitioner", usual)
 
@@ -51,7 +51,8 @@ class Example:
     def lower(self, devices: int = 8, shardy: bool = True) -> str:
         example = importlib.import_module(f"gspmd.examples.{self.module}")
         config = example.Config(recipe=self.recipe, **dict(self.sizes))
-        return _annotating(shardy, lambda: example.lower(config, _mesh(devices)))
+        lowered = annotating(shardy, lambda: example.lower(config, _mesh(devices)))
+        return str(lowered.as_text(debug_info=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Loss:
         shardings = tuple(NamedSharding(mesh, PartitionSpec(*dims)) for _, dims in self.arguments.values())
         wanted = jax.value_and_grad(self.function, argnums=tuple(floats)) if self.trained else self.function
         with mesh:
-            return _annotating(shardy, lambda: jax.jit(wanted, in_shardings=shardings).lower(*shapes))
+            lowered = annotating(shardy, lambda: jax.jit(wanted, in_shardings=shardings).lower(*shapes))
+        return str(lowered.as_text(debug_info=True))
 
 
 # ---- small models ----------------------------------------------------------------------------------

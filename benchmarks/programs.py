@@ -8,6 +8,7 @@ import math
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from models import annotating
 
 from gspmd.examples import decoder_lm
 from gspmd.pass_manager import PassManager
@@ -53,15 +54,7 @@ def lower(layers: int, devices: int) -> Program:
     shape = mesh_shape(devices)
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
     config = dataclasses.replace(_CONFIG, layers=layers)
-    usual = jax.config.values["jax_use_shardy_partitioner"]
-    texts = []
-    try:
-        for shardy in (True, False):
-            jax.config.update("jax_use_shardy_partitioner", shardy)
-            texts.append(decoder_lm.lower(config, mesh).as_text())
-    finally:
-        jax.config.update("jax_use_shardy_partitioner", usual)
-    sdy, mhlo = texts
+    sdy, mhlo = (annotating(shardy, lambda: decoder_lm.lower(config, mesh)).as_text() for shardy in (True, False))
     return Program(layers, shape, sdy, mhlo, _count(sdy))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from jaxlib.mlir import ir
 from measurement import Transfer
 
-from gspmd.collectives import KINDS
 from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import sent_bytes
 
 _NAMED_AXIS = re.compile(r'name ?= ?"(\w+)"(?:, sub_axis_info ?= ?[^>]*?\bsize ?= ?(\d+)>)?')

@@ -13,11 +13,10 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import sent_bytes
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.trip_count import trip_count
-
-KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

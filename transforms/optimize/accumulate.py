@@ -14,6 +14,7 @@ from gspmd.transforms.optimize.program import (
     DeviceProgram,
     block_operations,
     owner,
+    splat_number,
     used_only_by,
 )
 from gspmd.transforms.support.builder import read_type
@@ -112,20 +113,10 @@ def _move(program: DeviceProgram, loop: Any, index: int, reductions: list[Collec
     emit.point = ir.InsertionPoint.after(loop)
     value = emit.all_reduce(total, first.axes, "add", first.cause)
     reduced = owner(value)
-    if not _is_zero(initial):
+    if splat_number(initial) != 0:
         value = emit.binary("add", initial, value)
     total.replace_all_uses_except(value, [reduced])
     for reduction in reductions:
         reduction.result.replace_all_uses_with(reduction.operand)
         reduction.erase()
     program.changed()
-
-
-def _is_zero(value: Any) -> bool:
-    op = owner(value)
-    if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = owner(op.operands[0])
-    if op is None or op.name != "stablehlo.constant" or read_type(op.results[0]).element.startswith("complex"):
-        return False
-    attribute = op.attributes["value"]
-    return bool(attribute.is_splat and attribute.get_splat_value().value == 0)

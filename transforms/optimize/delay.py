@@ -16,6 +16,7 @@ from gspmd.transforms.optimize.program import (
     only_user,
     owner,
     result_of,
+    splat_number,
     users,
 )
 from gspmd.transforms.support.builder import read_type
@@ -88,16 +89,8 @@ def is_linear(op: Any, value: Any) -> bool:
 
 
 def _is_finite_splat(value: Any) -> bool:
-    op = owner(value)
-    if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = owner(op.operands[0])
-    if op is None or op.name != "stablehlo.constant" or read_type(op.results[0]).element.startswith("complex"):
-        return False
-    attribute = op.attributes["value"]
-    if not attribute.is_splat:
-        return False
-    number = attribute.get_splat_value().value
-    return math.isfinite(number) and number != 0
+    number = splat_number(value)
+    return number is not None and math.isfinite(number) and number != 0
 
 
 def _reduce_sum(

@@ -14,7 +14,6 @@ from gspmd.transforms.optimize.program import (
     DeviceProgram,
     only_user,
     owner,
-    result_of,
     used_only_by,
 )
 from gspmd.transforms.optimize.uniformity import Uniformity
@@ -47,10 +46,10 @@ class SimplifyPermutes(CollectivePass):
 
 def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Collective], uniform: Uniformity) -> None:
     devices = program.mesh.size if program.mesh else 0
-    inner = owner(permute.operand)
-    if inner is not None and result_of(inner) in known:
-        if used_only_by(inner.results[0], permute.op):
-            before = known.pop(result_of(inner))
+    before = known.get(permute.operand)
+    if before is not None:
+        if used_only_by(before.result, permute.op):
+            del known[before.result]
             permute = _again(program, permute, before.operand, compose(before.pairs, permute.pairs), known)
             before.erase()
             program.changed()
@@ -98,8 +97,7 @@ def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collect
     add = only_user(permute.result)
     if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
         return
-    op = owner(add.operands[1] if add.operands[0] == permute.result else add.operands[0])
-    other = known.get(result_of(op)) if op is not None else None
+    other = known.get(add.operands[1] if add.operands[0] == permute.result else add.operands[0])
     if other is None or other.operand != permute.operand or other.op.block != permute.op.block:
         return
     what = "merged with the permute that is added to it"

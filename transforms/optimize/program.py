@@ -15,24 +15,15 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
 from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.collective_builder import KINDS, Cause
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.identity import REDUCER_OF
 from gspmd.transforms.support.passes import Pass
 from gspmd.transforms.support.signature import MESH, main_function
 
-KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
-_COMBINERS = {
-    "stablehlo.add": "add",
-    "stablehlo.multiply": "mul",
-    "stablehlo.maximum": "max",
-    "stablehlo.minimum": "min",
-    "stablehlo.and": "and",
-    "stablehlo.or": "or",
-    "stablehlo.xor": "xor",
-}
 _ELEMENTWISE = """
     abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential
     exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt
@@ -108,7 +99,7 @@ class Collective:
             return None
         if {*operations[0].operands} != {*block.arguments}:
             return None
-        return _COMBINERS.get(operations[0].name)
+        return REDUCER_OF.get(operations[0].name)
 
     @property
     def bytes(self) -> float:
@@ -276,6 +267,17 @@ def owner(value: Any) -> Any:
 def result_of(op: Any) -> Any:
     """The first result of an operation, None if it has none: values keep their hash, operations do not."""
     return op.results[0] if len(op.results) else None
+
+
+def splat_number(value: Any) -> float | None:
+    """The number that a constant, or the broadcast of one, has everywhere; None for anything else, and complex ones."""
+    op = owner(value)
+    if op is not None and op.name == "stablehlo.broadcast_in_dim":
+        op = owner(op.operands[0])
+    if op is None or op.name != "stablehlo.constant" or read_type(op.results[0]).element.startswith("complex"):
+        return None
+    attribute = op.attributes["value"]
+    return attribute.get_splat_value().value if attribute.is_splat else None
 
 
 def users(value: Any) -> list[Any]:

@@ -7,7 +7,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import without
-from gspmd.transforms.optimize.program import KINDS, Collective, DeviceProgram, owner
+from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
+from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.signature import SHARDING, main_function
 
 _MAX_OPERATIONS = 2000  # looked at for one value

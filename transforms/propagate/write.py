@@ -58,6 +58,8 @@ def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[L
 
 
 def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> list[Loss]:
+    if not solver.lost:
+        return []
     program = annotated.program
     places: dict[int, tuple[Any, str]] = {
         program.slot_of(value): (program.function, f"argument {number}")

@@ -20,6 +20,9 @@ from gspmd.transforms.support.identity import reducer_operation
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.ordered_bits import from_ordered, has_ordered_bits, ordered
 
+KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
+"""The collectives that partitioned programs have, by their names in StableHLO."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
