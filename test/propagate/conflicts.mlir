@@ -99,3 +99,22 @@ module @compatible_axes_are_merged {
     return %0 : tensor<8x8x8xf32>
   }
 }
+
+// -----
+
+// Equal operations on other types decide for themselves: f32 outweighs the predicate, i8 does not, though the first has
+// been decided when the second is looked at.
+// CHECK-LABEL: module @each_type_for_itself
+// CHECK: stablehlo.select %arg0, %arg1, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
+// CHECK: stablehlo.select %arg0, %arg3, {{.*}}per_value<[<@mesh, [{"x"}, {}]>]>
+module @each_type_for_itself {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func public @main(%p: tensor<64x64xi1> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %a: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %b: tensor<64x64xf32>,
+                         %c: tensor<64x64xi8> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %d: tensor<64x64xi8>)
+      -> (tensor<64x64xf32>, tensor<64x64xi8>) {
+    %0 = stablehlo.select %p, %a, %b : tensor<64x64xi1>, tensor<64x64xf32>
+    %1 = stablehlo.select %p, %c, %d : tensor<64x64xi1>, tensor<64x64xi8>
+    return %0, %1 : tensor<64x64xf32>, tensor<64x64xi8>
+  }
+}

@@ -82,6 +82,12 @@ class Solver:
         self.annotated = list(initial)
         self.state = [self.interner(s) for s in initial]
         self.history: list[Change] = []
+        # What a step does depends on the rule and on how large the tensors are; nodes alike in both share results.
+        kinds: dict[tuple[int, tuple[float, ...]], int] = {}
+        self._sizes = [tuple([self.slot_bytes[s] for s in node.slots]) for node in nodes]
+        self._kinds = [
+            kinds.setdefault((node.rule, sizes), len(kinds)) for node, sizes in zip(nodes, self._sizes, strict=True)
+        ]
         self.lost: list[tuple[int, int]] = []
         self.sweeps = 0
         self._users: list[list[int]] = [[] for _ in slot_types]
@@ -134,7 +140,7 @@ class Solver:
 
         It starts from the operations to which the level is new, or whose conflicts were left open.
         """
-        nodes, state, users = self.nodes, self.state, self._users
+        nodes, kinds, state, users = self.nodes, self._kinds, self.state, self._users
         dirty = self._first(level, aggressive)
         memo, aliases = self._memo, [alias[level] for alias in self._aliases]
         forward = True
@@ -147,8 +153,8 @@ class Solver:
                 dirty[index] = 0
                 node = nodes[index]
                 before = tuple([state[s] for s in node.slots])
-                key = (node.rule, aliases[node.rule], *before)
-                after, contested = memo.get(key) or self._undisputed(key, node, before, level)
+                key = (kinds[index], aliases[node.rule], *before)
+                after, contested = memo.get(key) or self._undisputed(key, index, before, level)
                 if contested:
                     if aggressive:
                         after = self._settled(index, before, level)
@@ -202,13 +208,12 @@ class Solver:
         return total
 
     def _disagreement(self, index: int, numbers: tuple[int, ...]) -> Disagreement:
-        node = self.nodes[index]
-        key = (node.rule, *numbers)
+        key = (self._kinds[index], *numbers)
         found = self._disagreements.get(key)
         if found is None:
             shardings = tuple(self.interner.values[number] for number in numbers)
-            sizes = tuple(self.slot_bytes[s] for s in node.slots)
-            found = self._disagreements[key] = disagreement(self.rules[node.rule], shardings, sizes)
+            rule = self.rules[self.nodes[index].rule]
+            found = self._disagreements[key] = disagreement(rule, shardings, self._sizes[index])
         return found
 
     def _offer(self, index: int, slot: int) -> int:
@@ -216,8 +221,8 @@ class Solver:
         node, level = self.nodes[index], len(LEVELS) - 1
         blank = self.interner(self.annotated[slot])
         before = tuple([blank if s == slot else self.state[s] for s in node.slots])
-        key = (node.rule, self._aliases[node.rule][level], *before)
-        after, contested = self._memo.get(key) or self._undisputed(key, node, before, level)
+        key = (self._kinds[index], self._aliases[node.rule][level], *before)
+        after, contested = self._memo.get(key) or self._undisputed(key, index, before, level)
         if contested:
             after = self._settled(index, before, level)
         return after[node.slots.index(slot)]
@@ -237,21 +242,21 @@ class Solver:
         return dirty
 
     def _undisputed(
-        self, key: tuple[int, ...], node: Node, before: tuple[int, ...], level: int
+        self, key: tuple[int, ...], index: int, before: tuple[int, ...], level: int
     ) -> tuple[tuple[int, ...], bool]:
         """The state after a step that leaves conflicts alone, and whether there are any; remembered by `key`."""
-        step = self._step(node, before, level)
+        step = self._step(index, before, level)
         found = self._memo[key] = self._numbers(before, step), step.contested
         return found
 
     def _settled(self, index: int, before: tuple[int, ...], level: int) -> tuple[int, ...]:
         """The state after a step that settles conflicts; one that looks ahead is only remembered for its node."""
         node = self.nodes[index]
-        key = (node.rule, -1 - self._aliases[node.rule][level], *before)
+        key = (self._kinds[index], -1 - self._aliases[node.rule][level], *before)
         own = (index, *key)
         after = self._memo[key][0] if key in self._memo else self._looked_ahead.get(own)
         if after is None:
-            step = self._step(node, before, level, functools.partial(self._lifetime, node))
+            step = self._step(index, before, level, functools.partial(self._lifetime, node))
             after = self._numbers(before, step)
             if step.looked_ahead:
                 self._looked_ahead[own] = after
@@ -260,14 +265,14 @@ class Solver:
         return after
 
     def _step(
-        self, node: Node, before: tuple[int, ...], level: int, lifetime: Callable[[int], int] | None = None
+        self, index: int, before: tuple[int, ...], level: int, lifetime: Callable[[int], int] | None = None
     ) -> Step:
+        rule = self.nodes[index].rule
         shardings = tuple(self.interner.values[i] for i in before)
-        active = self._activities[node.rule][level]
+        active = self._activities[rule][level]
         if active is None:
             return Step(shardings, False)
-        sizes = tuple(self.slot_bytes[s] for s in node.slots)
-        return propagate(self.rules[node.rule], shardings, sizes, active, lifetime)
+        return propagate(self.rules[rule], shardings, self._sizes[index], active, lifetime)
 
     def _numbers(self, before: tuple[int, ...], step: Step) -> tuple[int, ...]:
         values, intern = self.interner.values, self.interner
