@@ -126,7 +126,7 @@ def _mesh_axes(text: str) -> dict[str, int]:
 def _names() -> list[str]:
     from gspmd import examples
 
-    return sorted(module.name for module in pkgutil.iter_modules(examples.__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(examples.__path__) if not module.ispkg)
 
 
 def _example(name: str) -> Any:

@@ -24,17 +24,29 @@ from gspmd.dialect.errors import (
 )
 
 if TYPE_CHECKING:
+    from gspmd.annotation import UNSPECIFIED, annotate, mesh_split
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checking import CheckReport, check
     from gspmd.collectives import Collective
     from gspmd.costs import CostReport, cost
+    from gspmd.device_mesh import DeviceMesh, make_mesh
     from gspmd.explanation import Explanation, explain
+    from gspmd.jitted import jit
+    from gspmd.lowered import Compiled, Lowered
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
     from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
+    "UNSPECIFIED": "annotation",
+    "annotate": "annotation",
+    "mesh_split": "annotation",
+    "DeviceMesh": "device_mesh",
+    "make_mesh": "device_mesh",
+    "jit": "jitted",
+    "Compiled": "lowered",
+    "Lowered": "lowered",
     "Partitioned": "api",
     "Sharding": "api",
     "partition": "api",
@@ -56,10 +68,13 @@ _HOME = {
 }
 
 __all__ = [
+    "UNSPECIFIED",
     "AnnotationError",
     "CheckReport",
     "Collective",
+    "Compiled",
     "CostReport",
+    "DeviceMesh",
     "Error",
     "ErrorKind",
     "Executable",
@@ -67,6 +82,7 @@ __all__ = [
     "Explanation",
     "InputError",
     "InternalError",
+    "Lowered",
     "ParseError",
     "Partitioned",
     "PassManager",
@@ -76,11 +92,15 @@ __all__ = [
     "SourceLocation",
     "Unsupported",
     "UsageError",
+    "annotate",
     "check",
     "compile",
     "cost",
     "explain",
+    "jit",
     "load",
+    "make_mesh",
+    "mesh_split",
     "partition",
     "propagate",
     "save",

@@ -1,0 +1,53 @@
+"""Which mesh axes each dimension of a model is split over: all that tells one parallelism from another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jax.sharding import PartitionSpec
+
+import gspmd
+
+Axes = str | tuple[str, ...] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A parallelism: `table` maps names of dimensions, one letter each, to mesh axes; what it lacks stays whole.
+
+    `mesh` has the sizes of the axes on eight devices. A letter that occurs twice in a tensor, or whose axes another
+    dimension before it has taken, is split once.
+    """
+
+    summary: str
+    mesh: Mapping[str, int]
+    table: Mapping[str, Axes]
+
+    def on(self, axes: Iterable[str]) -> Recipe:
+        """The same on a mesh that has only these axes."""
+        known = set(axes)
+        table = {dim: tuple(a for a in _names(entry) if a in known) for dim, entry in self.table.items()}
+        return dataclasses.replace(self, mesh={a: n for a, n in self.mesh.items() if a in known}, table=table)
+
+    def spec(self, dims: str) -> PartitionSpec:
+        """The sharding of a tensor with these dimensions, as `recipe.spec("BSM")`; `.` names none."""
+        entries: list[Axes] = []
+        used: set[str] = set()
+        for dim in dims:
+            axes = tuple(a for a in _names(self.table.get(dim)) if a not in used)
+            used.update(axes)
+            entries.append(axes[0] if len(axes) == 1 else axes or None)
+        return PartitionSpec(*entries)
+
+    def split(self, x: Any, dims: str) -> Any:
+        """`x` annotated so; left alone where the recipe is for one device."""
+        return gspmd.annotate(x, self.spec(dims)) if self.mesh else x
+
+
+def _names(entry: Axes) -> tuple[str, ...]:
+    return (entry,) if isinstance(entry, str) else entry or ()
+
+
+ONE_DEVICE = Recipe("one device, nothing is split", {}, {})

@@ -1,0 +1,145 @@
+"""What a traced function says about its values: `mesh_split` of the paper, and `annotate` by axis names.
+
+Source: arXiv 2105.04663, section 3 (the API) and section 3.5 (gradients of annotated values are annotated alike).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from gspmd.device_mesh import MeshLike, device_mesh
+from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.errors import AnnotationError, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_sharding
+from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
+
+UNSPECIFIED = PartitionSpec.UNCONSTRAINED
+
+
+def mesh_split(x: Any, mesh: MeshLike, dims_mapping: Sequence[Any]) -> Any:
+    """Annotate `x`: dimension d is split over the mesh axis `dims_mapping[d]`, or not at all where that is -1.
+
+    An entry is the number or the name of an axis, or several of them, the most major first. `gspmd.UNSPECIFIED`
+    leaves a dimension to propagation. The value is unchanged; outside `gspmd.jit` it may be annotated, too, and a
+    gradient is annotated as its value is. `mesh` is whatever `gspmd.jit` takes for one. Shards need not be even.
+
+    Errors: AnnotationError for a wrong number of entries, axes that the mesh does not have, or has twice.
+    """
+    known = device_mesh(mesh).mesh
+    return split(x, known, [_numbered(known, entry) for entry in dims_mapping], every=True)
+
+
+def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
+    """Annotate `x` by axis names: `annotate(x, "x", None, ("y", "z"))`, or with one `PartitionSpec` or `NamedSharding`.
+
+    None keeps a dimension whole, as do entries left out at the end; `gspmd.UNSPECIFIED` leaves it to propagation. The
+    mesh is by default the one that `gspmd.jit` or `jax.set_mesh` traces in. `"x:(1)2"` is a part of an axis: of size 2
+    after 1 before it, in Shardy's notation.
+
+    Errors: as `mesh_split`, and UsageError without a mesh.
+    """
+    spec = dims[0] if len(dims) == 1 else None
+    if isinstance(spec, NamedSharding):
+        return split(x, device_mesh(mesh if mesh is not None else spec.mesh).mesh, tuple(spec.spec))
+    return split(x, device_mesh(mesh).mesh, tuple(spec) if isinstance(spec, PartitionSpec) else dims)
+
+
+def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
+    """`x` annotated; `every`: as many entries as dimensions are expected."""
+    x = jax.numpy.asarray(x)
+    if len(dims) > x.ndim or (every and len(dims) != x.ndim):
+        raise AnnotationError(f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension")
+    return mesh_split_p.bind(x, sharding=sharding_of(mesh, dims, x.ndim))
+
+
+def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
+    """The sharding that entries like those of a `PartitionSpec` mean. Raises AnnotationError."""
+    if len(dims) > rank:
+        raise AnnotationError(f"{len(dims)} entries do not fit a value of rank {rank}; give one a dimension")
+    entries = [*dims, *(None,) * (rank - len(dims))]
+    return TensorSharding(mesh, tuple(OPEN if e is UNSPECIFIED else DimSharding(_axes(mesh, e)) for e in entries))
+
+
+def _axes(mesh: Mesh, entry: Any) -> Axes:
+    names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise AnnotationError(f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None")
+    return canonical(tuple(_axis(mesh, name) for name in names))
+
+
+def _axis(mesh: Mesh, name: str) -> Axis:
+    """An axis, or the part `name:(pre)size` of one."""
+    full, colon, part = name.partition(":(")
+    if not colon or any(name == known for known, _ in mesh.axes):
+        return mesh.axis(name)
+    pre, _, size = part.partition(")")
+    if not (pre.isdigit() and size.isdigit()):
+        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2")
+    return mesh.axis(full, int(pre), int(size))
+
+
+def _numbered(mesh: Mesh, entry: Any) -> Any:
+    """An entry of the paper's mapping with axis names instead of numbers."""
+    if entry is None or entry is UNSPECIFIED or isinstance(entry, str):
+        return entry
+    if isinstance(entry, Sequence):
+        return tuple(_numbered(mesh, each) for each in entry)
+    if not hasattr(entry, "__index__"):
+        raise AnnotationError(f"{entry!r} is no mesh axis; expected a number, a name, or -1")
+    number = entry.__index__()
+    if number == -1:
+        return None
+    if not 0 <= number < len(mesh.axes):
+        raise AnnotationError(f"there is no mesh axis {number}; the mesh has {len(mesh.axes)}, and -1 splits nothing")
+    return mesh.axes[number][0]
+
+
+# ---- the primitive ----
+
+mesh_split_p = Primitive("mesh_split")
+mesh_split_p.def_impl(lambda x, *, sharding: x)
+mesh_split_p.def_abstract_eval(lambda x, *, sharding: x)
+ad.deflinear2(mesh_split_p, lambda cotangent, x, *, sharding: [mesh_split_p.bind(cotangent, sharding=sharding)])
+
+
+def _batched(axis: Any, values: Any, dims: Any, *, sharding: TensorSharding) -> tuple[Any, Any]:
+    """The dimension that `vmap` adds is open, or split as `spmd_axis_name` says."""
+    names = axis.spmd_name
+    added = DimSharding(_axes(sharding.mesh, names)) if names else OPEN
+    (position,) = dims
+    entries = (*sharding.dims[:position], added, *sharding.dims[position:])
+    return mesh_split_p.bind(values[0], sharding=dataclasses.replace(sharding, dims=entries)), position
+
+
+batching.fancy_primitive_batchers[mesh_split_p] = _batched
+
+
+def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
+    attribute = ir.Attribute.parse(sdy_text(sharding, ir.RankedTensorType(x.type).rank))
+    return [sdy.ShardingConstraintOp(x, attribute).result]
+
+
+mlir.register_lowering(mesh_split_p, _lower)
+
+
+def sdy_text(sharding: TensorSharding, rank: int) -> str:
+    """`#sdy.sharding<..>` with the mesh in it, for a tensor of `rank` dimensions.
+
+    Random keys have more dimensions in the program than in the function: these are not split.
+    """
+    more = rank - sharding.rank
+    if more < 0:
+        raise UsageError(f"a sharding of {sharding.rank} dimensions does not fit a value of {rank}")
+    inline = dataclasses.replace(sharding.mesh, name="")
+    whole = dataclasses.replace(sharding, mesh=inline, dims=sharding.dims + (DimSharding(),) * more)
+    return f"#sdy.sharding{print_sharding(whole)}"

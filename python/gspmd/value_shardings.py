@@ -1,0 +1,73 @@
+"""Shardings of arguments and results as users give them: by pytrees of specs, or on the arrays themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from gspmd.annotation import sharding_of
+from gspmd.dialect.errors import AnnotationError, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.sharded_array import ShardedArray
+
+Given = list[TensorSharding | None]  # one a leaf; None where nothing is said
+
+
+def given_shardings(mesh: Mesh, prefix: Any, values: Any, what: str) -> Given:
+    """One sharding a leaf of `values`, which `prefix` is a prefix of; `what` is what errors call it.
+
+    Errors: UsageError when the structures differ, AnnotationError for a spec that does not fit its value.
+    """
+    if prefix is None:
+        return [None] * len(jax.tree.leaves(values))
+    if isinstance(prefix, list) and isinstance(values, tuple):
+        prefix = tuple(prefix)
+    try:
+        specs = jax.tree.leaves(jax.tree.broadcast(prefix, values, is_leaf=_is_spec), is_leaf=_is_spec)
+    except ValueError as error:
+        raise UsageError(f"{what} do not fit: {str(error).splitlines()[0]}") from None
+    paths = jax.tree_util.tree_flatten_with_path(values)[0]
+    return [
+        _sharding(mesh, spec, len(jax.numpy.shape(value)), f"{what}{jax.tree_util.keystr(path)}")
+        for spec, (path, value) in zip(specs, paths, strict=True)
+    ]
+
+
+def _is_spec(value: Any) -> bool:
+    return value is None or isinstance(value, PartitionSpec | NamedSharding | TensorSharding)
+
+
+def _sharding(mesh: Mesh, spec: Any, rank: int, what: str) -> TensorSharding | None:
+    if spec is None:
+        return None
+    try:
+        if isinstance(spec, TensorSharding):
+            spec.check_rank(rank)
+            return spec
+        if isinstance(spec, NamedSharding):
+            if tuple(spec.mesh.shape.items()) != mesh.axes:
+                raise AnnotationError(f"its mesh is {dict(spec.mesh.shape)}, expected {dict(mesh.axes)}")
+            spec = spec.spec
+        if not isinstance(spec, PartitionSpec):
+            raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {spec!r:.100}")
+        return sharding_of(mesh, tuple(spec), rank)
+    except AnnotationError as error:
+        raise AnnotationError(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def sharding_of_array(array: Any, mesh: Mesh) -> TensorSharding | None:
+    """How an array, or what stands for one, is split already; None where the mesh has no words for it."""
+    if isinstance(array, ShardedArray):
+        return array.sharding.closed() if array.sharding.mesh == mesh else None
+    sharding = getattr(array, "sharding", None)
+    if not isinstance(sharding, NamedSharding) or not getattr(array, "committed", True):
+        return None
+    if mesh.size != sharding.mesh.size or mesh.size == 1:
+        return None
+    try:
+        return sharding_of(mesh, tuple(sharding.spec), len(array.shape))
+    except AnnotationError:
+        return None
