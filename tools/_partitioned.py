@@ -47,6 +47,10 @@ def add_choice_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="", metavar="NAME|FILE", help="hardware that collectives are chosen for (docs/cost.md)"
     )
+    add_strict_argument(parser)
+
+
+def add_strict_argument(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         type=byte_count,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.errors import UsageError
@@ -28,7 +29,9 @@ SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices 
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a partitioned or an annotated module, - for stdin")
+    parser.add_argument(
+        "file", metavar="FILE", help="an annotated or a partitioned module (- for stdin), or what gspmd compile wrote"
+    )
     add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
     parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
@@ -46,14 +49,19 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0")
-    module = read_program_file(args.file, new_context())
-    with stage("partitioning"):
-        product, count = partitioned(module, args)
-    request_devices(args.platform, count)
-    from gspmd import inputs, runtime
+    if args.file != "-" and zipfile.is_zipfile(args.file):
+        executable = _load(args.file)
+    else:
+        module = read_program_file(args.file, new_context())
+        with stage("partitioning"):
+            product, count = partitioned(module, args)
+        request_devices(args.platform, count)
+        from gspmd import runtime
 
-    with stage("compiling"):
-        executable = runtime.compile(product, runtime.platform_devices(args.platform))
+        with stage("compiling"):
+            executable = runtime.compile(product, runtime.platform_devices(args.platform))
+    from gspmd import inputs
+
     values = executable.signature.inputs
     given = inputs.read_inputs(args.inputs, values) if args.inputs else inputs.random_inputs(values, args.seed)
     _print_interface(executable)
@@ -65,6 +73,19 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         inputs.write_results(args.output, {str(i): array for i, array in enumerate(arrays)})
     return 0
+
+
+def _load(path: str) -> Executable:
+    """What gspmd compile wrote, on the platform it was compiled for."""
+    from gspmd.compiled_file import read_compiled
+    from gspmd.virtual_devices import request_devices
+
+    about = read_compiled(path).about
+    request_devices(about["target"].partition(":")[0], max(about["ids"]) + 1)
+    from gspmd.ahead_of_time import load_compiled
+
+    with stage("loading"):
+        return load_compiled(path)
 
 
 def _timed_runs(

@@ -24,6 +24,7 @@ from gspmd.dialect.errors import (
 )
 
 if TYPE_CHECKING:
+    from gspmd.ahead_of_time import CompiledProgram, compile_for, load_compiled
     from gspmd.annotation import UNSPECIFIED, annotate, mesh_split
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checking import CheckReport, check
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
+    "CompiledProgram": "ahead_of_time",
+    "compile_for": "ahead_of_time",
+    "load_compiled": "ahead_of_time",
     "UNSPECIFIED": "annotation",
     "annotate": "annotation",
     "mesh_split": "annotation",
@@ -73,6 +77,7 @@ __all__ = [
     "CheckReport",
     "Collective",
     "Compiled",
+    "CompiledProgram",
     "CostReport",
     "DeviceMesh",
     "Error",
@@ -95,10 +100,12 @@ __all__ = [
     "annotate",
     "check",
     "compile",
+    "compile_for",
     "cost",
     "explain",
     "jit",
     "load",
+    "load_compiled",
     "make_mesh",
     "mesh_split",
     "partition",

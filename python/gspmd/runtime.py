@@ -178,8 +178,8 @@ def _executable(
     return Executable(_load(module, devices, use_shardy), signature, devices, padding)
 
 
-def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
-    """Compile and load. The module is not one that anybody else holds."""
+def compile_options(devices: Devices, use_shardy: bool = False) -> Any:
+    """What PJRT is to know: partition i runs on `devices[i]`."""
     count = len(devices)
     options = xla_client.CompileOptions()
     options.num_partitions = count
@@ -189,6 +189,12 @@ def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
     build.use_shardy_partitioner = use_shardy
     ids = np.array([[device.id for device in devices]])
     build.device_assignment = xla_client.DeviceAssignment.create(ids)
+    return options
+
+
+def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
+    """Compile and load. The module is not one that anybody else holds."""
+    options = compile_options(devices, use_shardy)
     try:
         with module.context, _quiet():
             return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
@@ -224,6 +230,7 @@ __all__ = [
     "Executable",
     "ShardedArray",
     "compile",
+    "compile_options",
     "compile_single",
     "compile_with_xla",
     "load",

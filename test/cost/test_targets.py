@@ -88,9 +88,9 @@ def test_parts_of_an_axis_lie_where_the_axis_lies() -> None:
 def test_axes_of_one_device_take_no_line() -> None:
     mesh = Mesh((("x", 4), ("one", 1), ("y", 4)))
     links = torus(2).hardware(mesh).axes
-    assert links["x"].line != links["y"].line
-    assert links["x"].ring
-    assert links["y"].ring
+    assert links["x"][0].line != links["y"][0].line
+    assert links["x"][0].ring
+    assert links["y"][0].ring
 
 
 # ---- domains ----
@@ -174,8 +174,8 @@ def test_a_file_describes_all_of_it(tmp_path: Path) -> None:
     hardware = hardware_of(WHOLE, tmp_path)
     assert (hardware.memory_bytes, hardware.memory_bytes_per_s) == (16e9, 8e11)
     assert (hardware.flops_of("bf16"), hardware.flops_of("i8")) == (1e14, 2e13)
-    assert (hardware.axes["x"].bytes_per_s, hardware.axes["x"].ring) == (5e10, True)
-    assert (hardware.axes["y"].bytes_per_s, hardware.axes["y"].latency_s) == (7e10, 2e-6)
+    assert (hardware.axes["x"][0].bytes_per_s, hardware.axes["x"][0].ring) == (5e10, True)
+    assert (hardware.axes["y"][0].bytes_per_s, hardware.axes["y"][0].latency_s) == (7e10, 2e-6)
 
 
 def test_a_file_changes_a_known_target(tmp_path: Path) -> None:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gspmd.dialect.axes import Axes, Axis
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisLinks:
-    """Where a mesh axis of `size` devices lies in the network.
+    """Where a mesh axis, or a part of one, of `size` devices lies in the network.
 
     `line` numbers the physical line of devices (a dimension of a torus, or a switch) that it lies along; several axes
     may share one. `length` is the number of devices on that line, `stride` how many of them lie between neighbours
     along this axis. `bytes_per_s` is what one link (of a switch: one device) carries in one direction, and `latency_s`
     the time of a hop. `ring`: the line's ends are connected; `switch`: all its devices are one hop apart.
     `inside` are the devices of the axis in one domain; what exceeds it goes over the network outside, which carries
-    `outside_bytes_per_s` a device and takes `outside_latency_s`.
+    `outside_bytes_per_s` a device and takes `outside_latency_s`. `on_chip`: the devices share a chip and its links.
     """
 
     size: int
@@ -36,14 +36,16 @@ class AxisLinks:
     inside: int = 0
     outside_bytes_per_s: float = math.inf
     outside_latency_s: float = 0.0
+    on_chip: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hardware:
     """A device and its links. The defaults are of the order of a current accelerator, and all axes alike.
 
-    `flops_by_element` has what is known of single element types; `axes` the links of the mesh's axes, by name (none:
-    every collective goes over one link of `link_bytes_per_s`). `memory_bytes` is 0 where unknown.
+    `flops_by_element` has what is known of single element types; `axes` the links of the mesh's axes, by name, of each
+    the most major part first (none: every collective goes over one link of `link_bytes_per_s`). `memory_bytes` is 0
+    where unknown.
     """
 
     link_bytes_per_s: float = 1e11
@@ -53,7 +55,7 @@ class Hardware:
     name: str = "neutral"
     memory_bytes: float = 0.0
     flops_by_element: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    axes: Mapping[str, AxisLinks] = dataclasses.field(default_factory=dict)
+    axes: Mapping[str, tuple[AxisLinks, ...]] = dataclasses.field(default_factory=dict)
 
     def flops_of(self, element: str) -> float:
         """Operations a second on elements of a type."""
@@ -81,7 +83,7 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
     sent = sent_bytes(kind, local_bytes, devices)
     if not hardware.axes or not axes:
         return hardware.collective_latency_s + sent / hardware.link_bytes_per_s
-    parts = [_Part.of(axis, hardware.axes[axis.name]) for axis in axes]
+    parts = [part for axis in axes for part in _parts(axis, hardware.axes[axis.name])]
     if kind == "all_to_all":
         return _exchange_time(local_bytes, parts)
     if kind == "collective_permute":
@@ -99,10 +101,10 @@ class _Part:
     outside: int
 
     @staticmethod
-    def of(axis: Axis, links: AxisLinks) -> _Part:
-        step = links.size // (axis.pre * axis.size)  # positions along the full axis between neighbours of a sub-axis
-        inside = max(1, min(axis.size, (links.inside or links.size) // step))
-        return _Part(links, inside, links.stride * step, -(-axis.size // inside))
+    def of(links: AxisLinks, size: int, step: int) -> _Part:
+        """`size` devices of the links' axis, `step` positions along it apart."""
+        inside = max(1, min(size, (links.inside or links.size) // step))
+        return _Part(links, inside, links.stride * step, -(-size // inside))
 
     @property
     def closed(self) -> bool:
@@ -133,13 +135,32 @@ class _Part:
         return _Part(self.links, size, stride, self.outside * other.outside)
 
 
+def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_Part]:
+    """What an axis, or a sub-axis, has of each part of the full axis."""
+    before, first, last = 1, axis.pre, axis.pre * axis.size
+    for link in links:
+        after = before * link.size
+        low, high = max(before, first), min(after, last)
+        if low < high:
+            yield _Part.of(link, -(-high // low), max(1, after // high))
+        before = after
+
+
 def _lines(parts: Iterable[_Part]) -> list[_Part]:
-    """One part a line."""
+    """One part a line between chips, of more than one device."""
     lines: dict[int, _Part] = {}
     for part in parts:
+        if part.links.on_chip:
+            continue
         line = part.links.line
         lines[line] = lines[line].joined(part) if line in lines else part
-    return list(lines.values())
+    return [line for line in lines.values() if line.size > 1]
+
+
+def _on_chip(parts: Iterable[_Part]) -> tuple[int, float]:
+    """How many devices of a chip take part, and what one of them can send to the others."""
+    found = [part for part in parts if part.links.on_chip]
+    return math.prod(p.size for p in found), min((p.links.bytes_per_s for p in found), default=math.inf)
 
 
 def _outside(parts: list[_Part]) -> tuple[int, int, float, float]:
@@ -153,8 +174,10 @@ def _outside(parts: list[_Part]) -> tuple[int, int, float, float]:
 def _ring_time(sent: float, parts: list[_Part]) -> float:
     """Gathers and reductions use the links of all lines at once, and all devices of a domain the network outside."""
     domains, inside, outside, latency_s = _outside(parts)
-    lines = [line for line in _lines(parts) if line.size > 1]
-    rate = sum(line.bytes_per_s for line in lines) or math.inf
+    lines = _lines(parts)
+    # What the devices of a chip gather crosses its links once, and they have these together.
+    together, chip = _on_chip(parts)
+    rate = sum(line.bytes_per_s for line in lines) * together or chip
     hops_s = sum(line.hops * line.links.latency_s for line in lines)
     return hops_s + (latency_s if domains > 1 else 0.0) + sent / min(rate, outside * inside)
 
@@ -162,8 +185,8 @@ def _ring_time(sent: float, parts: list[_Part]) -> float:
 def _exchange_time(local_bytes: float, parts: list[_Part]) -> float:
     """An all-to-all is limited by the links across the middle of a line."""
     domains, _, outside, latency_s = _outside(parts)
-    lines = [line for line in _lines(parts) if line.size > 1]
-    slowest = local_bytes * (1 - 1 / domains) / outside
+    lines = _lines(parts)
+    slowest = local_bytes * max((1 - 1 / domains) / outside, 1 / _on_chip(parts)[1])
     for line in lines:
         crossing = line.size - 1 if line.links.switch else line.size**2 // 4
         slowest = max(slowest, local_bytes * crossing / line.size / line.bytes_per_s)
@@ -174,7 +197,7 @@ def _exchange_time(local_bytes: float, parts: list[_Part]) -> float:
 def _shift_time(local_bytes: float, parts: list[_Part]) -> float:
     """A permute is taken for a shift to the neighbour, over one link in one direction."""
     domains, _, outside, latency_s = _outside(parts)
-    lines = [line for line in _lines(parts) if line.size > 1]
-    slowest = max((1 / line.one_way_bytes_per_s for line in lines), default=0.0)
+    lines = _lines(parts)
+    slowest = max((1 / line.one_way_bytes_per_s for line in lines), default=1 / _on_chip(parts)[1])
     hop_s = max((line.links.latency_s for line in lines), default=0.0)
     return max(hop_s, latency_s if domains > 1 else 0.0) + local_bytes * max(slowest, 1 / outside)

@@ -18,29 +18,50 @@ _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 def read_hardware(text: str, mesh: Mesh) -> Hardware:
-    """The hardware that `text` names, or that the TOML file at this path describes, for a mesh.
+    """The hardware that `text` means for a mesh: see `read_target`. '' and 'neutral' are the default."""
+    return Hardware() if text in ("", NEUTRAL) else read_target(text).hardware(mesh)
 
-    '' and 'neutral' are the default. Raises UsageError for a name that is not known, InputError for a file that cannot
-    be read, ParseError for one that is no description.
+
+def read_target(text: str) -> Target:
+    """A target by name (`tpu-v5p`), as a topology (`tpu:v5p:8x8x8`), or described by the TOML file at this path.
+
+    Raises UsageError for a name or topology that is not known, InputError for a file that cannot be read, ParseError
+    for one that is no description.
     """
-    if text in ("", NEUTRAL):
-        return Hardware()
     target = TARGETS.get(text)
+    if target is None and text.startswith("tpu:"):
+        return _topology(text)
     if target is None:
         if not (text.endswith(".toml") or os.sep in text or os.path.isfile(text)):
             raise _unknown(text)
-        target = read_target(text)
-    return target.hardware(mesh)
+        target = _read_file(text)
+    return target
+
+
+def _topology(text: str) -> Target:
+    """Source: the topology names that libtpu takes, as `v5p:8x8x8`."""
+    _, _, rest = text.partition(":")
+    version, _, dims = rest.partition(":")
+    target = TARGETS.get(f"tpu-{version}") or TARGETS.get(version)
+    if target is None or not target.network.dims:
+        known = ", ".join(name.removeprefix("tpu-") for name, t in TARGETS.items() if t.network.dims)
+        raise UsageError(f"unknown TPU '{version}' in target '{text}'", hint=f"known are {known}")
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", dims):
+        example = "x".join(["4"] * target.network.dims)
+        raise UsageError(f"target '{text}' has no topology", hint=f"write it as tpu:{version}:{example}")
+    return target.on(tuple(map(int, dims.split("x"))))
 
 
 def _unknown(name: str) -> UsageError:
     near = difflib.get_close_matches(name, TARGETS, n=1)
     known = ", ".join((NEUTRAL, *TARGETS))
     guess = f"did you mean '{near[0]}'? " if near else ""
-    return UsageError(f"unknown target '{name}'", hint=f"{guess}known are {known}; or give a .toml file")
+    return UsageError(
+        f"unknown target '{name}'", hint=f"{guess}known are {known}, topologies as tpu:v5p:8x8x8; or give a .toml file"
+    )
 
 
-def read_target(path: str) -> Target:
+def _read_file(path: str) -> Target:
     """The description in a TOML file. Raises InputError and ParseError, located in the file."""
     try:
         with open(path, "rb") as file:

@@ -5,18 +5,23 @@ pod), and "How to Scale Your Model", chapter "How to Think About TPUs" (bytes a 
 axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM
 (dense arithmetic, memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a
 GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the
-usual order. Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures.
+usual order. Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures. Clocks: the
+paper on TPU v4 (arXiv 2304.01433) for v3 and v4, the book for v5e and v5p, and what follows from the peak rate and the
+size and number of matrix units for v6e and tpu7x.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.cost import AxisLinks, Hardware
+from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time
+from gspmd.transforms.support.torus import Placement, Torus, best_placement
 
 GIB = 2**30
 
@@ -35,11 +40,26 @@ class Network:
     wrap: int = 0
 
 
+class Traffic(NamedTuple):
+    """A collective that runs `runs` times on an operand of so many `bytes` of a device."""
+
+    kind: str
+    bytes: float
+    axes: Axes
+    runs: int = 1
+
+
+_USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
     """A kind of device and its networks: `network` inside a domain (slice, NVLink domain) of `domain` devices,
 
     `outside` between domains; `axes` are networks of mesh axes by name, one line each, instead of these.
+    `chip_devices` is how many devices compilers for a topology make of a chip, `fused` that the figures are those of
+    all of them as one device. `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid
+    onto that, so that what talks most has the best links.
     """
 
     name: str
@@ -50,6 +70,33 @@ class Target:
     domain: int = 0
     outside: Network | None = None
     axes: Mapping[str, Network] = dataclasses.field(default_factory=dict)
+    chip_devices: int = 1
+    fused: bool = False
+    clock_hz: float = 0.0
+    torus: Torus | None = None
+
+    def on(self, dims: tuple[int, ...]) -> Target:
+        """The target as chips in a torus of these dimensions.
+
+        Errors: UsageError for a wrong number of dimensions.
+        """
+        if len(dims) != self.network.dims:
+            shape = "x".join(["N"] * self.network.dims) or "no dimensions"
+            raise UsageError(f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}")
+        name, torus = f"{self.name}:{'x'.join(map(str, dims))}", Torus(dims, self.chip_devices)
+        if not self.fused:
+            return dataclasses.replace(self, name=name, torus=torus)
+        part = 1 / self.chip_devices
+        return dataclasses.replace(
+            self,
+            name=name,
+            torus=torus,
+            fused=False,
+            flops={element: flops * part for element, flops in self.flops.items()},
+            memory_bytes=self.memory_bytes * part,
+            memory_bytes_per_s=self.memory_bytes_per_s * part,
+            network=dataclasses.replace(self.network, bytes_per_s=self.network.bytes_per_s * part),
+        )
 
     def hardware(self, mesh: Mesh) -> Hardware:
         """The target as the axes of a mesh use it.
@@ -62,8 +109,48 @@ class Target:
             if name not in dict(mesh.axes):
                 known = ", ".join(f'"{axis}"' for axis, _ in mesh.axes) or "none"
                 raise UsageError(f"target '{self.name}' has links for axis \"{name}\", the mesh has {known}")
-        links = self._links(mesh)
-        slowest = min((link.bytes_per_s for link in links.values()), default=self.network.bytes_per_s)
+        if self.torus is not None:
+            return self._hardware(self._torus_links(self.place(mesh)))
+        return self._hardware({name: (link,) for name, link in self._links(mesh).items()})
+
+    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Placement:
+        """Where the mesh lies on the torus: so that `traffic` takes least time, by default reductions over every axis.
+
+        Errors: UsageError for a mesh that does not fit.
+        """
+        assert self.torus is not None, "only a torus has places"
+        wanted = list(traffic) or [
+            Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes
+        ]
+
+        def seconds(placement: Placement) -> float:
+            hardware = self._hardware(self._torus_links(placement))
+            return sum(t.runs * collective_time(t.kind, t.bytes, size_of(t.axes), hardware, t.axes) for t in wanted)
+
+        return best_placement(mesh, self.torus, seconds)
+
+    def placed(self, placement: Placement) -> Hardware:
+        """The hardware as the axes of a mesh that lies so use it."""
+        return self._hardware(self._torus_links(placement))
+
+    def _torus_links(self, placement: Placement) -> dict[str, tuple[AxisLinks, ...]]:
+        assert self.torus is not None, "only a torus has places"
+        found = {}
+        for name, slots in placement.slots:
+            links = []
+            for slot in slots:
+                on_chip = slot.dim == len(self.torus.dims)
+                length = 1 if on_chip else self.torus.dims[slot.dim]
+                ring = not on_chip and bool(self.network.wrap) and length % self.network.wrap == 0
+                rate = self.memory_bytes_per_s if on_chip else self.network.bytes_per_s
+                latency = 0.0 if on_chip else self.network.latency_s
+                links.append(AxisLinks(slot.size, slot.dim, length, slot.stride, rate, latency, ring, on_chip=on_chip))
+            found[name] = tuple(links)
+        return found
+
+    def _hardware(self, axes: Mapping[str, tuple[AxisLinks, ...]]) -> Hardware:
+        rates = [link.bytes_per_s for links in axes.values() for link in links if not link.on_chip]
+        slowest = min(rates, default=self.network.bytes_per_s)
         return Hardware(
             slowest,
             self.network.latency_s,
@@ -72,7 +159,7 @@ class Target:
             self.name,
             self.memory_bytes,
             self.flops,
-            links,
+            axes,
         )
 
     def _links(self, mesh: Mesh) -> dict[str, AxisLinks]:
@@ -116,19 +203,41 @@ class Target:
 
 
 def _tpu(
-    name: str, flops: Mapping[str, float], memory: tuple[float, float], network: Network, pod: int, dcn: float
+    name: str,
+    flops: Mapping[str, float],
+    memory: tuple[float, float],
+    network: Network,
+    pod: int,
+    dcn: float,
+    clock_hz: float,
+    chip_devices: int = 1,
+    fused: bool = False,
 ) -> Target:
     """`memory` is bytes and bytes a second; products of f32 are made of bf16 unless higher precision is asked for."""
-    return Target(name, {**flops, "f32": flops["bf16"]}, *memory, network, pod, Network(dcn, 1e-5))
+    flops = {**flops, "f32": flops["bf16"]}
+    outside = Network(dcn, 1e-5)
+    return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz)
 
 
 _ICI_S = 1e-6
 _TARGETS = (
-    _tpu("tpu-v3", {"bf16": 61.5e12}, (16 * GIB, 450e9), Network(50e9, _ICI_S, 2, 32), 2048, 3.125e9),
-    _tpu("tpu-v4", {"bf16": 275e12, "i8": 275e12}, (32 * GIB, 1200e9), Network(45e9, _ICI_S, 3, 4), 4096, 6.25e9),
-    _tpu("tpu-v5e", {"bf16": 197e12, "i8": 393e12}, (16e9, 819e9), Network(45e9, _ICI_S, 2, 16), 256, 3.125e9),
-    _tpu("tpu-v5p", {"bf16": 459e12, "i8": 918e12}, (95 * GIB, 2765e9), Network(90e9, _ICI_S, 3, 4), 8960, 6.25e9),
-    _tpu("tpu-v6e", {"bf16": 918e12, "i8": 1836e12}, (32e9, 1638e9), Network(90e9, _ICI_S, 2, 16), 256, 12.5e9),
+    _tpu("tpu-v3", {"bf16": 61.5e12}, (16 * GIB, 450e9), Network(50e9, _ICI_S, 2, 32), 2048, 3.125e9, 0.94e9, 2),
+    _tpu(
+        "tpu-v4",
+        {"bf16": 275e12, "i8": 275e12},
+        (32 * GIB, 1200e9),
+        Network(45e9, _ICI_S, 3, 4),
+        4096,
+        6.25e9,
+        1.05e9,
+        2,
+        True,
+    ),
+    _tpu("tpu-v5e", {"bf16": 197e12, "i8": 393e12}, (16e9, 819e9), Network(45e9, _ICI_S, 2, 16), 256, 3.125e9, 1.5e9),
+    _tpu(
+        "tpu-v5p", {"bf16": 459e12, "i8": 918e12}, (95 * GIB, 2765e9), Network(90e9, _ICI_S, 3, 4), 8960, 6.25e9, 1.75e9
+    ),
+    _tpu("tpu-v6e", {"bf16": 918e12, "i8": 1836e12}, (32e9, 1638e9), Network(90e9, _ICI_S, 2, 16), 256, 12.5e9, 1.75e9),
     _tpu(
         "tpu7x",
         {"bf16": 1153.5e12, "f8E4M3FN": 2307e12, "f8E5M2": 2307e12},
@@ -136,6 +245,8 @@ _TARGETS = (
         Network(45e9, _ICI_S, 3, 4),
         18432,
         6.25e9,
+        2.2e9,
+        2,
     ),
     Target(
         "a100",

@@ -1,0 +1,193 @@
+"""Programs compiled for machines that need not be here, what their compilers say of them, and files to run there."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jaxlib
+from jax.errors import JaxRuntimeError
+from jaxlib import _jax
+from jaxlib.mlir import ir
+
+from gspmd import api, executable_module, runtime
+from gspmd.api import Partitioned
+from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
+from gspmd.costs import CostReport, cost_of
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.notation import parse_axes
+from gspmd.machines import Machine, machine, platform_version
+from gspmd.step_time import StepTime, step_time
+from gspmd.transforms.support.targets import Traffic
+
+_OUT_OF_MEMORY = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a device that the compiler allocates; `limit` is what the device has, 0 where unknown."""
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    code: int
+    limit: int
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results - self.aliased + self.temporaries + self.code
+
+
+class CompiledProgram:
+    """A partitioned program as PJRT compiled it for a machine, `seconds` long."""
+
+    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, seconds: float) -> None:
+        self.partitioned, self.machine, self.compile_s = partitioned, machine, seconds
+        self._executable = executable
+
+    @property
+    def hlo_text(self) -> str:
+        """The optimised HLO."""
+        return str(self._executable.hlo_modules()[0].to_string())
+
+    @property
+    def memory(self) -> Memory:
+        stats = self._executable.get_compiled_memory_stats()
+        limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
+        return Memory(
+            stats.argument_size_in_bytes,
+            stats.output_size_in_bytes,
+            stats.alias_size_in_bytes,
+            stats.temp_size_in_bytes,
+            stats.generated_code_size_in_bytes,
+            limit,
+        )
+
+    @property
+    def flops(self) -> float:
+        """Operations of a device by the compiler's own count, in which bodies of loops count once."""
+        return float(self._executable.cost_analysis().get("flops", 0.0))
+
+    def cost(self) -> CostReport:
+        """Our own account of the same program on the same machine."""
+        return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
+
+    def step_time(self) -> StepTime | None:
+        """An estimate from what the compiler emitted; None for machines that give no cycles."""
+        hardware, placement = self.machine.hardware, self.machine.placement
+        if hardware is None or placement is None or not hardware.clock_hz:
+            return None
+        return step_time(self.hlo_text, hardware, hardware.placed(placement), placement.coordinates)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file for `load_compiled`: the executable, and the partitioned module, which says what it takes.
+
+        The file appears whole or not at all. Errors: InputError.
+        """
+        module = io.BytesIO()
+        self.partitioned.module.operation.write_bytecode(module)
+        about = {
+            "target": self.machine.target,
+            "devices": len(self.machine.devices),
+            "jaxlib": jaxlib.__version__,
+            "compiler": platform_version(self.machine.devices),
+            "ids": [device.id for device in self.machine.devices],
+        }
+        write_compiled(path, CompiledFile(about, module.getvalue(), self._executable.serialize()))
+
+
+def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:
+    """Compile a program for a machine that need not be here: `tpu:v5p:8x8x8`, or for devices that are.
+
+    `program` is what `gspmd.partition` takes, which it is given to with `options`, or a partitioned one. Axes of the
+    mesh are laid onto a topology so that its collectives take least time.
+
+    Errors: those of `gspmd.partition`; UsageError for a target that is not known or too small; ExecutionError where
+    libtpu is missing or the program does not fit into memory.
+    """
+    partitioned = _partitioned(program, target, options)
+    place = machine(target, partitioned.mesh, traffic_of(partitioned))
+    module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
+    started = time.perf_counter()
+    try:
+        with module.context:
+            client, options = place.devices[0].client, runtime.compile_options(place.devices)
+            compile_ = client.compile_and_load if place.is_here else client.compile
+            executable = compile_(module, _jax.DeviceList(place.devices), options)
+    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
+        raise _refused(error, partitioned, place) from None
+    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+
+
+def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitioned:
+    if isinstance(program, Partitioned):
+        return program
+    module = executable_module.read_module(program)
+    if executable_module.is_partitioned(module):
+        return Partitioned(module)
+    return api.partition(module, target=target if target.startswith("tpu:") else "", **options)
+
+
+def traffic_of(partitioned: Partitioned) -> list[Traffic]:
+    """What the program's collectives send, for laying its mesh onto a torus."""
+    mesh, found = partitioned.mesh, []
+    for c in partitioned.collectives:
+        axes: Axes = parse_axes(f"{{{c.axes}}}", mesh) if c.axes else mesh.all_axes()
+        found.append(Traffic(c.kind, c.bytes, axes, c.count or 1))
+    return found
+
+
+def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> ExecutionError:
+    text = " ".join(str(error).split())
+    if found := _OUT_OF_MEMORY.search(text):
+        report = cost_of(partitioned.module, place.target)
+        largest = ", ".join(
+            f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
+            for b in report.memory.buffers[:3]
+        )
+        return ExecutionError(
+            f"the program needs {found[1]} {found[2]}iB of memory on each device, which has {found[3]} {found[4]}iB; "
+            f"largest at the peak: {largest}",
+            hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
+        )
+    return ExecutionError(f"the compiler for '{place.target}' does not take the module: {text[:500]}")
+
+
+def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = None) -> runtime.Executable:
+    """Load what `CompiledProgram.save` wrote, on a machine as it was compiled for, and make it ready to run.
+
+    `devices` are by default all of the platform, in the order of their ids that it was compiled with.
+
+    Errors: InputError for a file that is not one; ExecutionError where devices are missing or the runtime is another
+    one than the compiler's.
+    """
+    stored = read_compiled(path)
+    about = stored.about
+    platform = about["target"].partition(":")[0]
+    if devices is None:
+        by_id = {device.id: device for device in runtime.platform_devices(platform)}
+        missing = [i for i in about["ids"] if i not in by_id]
+        if missing:
+            raise ExecutionError(
+                f"compiled for {about['devices']} devices of '{about['target']}'; here are {len(by_id)} of {platform}"
+            )
+        devices = [by_id[i] for i in about["ids"]]
+    chosen = tuple(devices)
+    signature = executable_module.read_partitioned(stored.partitioned)[1]
+    try:
+        loaded = chosen[0].client.deserialize_executable(
+            stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)
+        )
+    except (JaxRuntimeError, ValueError) as error:
+        raise ExecutionError(
+            f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
+            hint=f"it was compiled by {about['compiler'].splitlines()[0]} (jaxlib {about['jaxlib']})",
+        ) from None
+    return runtime.Executable(loaded, signature, chosen, "zero")

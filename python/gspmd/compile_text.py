@@ -1,0 +1,150 @@
+"""What a compiler made of a program, as lines of text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gspmd import report
+from gspmd.ahead_of_time import CompiledProgram
+from gspmd.costs import CostReport
+from gspmd.step_time import CompiledCollective, StepTime
+
+
+def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
+    """Machine, memory, collectives and time."""
+    cost, step = compiled.cost(), compiled.step_time()
+    return [
+        f"compiled for {compiled.machine.target} in {compiled.compile_s:.1f} s: {report.mesh_text(cost.mesh)}",
+        *_placement(compiled),
+        "",
+        *_memory(compiled),
+        "",
+        *(
+            _collectives(step, top)
+            if step
+            else ["collectives:", *report.collective_lines(compiled.partitioned.collectives)]
+        ),
+        "",
+        *(_time(compiled, cost, step) if step else [f"arithmetic: {cost.work.total_flops:.4g} operations a device"]),
+    ]
+
+
+def _placement(compiled: CompiledProgram) -> list[str]:
+    placement, hardware = compiled.machine.placement, compiled.machine.hardware
+    if placement is None or hardware is None:
+        return []
+    links = hardware.placed(placement).axes
+    rows = []
+    for name, size in compiled.partitioned.mesh.axes:
+        ring = any(link.ring and link.size * link.stride == link.length for link in links[name])
+        rows.append((name, str(size), placement.describe(name), "ring" if ring else ""))
+    return ["", "axes on the machine:", *report.table(rows, right=(1,))]
+
+
+def _memory(compiled: CompiledProgram) -> list[str]:
+    memory = compiled.memory
+    limit = f" of {report.bytes_text(memory.limit)} ({memory.peak / memory.limit:.0%})" if memory.limit else ""
+    parts = {
+        "arguments": memory.arguments,
+        "results": memory.results,
+        "in donated arguments": -memory.aliased,
+        "temporaries": memory.temporaries,
+        "code": memory.code,
+    }
+    rows = [
+        (name, report.bytes_text(abs(count)) if count >= 0 else f"-{report.bytes_text(-count)}")
+        for name, count in parts.items()
+    ]
+    return [f"memory of a device: {report.bytes_text(memory.peak)}{limit}", *report.table(rows, right=(1,))]
+
+
+def _collectives(step: StepTime, top: int) -> list[str]:
+    if not step.collectives:
+        return ["collectives: none"]
+    ranked = sorted(step.collectives, key=lambda c: -c.time_s * c.runs)
+    rows: list[tuple[str, ...]] = [("runs", "sent", "time", "kind", "devices", "", "from")]
+    rows += [_row(c) for c in ranked[:top]]
+    more = [f"  and {len(ranked) - top} more"] if len(ranked) > top else []
+    total = sum(c.sent_bytes * c.runs for c in ranked)
+    count = sum(c.runs for c in ranked)
+    return [
+        f"collectives as compiled: {count} in a step, {report.bytes_text(total)} sent by a device",
+        *report.table(rows, right=(0, 1, 2, 4)),
+        *more,
+    ]
+
+
+def _row(c: CompiledCollective) -> tuple[str, ...]:
+    how = "asynchronous" if c.is_async else ""
+    sent, time = report.bytes_text(c.sent_bytes * c.runs), _ms(c.time_s * c.runs)
+    return (str(c.runs), sent, time, c.kind, str(c.devices), how, c.source)
+
+
+def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[str]:
+    rows = [("compute", _ms(step.compute_s)), ("communication", _ms(step.communication_s))]
+    found = [
+        f"time of a step: {_ms(step.lower_bound_s)} if all overlaps, {_ms(step.upper_bound_s)} if nothing does",
+        *report.table(rows, right=(1,)),
+    ]
+    low, high = utilisation(compiled, cost, step)
+    whose = "of the model" if cost.model_flops else "of the partitioned program"
+    found.append(f"utilisation: {low:.1%} to {high:.1%} of the peak, counting operations {whose}")
+    if step.unknown_loops:
+        found.append(f"note: {step.unknown_loops} loops of unknown length count once")
+    return found
+
+
+def utilisation(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> tuple[float, float]:
+    """For the upper and the lower bound of the time: operations of the model, or, where not known, of what runs."""
+    flops = cost.model_flops / cost.mesh.size if cost.model_flops else cost.work.total_flops
+    hardware = compiled.machine.hardware
+    assert hardware is not None, "a step time has a machine"
+    return step.utilisation(flops, hardware.flops["bf16"])
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
+    """All of it for JSON; times in seconds."""
+    cost, step, memory = compiled.cost(), compiled.step_time(), compiled.memory
+    placement = compiled.machine.placement
+    found: dict[str, Any] = {
+        "target": compiled.machine.target,
+        "mesh": dict(cost.mesh.axes),
+        "compile_s": compiled.compile_s,
+        "axes": {name: placement.describe(name) for name, _ in cost.mesh.axes} if placement else None,
+        "memory": {
+            "arguments": memory.arguments,
+            "results": memory.results,
+            "aliased": memory.aliased,
+            "temporaries": memory.temporaries,
+            "code": memory.code,
+            "peak": memory.peak,
+            "limit": memory.limit,
+        },
+        "flops": {"per_device": cost.work.total_flops, "model": cost.model_flops, "compiler": compiled.flops},
+    }
+    if step is not None:
+        low, high = utilisation(compiled, cost, step)
+        found["time"] = {
+            "compute_s": step.compute_s,
+            "communication_s": step.communication_s,
+            "lower_bound_s": step.lower_bound_s,
+            "upper_bound_s": step.upper_bound_s,
+            "utilisation": [low, high],
+        }
+        found["collectives"] = [
+            {
+                "kind": c.kind,
+                "devices": c.devices,
+                "bytes": c.sent_bytes,
+                "count": c.runs,
+                "time_s": c.time_s,
+                "async": c.is_async,
+                "location": c.source,
+            }
+            for c in step.collectives
+        ]
+    return found

@@ -1,0 +1,108 @@
+"""What a program is compiled for: devices that are here, or a TPU topology that is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+from jax.errors import JaxRuntimeError
+
+from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.runtime import platform_devices
+from gspmd.sharded_array import Devices
+from gspmd.transforms.support.target_file import read_target
+from gspmd.transforms.support.targets import Target, Traffic
+from gspmd.transforms.support.torus import Placement
+
+# libtpu looks for a TPU, and says on stderr that there is none, unless it is told what it needs to know.
+_QUIET = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+_FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """Devices in the order of a mesh. Without a `placement` they are here, and programs run on them."""
+
+    target: str
+    devices: Devices
+    hardware: Target | None = None
+    placement: Placement | None = None
+
+    @property
+    def is_here(self) -> bool:
+        return self.placement is None
+
+
+def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine:
+    """The machine that `target` names, with as many devices as the mesh.
+
+    A topology's devices are ordered so that `traffic` takes least time. Errors: UsageError for a target that is not
+    known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
+    """
+    platform, _, rest = target.partition(":")
+    if platform == "tpu" and rest:
+        return _topology(target, rest, mesh, traffic)
+    if platform not in ("cpu", "gpu", "tpu") or (rest and not rest.isdigit()):
+        raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}")
+    count = int(rest) if rest else mesh.size
+    if count < mesh.size:
+        raise UsageError(f"the mesh has {mesh.size} devices, target '{target}' has {count}")
+    devices = platform_devices(platform)
+    if len(devices) < mesh.size:
+        hint = f"set JAX_NUM_CPU_DEVICES={mesh.size} in the environment" if platform == "cpu" else "use a smaller mesh"
+        raise ExecutionError(
+            f"the mesh has {mesh.size} devices, but there are {len(devices)} {platform} devices", hint=hint
+        )
+    return Machine(target, devices[: mesh.size])
+
+
+def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
+    hardware = read_target(target)
+    assert hardware.torus is not None, "a topology is a torus"
+    if mesh.size > hardware.torus.devices:
+        raise UsageError(
+            f"the mesh has {mesh.size} devices, topology '{name}' has {hardware.torus.devices}",
+            hint="choose a larger topology, or a smaller mesh",
+        )
+    placement = hardware.place(mesh, traffic)
+    by_place = {(*device.coords[: len(hardware.torus.dims)], device.core_on_chip): device for device in _devices(name)}
+    places = [placement.coordinates(position) for position in range(mesh.size)]
+    if not all(place in by_place for place in places):
+        raise ExecutionError(f"libtpu numbers the chips of '{name}' in a way that is not known")
+    return Machine(target, tuple(by_place[place] for place in places), hardware, placement)
+
+
+def _devices(name: str) -> list[Any]:
+    """The devices of a topology, from libtpu's compile-only client."""
+    if importlib.util.find_spec("libtpu") is None:
+        raise ExecutionError("compiling for TPUs needs libtpu, which is not installed", hint="pip install 'gspmd[tpu]'")
+    for key, value in _QUIET.items():
+        os.environ.setdefault(key, value)
+    from jax.experimental import topologies
+
+    try:
+        return list(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
+    except (JaxRuntimeError, RuntimeError, ValueError) as error:
+        reason = re.sub(r"^[A-Z_]+: ", "", str(error).splitlines()[0])
+        raise UsageError(
+            f"libtpu does not know topology '{name}': {reason[:1].lower()}{reason[1:]}",
+            hint="chips in each dimension, as v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:8x8, tpu7x:4x4x4",
+        ) from None
+
+
+def platform_version(devices: Devices) -> str:
+    """What compiled for these devices, as PJRT tells it."""
+    return str(getattr(devices[0].client, "platform_version", "")) or jax.__version__

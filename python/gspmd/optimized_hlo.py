@@ -1,0 +1,218 @@
+"""Optimised HLO as XLA prints it: instructions, how often each runs, and which collectives they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Iterator
+
+COLLECTIVES = {
+    "all-gather": "all_gather",
+    "all-reduce": "all_reduce",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+    "ragged-all-to-all": "all_to_all",
+    "collective-permute": "collective_permute",
+    "collective-broadcast": "collective_permute",
+}
+_HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = ")
+_SHAPE = re.compile(r"\b(pred|bf16|[a-z]+?(?P<bits>\d+)\w*|token)\[(?P<dims>[\d,]*)\]")
+_CALLED = re.compile(r"\b(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_LISTED = re.compile(r"replica_groups=\{\{([\d,]*)\}")
+_IOTA = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_PAIRS = re.compile(r"source_target_pairs=\{([\d,{}]*)\}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Instruction:
+    """One line: `type` is its result's as text, `attributes` what follows the operands."""
+
+    name: str
+    type: str
+    opcode: str
+    operands: tuple[str, ...]
+    literal: str
+    attributes: str
+    is_root: bool
+
+    @property
+    def cycles(self) -> int | None:
+        """The compiler's estimate, as TPUs have it; None where there is none."""
+        found = _CYCLES.search(self.attributes)
+        return int(found[1]) if found else None
+
+    @property
+    def collective(self) -> str | None:
+        """The kind of collective that it is or begins, as StableHLO calls it."""
+        return COLLECTIVES.get(self.opcode.removesuffix("-start"))
+
+    @property
+    def source(self) -> str:
+        """`file:line` that the program was traced from, as far as it says."""
+        file = re.search(r'source_file="([^"]*)"', self.attributes)
+        line = re.search(r"source_line=(\d+)", self.attributes)
+        return f"{file[1]}:{line[1]}" if file and line else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Visit:
+    """An instruction that runs `times` in a call of the program; `known`: all loops around it have known lengths."""
+
+    instruction: Instruction
+    computation: str
+    times: int
+    known: bool
+
+
+class OptimizedModule:
+    """The computations of a module, by name."""
+
+    def __init__(self, text: str) -> None:
+        self.computations: dict[str, dict[str, Instruction]] = {}
+        self.entry = ""
+        current: dict[str, Instruction] = {}
+        for line in text.splitlines():
+            if head := _HEAD.match(line):
+                current = self.computations[head["name"]] = {}
+                self.entry = head["name"] if head["entry"] else self.entry
+            elif found := _INSTRUCTION.match(line):
+                instruction = _parsed(found, line)
+                current[instruction.name] = instruction
+
+    def visits(self) -> Iterator[Visit]:
+        """Every instruction that runs by itself, not within a fusion; of branches, all."""
+        stack = [(self.entry, 1, True)]
+        while stack:
+            name, times, known = stack.pop()
+            for instruction in self.computations.get(name, {}).values():
+                yield Visit(instruction, name, times, known)
+                called = dict(_CALLED.findall(instruction.attributes))
+                if instruction.opcode == "while":
+                    trips = self.trips(name, instruction)
+                    stack.append((called["body"], times * (1 if trips is None else trips), known and trips is not None))
+                elif instruction.opcode in ("call", "conditional", "async-start"):
+                    inner = [v for k, v in called.items() if k not in ("condition", "body")]
+                    inner += [
+                        b.strip().lstrip("%") for b in ",".join(_BRANCHES.findall(instruction.attributes)).split(",")
+                    ]
+                    stack += [(other, times, known) for other in inner if other in self.computations]
+
+    def trips(self, computation: str, loop: Instruction) -> int | None:
+        """How often a loop runs that counts from a constant by a constant up to one; None for any other."""
+        if found := _TRIPS.search(loop.attributes):
+            return int(found[1])
+        called = dict(_CALLED.findall(loop.attributes))
+        condition, body = (self.computations[called[key]] for key in ("condition", "body"))
+        test = next((i for i in condition.values() if i.is_root), None)
+        if test is None or test.opcode != "compare" or "direction=LT" not in test.attributes:
+            return None
+        index, limit = _element(condition, test.operands[0]), _number(condition, test.operands[1])
+        start = _number(self.computations[computation], self._operand(computation, loop, index))
+        result = next(i for i in body.values() if i.is_root)
+        if index is None or limit is None or start is None or result.opcode != "tuple":
+            return None
+        step = body.get(result.operands[index])
+        while step is not None and step.opcode in ("copy", "bitcast"):
+            step = body.get(step.operands[0])
+        if step is None or step.opcode != "add" or _element(body, step.operands[0]) != index:
+            return None
+        by = _number(body, step.operands[1])
+        return max(0, -(-(limit - start) // by)) if by else None
+
+    def _operand(self, computation: str, loop: Instruction, index: int | None) -> str:
+        initial = self.computations[computation].get(loop.operands[0])
+        if index is None or initial is None or initial.opcode != "tuple":
+            return ""
+        return initial.operands[index]
+
+
+def _parsed(found: re.Match[str], line: str) -> Instruction:
+    end = _end_of_type(line, found.end())
+    type_, rest = line[found.end() : end], line[end:].lstrip()
+    opcode, _, rest = rest.partition("(")
+    close = _closing(rest)
+    inside = rest[:close]
+    names = tuple(re.findall(r"%([\w.\-]+)", inside))
+    return Instruction(found["name"], type_, opcode, names, inside, rest[close + 1 :], bool(found["root"]))
+
+
+def _end_of_type(line: str, start: int) -> int:
+    if line[start] != "(":
+        return line.index(" ", start)
+    return start + 1 + _closing(line[start + 1 :]) + 1
+
+
+def _closing(text: str) -> int:
+    """Where the parenthesis closes that is open at the beginning."""
+    depth = 1
+    for found in re.finditer(r"[()]", text):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return found.start()
+    return len(text)
+
+
+def _element(computation: dict[str, Instruction], name: str) -> int | None:
+    """Which element of the computation's parameter a value is."""
+    value = computation.get(name)
+    while value is not None and value.opcode in ("copy", "bitcast"):
+        value = computation.get(value.operands[0])
+    if value is None or value.opcode != "get-tuple-element":
+        return None
+    found = re.search(r"index=(\d+)", value.attributes)
+    return int(found[1]) if found else None
+
+
+def _number(computation: dict[str, Instruction], name: str) -> int | None:
+    value = computation.get(name)
+    while value is not None and value.opcode in ("copy", "bitcast"):
+        value = computation.get(value.operands[0])
+    if value is None or value.opcode != "constant" or not re.fullmatch(r"-?\d+", value.literal):
+        return None
+    return int(value.literal)
+
+
+@functools.lru_cache(maxsize=65536)
+def bytes_of_type(text: str) -> float:
+    """Bytes of an HLO type such as `f32[16,128]{1,0}`, or of all elements of a tuple."""
+    total = 0.0
+    for found in _SHAPE.finditer(text):
+        bits = 8 if found[1] == "pred" else 16 if found[1] == "bf16" else int(found["bits"] or 0)
+        total += bits / 8 * math.prod(int(d) for d in found["dims"].split(",") if d)
+    return total
+
+
+def first_group(attributes: str) -> tuple[int, ...]:
+    """The partitions of the first replica group of a collective; empty where all take part."""
+    if found := _LISTED.search(attributes):
+        return tuple(int(i) for i in found[1].split(",") if i)
+    if found := _IOTA.search(attributes):
+        size, dims = int(found[2]), [int(d) for d in found[3].split(",")]
+        order = [int(d) for d in found[4].split(",")] if found[4] else list(range(len(dims)))
+        return tuple(_transposed(position, dims, order) for position in range(size))
+    return ()
+
+
+def _transposed(position: int, dims: list[int], order: list[int]) -> int:
+    """Element `position` of iota over `dims`, transposed by `order`."""
+    index = [0] * len(dims)
+    for dim in reversed(order):
+        position, index[dim] = divmod(position, dims[dim])
+    found = 0
+    for size, i in zip(dims, index, strict=True):
+        found = found * size + i
+    return found
+
+
+def pairs(attributes: str) -> tuple[tuple[int, int], ...]:
+    """The sources and targets of a permute."""
+    found = _PAIRS.search(attributes)
+    if not found:
+        return ()
+    return tuple((int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", found[1]))

@@ -1,0 +1,192 @@
+"""How long a step takes by what XLA made of it: the compiler's cycles, and collectives on the links of a torus.
+
+Source of the bounds: nothing overlaps (compute and collectives one after the other), all overlaps (the longer of both).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from gspmd.dialect.axes import Axis
+from gspmd.optimized_hlo import OptimizedModule, Visit, bytes_of_type, first_group, pairs
+from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time, sent_bytes
+from gspmd.transforms.support.targets import Target
+
+# What is done when the program is loaded, or by copies beside it.
+_FREE = frozenset(
+    (
+        *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id", "after-all"),
+        *("while", "conditional", "call", "custom-call", "opt-barrier", "domain", "async-start", "async-update"),
+        "copy-start",
+    )
+)
+Coordinates = Callable[[int], tuple[int, ...]]  # of the chip, and the device on it, that a partition runs on
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompiledCollective:
+    """A collective as XLA emits it: bytes a device sends each time, and seconds each time."""
+
+    kind: str
+    name: str
+    source: str
+    devices: int
+    sent_bytes: float
+    time_s: float
+    runs: int
+    is_async: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of one call on every device. `estimated_s` is the part of `compute_s` without cycles of the compiler.
+
+    `unknown_loops` count once.
+    """
+
+    compute_s: float
+    estimated_s: float
+    collectives: tuple[CompiledCollective, ...]
+    unknown_loops: int
+
+    @property
+    def communication_s(self) -> float:
+        return sum(c.time_s * c.runs for c in self.collectives)
+
+    @property
+    def lower_bound_s(self) -> float:
+        """If all communication is hidden behind arithmetic, or the other way round."""
+        return max(self.compute_s, self.communication_s)
+
+    @property
+    def upper_bound_s(self) -> float:
+        """If nothing is."""
+        return self.compute_s + self.communication_s
+
+    def utilisation(self, flops: float, peak_flops_per_s: float) -> tuple[float, float]:
+        """The part of a device's peak that `flops` of it are, for the upper and for the lower bound of the time."""
+        return flops / self.upper_bound_s / peak_flops_per_s, flops / self.lower_bound_s / peak_flops_per_s
+
+
+def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordinates) -> StepTime:
+    """Read optimised HLO. `coordinates` say where partitions run; the target has a torus and a clock."""
+    module = OptimizedModule(text)
+    compute = estimated = 0.0
+    collectives: list[CompiledCollective] = []
+    loops: set[str] = set()
+    for visit in module.visits():
+        instruction = visit.instruction
+        if not visit.known:
+            loops.add(visit.computation)
+        kind = _collective_in(module, visit)
+        if kind is not None:
+            collectives.append(_priced(visit, kind, target, coordinates))
+        elif (cycles := instruction.cycles) is not None:
+            compute += visit.times * cycles / target.clock_hz
+        elif instruction.opcode not in _FREE and not instruction.opcode.endswith("-done"):
+            seconds = visit.times * _traffic(module, visit) / hardware.memory_bytes_per_s
+            compute, estimated = compute + seconds, estimated + seconds
+    return StepTime(compute, estimated, tuple(collectives), len(loops))
+
+
+def _collective_in(module: OptimizedModule, visit: Visit) -> Visit | None:
+    """The collective that an instruction is, or that it is fused with."""
+    if visit.instruction.collective is not None:
+        return visit
+    if visit.instruction.opcode != "fusion":
+        return None
+    _, _, name = visit.instruction.attributes.partition("calls=%")
+    for inner in module.computations.get(name.split(",")[0], {}).values():
+        if inner.collective is not None:
+            return dataclasses.replace(visit, instruction=inner)
+    return None
+
+
+def _traffic(module: OptimizedModule, visit: Visit) -> float:
+    """Bytes read and written; an update in place writes what is new."""
+    values = module.computations[visit.computation]
+    operands = [values[name].type for name in visit.instruction.operands if name in values]
+    if visit.instruction.opcode == "dynamic-update-slice":
+        return 2 * bytes_of_type(operands[1])
+    if visit.instruction.opcode in ("dynamic-slice", "slice", "broadcast", "iota", "gather"):
+        return 2 * bytes_of_type(visit.instruction.type)
+    return sum(map(bytes_of_type, operands)) + bytes_of_type(visit.instruction.type)
+
+
+def _priced(visit: Visit, found: Visit, target: Target, coordinates: Coordinates) -> CompiledCollective:
+    instruction = found.instruction
+    kind = instruction.collective or ""
+    is_async = instruction.opcode.endswith("-start") or visit.computation.startswith("async")
+    if kind == "collective_permute":
+        moves = pairs(instruction.attributes)
+        local = _result_bytes(instruction.type)
+        seconds = _permute_s(local, [(coordinates(a), coordinates(b)) for a, b in moves], target) if moves else 0.0
+        return CompiledCollective(kind, instruction.name, instruction.source, 2, local, seconds, visit.times, is_async)
+    assert target.torus is not None, "places are those of a torus"
+    group = first_group(instruction.attributes) or tuple(range(target.torus.devices))
+    result = _result_bytes(instruction.type)
+    local = {"all_gather": result / len(group), "reduce_scatter": result * len(group)}.get(kind, result)
+    links = group_links([coordinates(i) for i in group], target)
+    hardware = dataclasses.replace(Hardware(), axes={"group": links})
+    seconds = collective_time(kind, local, len(group), hardware, (Axis("group", 1, math.prod(k.size for k in links)),))
+    sent = sent_bytes(kind, local, len(group))
+    return CompiledCollective(
+        kind, instruction.name, instruction.source, len(group), sent, seconds, visit.times, is_async
+    )
+
+
+def _result_bytes(type_: str) -> float:
+    """Bytes of what a collective makes; the first forms of it, `-start`, have operand and result in a tuple."""
+    if not type_.startswith("(("):
+        parts = type_[1:-1].split(", ") if type_.startswith("(") else [type_]
+        sizes = [bytes_of_type(part) for part in parts]
+        return max(sizes) if type_.startswith("(") and len(parts) <= 4 else sum(sizes)
+    return bytes_of_type(type_[type_.index(")") + 1 :])
+
+
+def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:
+    """The links that the devices of a group use: a part a dimension of the torus in which they differ."""
+    assert target.torus is not None, "places are those of a torus"
+    network, found = target.network, []
+    for dim, length in enumerate(target.torus.lengths):
+        at = sorted({place[dim] for place in places})
+        if len(at) == 1:
+            continue
+        on_chip = dim == len(target.torus.dims)
+        stride = min(b - a for a, b in itertools.pairwise(at))
+        ring = not on_chip and bool(network.wrap) and length % network.wrap == 0
+        rate = target.memory_bytes_per_s if on_chip else network.bytes_per_s
+        latency_s = 0.0 if on_chip else network.latency_s
+        found.append(AxisLinks(len(at), dim, length, stride, rate, latency_s, ring, on_chip=on_chip))
+    return tuple(found)
+
+
+def _permute_s(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
+    """All messages at once, each routed dimension by dimension: the busiest link decides."""
+    assert target.torus is not None, "places are those of a torus"
+    load: dict[tuple[tuple[int, ...], int, int], int] = {}
+    hops = 0
+    for source, goal in moves:
+        at, length = list(source[:-1]), 0
+        for dim, size in enumerate(target.torus.dims):
+            steps, way = _way(at[dim], goal[dim], size, bool(target.network.wrap) and size % target.network.wrap == 0)
+            for _ in range(steps):
+                link = (tuple(at), dim, way)
+                load[link] = load.get(link, 0) + 1
+                at[dim] = (at[dim] + way) % size
+            length += steps
+        hops = max(hops, length)
+    # The devices of a chip have its links together.
+    rate = target.network.bytes_per_s * target.torus.cores
+    return hops * target.network.latency_s + local * max(load.values(), default=0) / rate
+
+
+def _way(start: int, goal: int, size: int, ring: bool) -> tuple[int, int]:
+    """Hops along a dimension, and the direction: the shorter way around a ring."""
+    ahead = (goal - start) % size
+    if not ring:
+        return abs(goal - start), 1 if goal > start else -1
+    return (ahead, 1) if ahead <= size - ahead else (size - ahead, -1)

@@ -1,0 +1,69 @@
+"""gspmd compile: a program through the compiler of a machine that need not be here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from gspmd.report import bytes_text
+from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, partitioned, positive
+from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser, write_output
+
+NAME = "compile"
+SUMMARY = "compile for a TPU topology, or devices that are here: memory, collectives and an estimate of the time"
+_EPILOG = """\
+FILE is an annotated program, which is partitioned for the target, or a partitioned module. Targets: tpu:VERSION:CHIPS,
+as tpu:v5p:8x8x8, with VERSION one of v3, v4, v5e, v5p, v6e, tpu7x and the number of chips in each dimension (needs
+libtpu: pip install 'gspmd[tpu]'); tpu, gpu, cpu or cpu:N for devices that are here. docs/compile.md says what the
+figures mean.
+
+The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a machine of that kind.
+
+exit codes: 0 compiled; 1 the program is refused, by gspmd or by the compiler; 2 wrong usage
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
+    add_partition_arguments(parser)
+    add_strict_argument(parser)
+    parser.add_argument("--target", required=True, metavar="TARGET", help="what to compile for, as tpu:v5p:8x8x8")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--top", type=positive, default=8, metavar="N", help="collectives in the list (default: 8)")
+    parser.add_argument("--hlo", metavar="FILE", help="write the compiler's optimised HLO")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the executable")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gspmd.reading import read_program_file
+    from gspmd.transforms.support.mlir import new_context
+    from gspmd.virtual_devices import request_devices
+
+    platform, _, rest = args.target.partition(":")
+    topology = platform == "tpu" and bool(rest)
+    module = read_program_file(args.file, new_context())
+    with stage("partitioning"):
+        chosen_for = argparse.Namespace(**{**vars(args), "target": args.target if topology else ""})
+        product, count = partitioned(module, chosen_for)
+    here = platform if platform in ("gpu", "tpu") and not topology else "cpu"
+    request_devices(here, max(count, int(rest)) if rest.isdigit() else 1 if topology else count)
+    from gspmd import compile_text
+    from gspmd.ahead_of_time import compile_for
+
+    with stage(f"compiling for {args.target}"):
+        compiled = compile_for(product, args.target)
+    if args.hlo:
+        write_output(args.hlo, compiled.hlo_text.encode())
+    if args.output:
+        compiled.save(args.output)
+    if args.json:
+        print(json.dumps(compile_text.to_dict(compiled), indent=1))
+    else:
+        print("\n".join(compile_text.lines(compiled, args.top)))
+        if args.output:
+            print(f"\nwrote {args.output}, {bytes_text(os.path.getsize(args.output))}")
+    return 0

@@ -1,0 +1,148 @@
+"""A mesh laid onto a torus of chips: which axis lies along which dimension, so that what talks most has the best links.
+
+Nothing here loops over devices but `Placement.coordinates`, which says where one is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.mesh import Mesh
+
+MOST_PLACEMENTS = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slot:
+    """A part of a mesh axis: `size` positions along torus dimension `dim`, `stride` chips apart."""
+
+    dim: int
+    size: int
+    stride: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Torus:
+    """Chips in each dimension, and devices on each chip, which count as one more dimension, the last."""
+
+    dims: tuple[int, ...]
+    cores: int = 1
+
+    @property
+    def devices(self) -> int:
+        return math.prod(self.dims) * self.cores
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return (*self.dims, self.cores)
+
+    @property
+    def text(self) -> str:
+        return "x".join(map(str, self.dims))
+
+    def box(self, devices: int) -> Torus:
+        """A part of the torus with so many devices, as near to a whole one as there is.
+
+        Errors: UsageError where none has that number.
+        """
+        if devices == self.devices:
+            return self
+        options = [
+            Torus(dims, cores)
+            for cores in _divisors(self.cores)
+            for dims in itertools.product(*(range(1, n + 1) for n in self.dims))
+            if math.prod(dims) * cores == devices
+        ]
+        if not options:
+            raise UsageError(
+                f"a mesh of {devices} devices does not fit a topology of {self.text} with {self.devices} devices",
+                hint="choose a topology with as many devices as the mesh",
+            )
+        return max(
+            options, key=lambda t: (t.cores, sum(a == b for a, b in zip(t.dims, self.dims, strict=True)), t.dims)
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the axes of a mesh lie: for each its slots, the most major first."""
+
+    torus: Torus
+    slots: tuple[tuple[str, tuple[Slot, ...]], ...]
+
+    def coordinates(self, position: int) -> tuple[int, ...]:
+        """Chip coordinates, and the device on the chip, of a position of the mesh (row-major over its axes)."""
+        found = [0] * len(self.torus.lengths)
+        for _, slots in reversed(self.slots):
+            for slot in reversed(slots):
+                position, index = divmod(position, slot.size)
+                found[slot.dim] += index * slot.stride
+        return tuple(found)
+
+    def describe(self, name: str) -> str:
+        """Where an axis lies: `dimension 0 (8 of 8)`."""
+        parts = []
+        for slot in dict(self.slots)[name]:
+            length = self.torus.lengths[slot.dim]
+            if slot.dim == len(self.torus.dims):
+                parts.append(f"{slot.size} devices of a chip")
+            else:
+                apart = f", {slot.stride} apart" if slot.stride > 1 else ""
+                parts.append(f"{'XYZ'[slot.dim]} ({slot.size} of {length} chips{apart})")
+        return ", ".join(parts) or "one device"
+
+
+def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], float]) -> Placement:
+    """The placement that `seconds` is least for, the first of equals; the torus may have more devices than the mesh.
+
+    Errors: UsageError where the mesh fits in no way.
+    """
+    found = min(placements(mesh, torus.box(mesh.size)), key=seconds, default=None)
+    if found is None:
+        axes = ", ".join(f"{name}={size}" for name, size in mesh.axes)
+        raise UsageError(
+            f"a mesh of {axes} does not lie along the dimensions of a topology of {torus.text}",
+            hint="choose axes that are products of parts of the topology's dimensions",
+        )
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def placements(mesh: Mesh, torus: Torus) -> tuple[Placement, ...]:
+    """Ways to lay the axes along the dimensions. Axes take their parts in turn, those before nearest to each other."""
+    names = [name for name, _ in mesh.axes]
+    found: dict[Placement, None] = {}
+    for order in itertools.permutations(range(len(names))):
+        sizes = [mesh.axes[i][1] for i in order]
+        for taken in _fillings(tuple(sizes), torus.lengths, (1,) * len(torus.lengths)):
+            by_axis = dict(zip(order, taken, strict=True))
+            found[Placement(torus, tuple((names[i], by_axis[i]) for i in range(len(names))))] = None
+            if len(found) >= MOST_PLACEMENTS:
+                return tuple(found)
+    return tuple(found)
+
+
+def _fillings(
+    sizes: tuple[int, ...], left: tuple[int, ...], strides: tuple[int, ...]
+) -> Iterator[tuple[tuple[Slot, ...], ...]]:
+    if not sizes:
+        yield ()
+        return
+    for parts in itertools.product(*map(_divisors, left)):
+        if math.prod(parts) != sizes[0]:
+            continue
+        slots = tuple(Slot(dim, part, strides[dim]) for dim, part in enumerate(parts) if part > 1)
+        rest = tuple(n // part for n, part in zip(left, parts, strict=True))
+        steps = tuple(s * part for s, part in zip(strides, parts, strict=True))
+        for others in _fillings(sizes[1:], rest, steps):
+            yield (slots, *others)
+
+
+@functools.cache
+def _divisors(n: int) -> tuple[int, ...]:
+    return tuple(d for d in range(1, n + 1) if n % d == 0)
