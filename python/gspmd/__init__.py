@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gspmd.jitted import jit
     from gspmd.lowered import Compiled, Lowered
     from gspmd.pass_manager import PassManager
+    from gspmd.pipeline_schedule import bubble_ratio
+    from gspmd.pipelining import pipeline
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
     from gspmd.transforms.reshard.strict import ReshardError
@@ -60,6 +62,8 @@ _HOME = {
     "cost": "costs",
     "ReshardError": "transforms.reshard.strict",
     "PassManager": "pass_manager",
+    "bubble_ratio": "pipeline_schedule",
+    "pipeline": "pipelining",
     "Explanation": "explanation",
     "explain": "explanation",
     "CheckReport": "checking",
@@ -98,6 +102,7 @@ __all__ = [
     "Unsupported",
     "UsageError",
     "annotate",
+    "bubble_ratio",
     "check",
     "compile",
     "compile_for",
@@ -109,6 +114,7 @@ __all__ = [
     "make_mesh",
     "mesh_split",
     "partition",
+    "pipeline",
     "propagate",
     "save",
 ]

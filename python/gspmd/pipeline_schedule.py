@@ -1,0 +1,89 @@
+"""Which stage works on which microbatch at which step of a pipeline, and how many of these slots stay idle.
+
+Source: GPipe, arXiv 1811.06965; GSPMD, arXiv 2105.04663, section 3.3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+
+from gspmd.dialect.errors import UsageError
+
+SCHEDULES = ("gpipe", "circular")
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Microbatches pass `stages` stages `repeats` times, in groups of as many as there are stages.
+
+    A group goes round all its repeats before the next one starts, so that what leaves the last stage is wanted by the
+    first one at the next step, and nothing waits. Stage s is s steps behind stage 0. With one repeat this is GPipe.
+    """
+
+    stages: int
+    microbatches: int
+    repeats: int = 1
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are; only the last group may be smaller than the others."""
+        before, last = divmod(self.microbatches - 1, self.stages)
+        return before * self.repeats * self.stages + (self.repeats - 1) * self.stages + last + self.stages
+
+    @property
+    def bubble_ratio(self) -> float:
+        """The share of stages' steps in which these have nothing to do."""
+        return 1 - self.microbatches * self.repeats / self.steps
+
+    def at(self, step: Any) -> Slots:
+        """What the stages work on; traced. Idle stages are given a place that exists."""
+        item = step - jnp.arange(self.stages, dtype=jnp.int32)
+        count = jnp.maximum(item, 0)
+        group, place = count // (self.stages * self.repeats), count % self.stages
+        microbatch = group * self.stages + place
+        repeat = count // self.stages % self.repeats
+        busy = (item >= 0) & (microbatch < self.microbatches)
+        return Slots(repeat, jnp.minimum(microbatch, self.microbatches - 1), busy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """Of every stage, as arrays [stages]: number of the repeat, of the microbatch, and whether it is not idle."""
+
+    repeat: Any
+    microbatch: Any
+    busy: Any
+
+
+def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_repeats: int) -> Schedule:
+    """The schedule that arguments of `gspmd.pipeline` mean. Raises UsageError."""
+    if schedule not in SCHEDULES:
+        raise UsageError(f"there is no schedule '{schedule}'", hint=f"known ones are {', '.join(SCHEDULES)}")
+    numbers = {
+        "num_stages": num_stages,
+        "num_microbatches": num_microbatches,
+        "circular_repeats": circular_repeats,
+    }
+    for name, number in numbers.items():
+        if not isinstance(number, int) or number < 1:
+            raise UsageError(f"{name} is {number!r}; expected an integer of at least 1")
+    if schedule == "gpipe" and circular_repeats != 1:
+        raise UsageError(
+            f"circular_repeats is {circular_repeats}, but a stage works once in the schedule 'gpipe'",
+            hint="use schedule='circular'",
+        )
+    return Schedule(num_stages, num_microbatches, circular_repeats)
+
+
+def bubble_ratio(num_stages: int, num_microbatches: int, schedule: str = "gpipe", repeats: int = 1) -> float:
+    """The share of time that the stages of a pipeline are idle, all steps taken as equally long.
+
+    (S - 1) / (M + S - 1) for S stages and M microbatches; (S - 1) / (M * R + S - 1) for a circular schedule of R
+    repeats where S divides M, whose steps are a fraction 1 / R as long.
+
+    Errors: UsageError as of `gspmd.pipeline`.
+    """
+    return schedule_of(num_stages, num_microbatches, schedule, repeats).bubble_ratio
