@@ -161,11 +161,12 @@ def _run(stages: _Stages, params: Tree, x: Tree, shared: Tree) -> tuple[Tree, Tr
             lambda rows, row: lax.dynamic_update_index_in_dim(rows, row, slots.microbatch[-1], 0), results, state
         )
         sums = jax.tree.map(lambda total, value: _added(total, value, slots), sums, aux)
-        return (state, stages.on_stages(results, 1), sums), None
+        return (state, results, sums), None
 
     steps = jnp.arange(plan.steps, dtype=jnp.int32)
     (_, results, sums), _ = lax.scan(body, (state, results, sums), steps)
-    return jax.tree.map(lambda leaf: leaf[:, -1], results), sums
+    # Said here, what is split over stages after the pipeline does not come into its backward loop so.
+    return jax.tree.map(lambda leaf: leaf[:, -1], stages.on_stages(results, 1)), sums
 
 
 def _shifted(state: Any, rows: Any, slots: Any, plan: Schedule) -> Any:

@@ -225,6 +225,22 @@ def test_a_circular_pipeline_learns_on_eight_devices(split: str | None) -> None:
     assert_close(lowered.compile()(params, x), reference(params, x))
 
 
+def test_what_follows_may_be_split_over_stages_too() -> None:
+    pipelined, params, x, _ = of_schedule("microbatches that stages do not divide", axis="stage")
+    params, x = stacked((4,)), batch(48)
+
+    def result(params: Any, x: Any) -> Any:
+        return gspmd.annotate(pipelined(params, x), ("x", "stage"))
+
+    specs = (stage_specs((4,), None), PartitionSpec("x"))
+    lowered = gspmd.jit(gradients(result), mesh=MESH, in_shardings=specs).lower(params, x)
+    assert kinds(lowered, in_loops=True) == {PERMUTE: 2}
+    results = [each for each in lowered.partitioned.collectives if each.axes == '"stage"' and each.count == 1]
+    assert [each.kind for each in results] == ["reduce_scatter", "all_to_all", "all_reduce"]
+    whole = 48 * MODEL * 4 // 2  # bytes of what a device would hold without this
+    assert [each.bytes for each in results] == [3 * whole // 4, 3 * whole // 4, 6 * whole // 4]
+
+
 def test_a_device_may_hold_several_stages_and_unevenly_many() -> None:
     lowered, reference, params, x = lower(FOUR_STAGES[0], None, derived=True, mesh={"stage": 3, "x": 2})
     assert kinds(lowered, in_loops=True).keys() == {PERMUTE}
