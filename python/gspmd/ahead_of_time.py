@@ -26,7 +26,11 @@ from gspmd.machines import Machine, machine, platform_version
 from gspmd.step_time import StepTime, step_time
 from gspmd.transforms.support.targets import Traffic
 
-_OUT_OF_MEMORY = re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm")
+# What the compilers say of programs that do not fit: what is needed, and what there is.
+_OUT_OF_MEMORY = (
+    re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
+    re.compile(r"RESOURCE_EXHAUSTED.*?\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)"),
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:
     module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
     started = time.perf_counter()
     try:
-        with module.context:
+        with module.context, runtime.quiet():
             client, options = place.devices[0].client, runtime.compile_options(place.devices)
             compile_ = client.compile_and_load if place.is_here else client.compile
             executable = compile_(module, _jax.DeviceList(place.devices), options)
@@ -146,7 +150,7 @@ def traffic_of(partitioned: Partitioned) -> list[Traffic]:
 
 def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> ExecutionError:
     text = " ".join(str(error).split())
-    if found := _OUT_OF_MEMORY.search(text):
+    if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
         report = cost_of(partitioned.module, place.target)
         largest = ", ".join(
             f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
@@ -180,6 +184,8 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
             )
         devices = [by_id[i] for i in about["ids"]]
     chosen = tuple(devices)
+    if len(chosen) != about["devices"]:
+        raise ExecutionError(f"compiled for {about['devices']} devices of '{about['target']}', got {len(chosen)}")
     signature = executable_module.read_partitioned(stored.partitioned)[1]
     try:
         loaded = chosen[0].client.deserialize_executable(

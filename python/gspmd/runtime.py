@@ -196,14 +196,14 @@ def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
     """Compile and load. The module is not one that anybody else holds."""
     options = compile_options(devices, use_shardy)
     try:
-        with module.context, _quiet():
+        with module.context, quiet():
             return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
     except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
         raise ExecutionError(f"PJRT does not take the module: {_first_line(error)}") from None
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep XLA's warnings about its own partitioner, which finds nothing to do here, off stderr."""
     utils.absl_set_min_log_level(_FATAL)
     try:

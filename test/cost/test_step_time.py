@@ -1,0 +1,111 @@
+"""Optimised HLO read back, and the time it takes on a torus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.optimized_hlo import OptimizedModule, bytes_of_type, first_group, pairs
+from gspmd.step_time import group_links, step_time
+from gspmd.transforms.support.target_file import read_target
+
+# As libtpu prints it, shortened: a loop of three turns with a gather, a product fused with a reduce-scatter, a permute.
+HLO = (Path(__file__).parent / "Inputs" / "step.hlo").read_text()
+
+
+def test_loops_run_as_often_as_their_condition_says() -> None:
+    module = OptimizedModule(HLO)
+    assert module.trips("main", module.computations["main"]["while"]) == 3
+    runs = {v.instruction.name: v.times for v in module.visits()}
+    assert (runs["gather"], runs["dot"], runs["scattered"]) == (3, 3, 1)
+
+
+def test_a_loop_that_does_not_count_is_told() -> None:
+    text = HLO.replace("direction=LT", "direction=NE")
+    module = OptimizedModule(text)
+    assert module.trips("main", module.computations["main"]["while"]) is None
+    assert {v.instruction.name: v.known for v in module.visits()}["gather"] is False
+
+
+def test_counts_that_xla_knows_are_taken() -> None:
+    text = HLO.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"5"}}')
+    module = OptimizedModule(text)
+    assert module.trips("main", module.computations["main"]["while"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("type_", "count"),
+    [
+        ("f32[16,128]{1,0:T(8,128)}", 8192),
+        ("bf16[3]", 6),
+        ("pred[]", 1),
+        ("(s32[2], u8[5], token[])", 13),
+        ("f8e4m3fn[10]", 10),
+        ("s4[6]", 3),
+        ("c64[2]", 16),
+    ],
+)
+def test_bytes_of_types(type_: str, count: int) -> None:
+    assert bytes_of_type(type_) == count
+
+
+@pytest.mark.parametrize(
+    ("attributes", "group"),
+    [
+        ("replica_groups={{0,2},{1,3}}", (0, 2)),
+        ("replica_groups=[2,4]<=[8]", (0, 1, 2, 3)),
+        ("replica_groups=[2,4]<=[4,2]T(1,0)", (0, 2, 4, 6)),
+        ("replica_groups=[4,2]<=[2,2,2]T(1,0,2)", (0, 1)),
+        ("replica_groups={}", ()),
+    ],
+)
+def test_first_groups(attributes: str, group: tuple[int, ...]) -> None:
+    assert first_group(attributes) == group
+
+
+def test_pairs_of_permutes() -> None:
+    assert pairs("source_target_pairs={{0,1},{1,2},{3,0}}") == ((0, 1), (1, 2), (3, 0))
+
+
+def test_a_step_is_cycles_and_collectives() -> None:
+    target = read_target("tpu:v5e:2x4")
+    mesh = Mesh((("x", 4), ("y", 2)))
+    placement = target.place(mesh)
+    found = step_time(HLO, target, target.placed(placement), placement.coordinates)
+    assert found.compute_s - found.estimated_s == pytest.approx(3 * 1500 / 1.5e9)
+    assert [(c.kind, c.devices, c.sent_bytes, c.runs, c.is_async) for c in found.collectives] == [
+        ("reduce_scatter", 2, 4096, 1, False),
+        ("collective_permute", 2, 2048, 1, True),
+        ("all_gather", 4, 3 * 2048, 3, False),
+    ]
+    assert found.collectives[2].source == "model.py:7"
+    assert found.upper_bound_s == found.compute_s + found.communication_s
+    assert found.lower_bound_s == max(found.compute_s, found.communication_s)
+    low, high = found.utilisation(1e6, 1e12)
+    assert low == pytest.approx(1e-6 / found.upper_bound_s)
+    assert low < high
+
+
+def test_groups_lie_on_the_dimensions_in_which_they_differ() -> None:
+    target = read_target("tpu:v5p:4x4x8")
+    row = group_links([(0, 1, z, 0) for z in range(8)], target)
+    assert [(link.size, link.length, link.stride, link.ring) for link in row] == [(8, 8, 1, True)]
+    strided = group_links([(x, 1, z, 0) for x in (0, 2) for z in (0, 4)], target)
+    assert [(link.line, link.size, link.stride) for link in strided] == [(0, 2, 2), (2, 2, 4)]
+
+
+def test_the_busiest_link_decides_a_permute() -> None:
+    """A shift by two along a line loads its links twice."""
+    target = read_target("tpu:v5e:1x8")
+    coordinates = [(0, i, 0) for i in range(8)]
+
+    def seconds(shift: int) -> float:
+        moves = ",".join(f"{{{i},{i + shift}}}" for i in range(8 - shift))
+        text = HLO.replace("{{0,1},{1,0}}", f"{{{moves}}}")
+        found = step_time(text, target, target.placed(target.place(Mesh((("x", 8),)))), lambda i: coordinates[i])
+        permute = next(c for c in found.collectives if c.kind == "collective_permute")
+        return permute.time_s - shift * target.network.latency_s
+
+    assert seconds(2) == pytest.approx(2 * seconds(1))

@@ -1,0 +1,164 @@
+"""gspmd compile: for devices that are here, for topologies that are not, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import gspmd
+from gspmd.compiled_file import read_compiled
+from gspmd.dialect.errors import Error, ExecutionError, InputError, UsageError
+
+PROGRAM = """
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func @main(%a: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                %b: tensor<32x24xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) -> tensor<16x24xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : (tensor<16x32xf32>, tensor<32x24xf32>) -> tensor<16x24xf32>
+  return %0 : tensor<16x24xf32>
+}
+"""
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
+
+
+def operands() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 32)).astype(np.float32), rng.normal(size=(32, 24)).astype(np.float32)
+
+
+def test_what_is_compiled_here_is_saved_loaded_and_run(tmp_path: Path) -> None:
+    compiled = gspmd.compile_for(PROGRAM, "cpu:8")
+    assert compiled.memory.arguments == 4 * (4 * 32 + 16 * 24)
+    assert compiled.step_time() is None
+    compiled.save(tmp_path / "program.gspmd")
+    a, b = operands()
+    (result,) = gspmd.load_compiled(tmp_path / "program.gspmd")(a, b)
+    np.testing.assert_allclose(np.asarray(result), a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_loaded_program_runs_on_other_devices(tmp_path: Path) -> None:
+    gspmd.compile_for(PROGRAM, "cpu").save(tmp_path / "program.gspmd")
+    executable = gspmd.load_compiled(tmp_path / "program.gspmd", jax.devices()[::-1][:8])
+    a, b = operands()
+    np.testing.assert_allclose(np.asarray(executable(a, b)[0]), a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_partitioned_modules_are_compiled_as_they_are() -> None:
+    partitioned = gspmd.partition(PROGRAM)
+    for program in (partitioned, partitioned.module_text):
+        assert gspmd.compile_for(program, "cpu").memory.arguments == 4 * (4 * 32 + 16 * 24)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "message"),
+    [
+        ("cpu:4", UsageError, "the mesh has 8 devices, target 'cpu:4' has 4"),
+        ("npu", UsageError, "cannot compile for target 'npu'; known are tpu:v5p:4x4x4"),
+        ("cpu:x", UsageError, "cannot compile for target 'cpu:x'"),
+        ("gpu", ExecutionError, "no gpu devices"),
+        ("tpu:v9:2x2", UsageError, "unknown TPU 'v9'"),
+        ("tpu:v5e:2x2", UsageError, "a mesh of 8 devices does not fit a topology of 2x2 with 4 devices"),
+    ],
+)
+def test_targets_that_are_none(target: str, kind: type[Error], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        gspmd.compile_for(PROGRAM, target)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
+def test_without_libtpu_the_error_says_what_to_install() -> None:
+    with pytest.raises(ExecutionError, match=r"needs libtpu, which is not installed; pip install 'gspmd\[tpu\]'"):
+        gspmd.compile_for(PROGRAM, "tpu:v5e:2x4")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x05\x06" + bytes(18)])
+def test_files_that_are_no_compiled_program(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "program.gspmd"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is not a compiled program; gspmd compile -o writes one"):
+        gspmd.load_compiled(path)
+
+
+def test_a_file_for_other_devices_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "program.gspmd"
+    gspmd.compile_for(PROGRAM, "cpu").save(path)
+    assert read_compiled(path).about["devices"] == 8
+    with pytest.raises(ExecutionError, match="compiled for 8 devices"):
+        gspmd.load_compiled(path, jax.devices()[:4])
+
+
+# ---- the command ----
+
+
+def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gspmd.tools.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))},
+    )
+
+
+def test_the_command_writes_what_run_runs(tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    done = command("compile", tmp_path / "program.mlir", "--target", "cpu", "-o", tmp_path / "program.gspmd")
+    assert done.returncode == 0, done.stderr
+    assert "compiled for cpu" in done.stdout
+    assert "all_reduce" in done.stdout
+    run = command("run", tmp_path / "program.gspmd")
+    assert run.returncode == 0, run.stderr
+    assert 'result 0: f32[16,24] [{"x"}, {}]' in run.stdout
+
+
+def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    done = command("compile", tmp_path / "program.mlir", "--target", "tpu:v7:2x2")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "unknown TPU 'v7'" in done.stderr
+
+
+# ---- the compiler of TPUs ----
+
+
+@needs_libtpu
+def test_a_tpu_topology_that_is_not_here(tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    output = tmp_path / "program.gspmd"
+    done = command("compile", tmp_path / "program.mlir", "--target", "tpu:v5e:2x4", "--json", "-o", output)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["memory"]["arguments"] >= 4 * (4 * 32 + 16 * 24)  # and what layouts add
+    assert found["memory"]["limit"] == 16e9
+    assert [c["kind"] for c in found["collectives"]] == ["all_reduce"]
+    assert found["time"]["lower_bound_s"] <= found["time"]["upper_bound_s"]
+    assert set(found["axes"]) == {"x", "y"}
+    assert read_compiled(output).about["target"] == "tpu:v5e:2x4"
+
+
+@needs_libtpu
+def test_a_program_that_does_not_fit_names_what_is_large(tmp_path: Path) -> None:
+    text = PROGRAM.replace("32x", "262144x").replace("x32xf32", "x262144xf32").replace("x24xf32", "x65536xf32")
+    (tmp_path / "program.mlir").write_text(text)
+    done = command("compile", tmp_path / "program.mlir", "--target", "tpu:v5e:2x4")
+    assert done.returncode == 1
+    assert "of memory on each device" in done.stderr
+    assert "argument" in done.stderr
+
+
+@needs_libtpu
+def test_libtpu_has_the_last_word_on_topologies(tmp_path: Path) -> None:
+    text = PROGRAM.replace('"y"=2', '"y"=3').replace("x24xf32", "x24xf32")
+    (tmp_path / "program.mlir").write_text(text)
+    done = command("compile", tmp_path / "program.mlir", "--target", "tpu:v5e:3x4")
+    assert done.returncode == 2
+    assert "libtpu does not know topology 'v5e:3x4'" in done.stderr
