@@ -1,43 +1,73 @@
-"""A dense decoder-only Transformer language model and its training step.
+"""A dense decoder-only Transformer language model (LaMDA-like): data, tensor and 2-D parallelism.
 
-The model is written for one device. What makes it parallel is the handful of dimension
-names given to its weights and activations, and one table, `RECIPES`, that says which mesh axes
-each name is split over. Switching between parallelisms means choosing another row.
+The model is written for one device. What makes it parallel is the handful of dimension names given to its weights and
+activations, and one table, `RECIPES`, that says which mesh axes each name is split over. Switching between parallelisms
+means choosing another row.
 
-Source of the recipes: the dense Transformer of the GSPMD paper (arXiv 2105.04663, section 5.1).
+Sources: the three 2-D recipes are those of the GSPMD paper (arXiv 2105.04663, section 5.1); the gated linear unit is
+LaMDA's (arXiv 2201.08239, from Shazeer, arXiv 2002.05202).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh
+
+from gspmd.examples.common import program as programs
+from gspmd.examples.common.layers import attention, cross_entropy, layer_norm, rotary
+from gspmd.examples.common.optimizers import adam, factored
+from gspmd.examples.common.program import Program
+from gspmd.examples.common.recipe import Recipe
+from gspmd.examples.common.settings import choose
 
 Array = Any
 Params = dict[str, Any]
 
-# Dimension names: b batch, s sequence, m model, n heads, d head size, h MLP hidden, v vocabulary.
-# Names in upper case belong to activations, so that weights can be split differently.
-RECIPES: dict[str, dict[str, str | None]] = {
-    # The paper's finalised 2-D sharding: weights on both axes, batch on x, heads and hidden on y.
-    "2d": {"m": "x", "n": "y", "h": "y", "v": "y", "B": "x", "M": "y", "N": "y", "H": "y", "V": "y"},
-    # Data parallelism: every device holds all weights.
-    "dp": {"B": "x"},
-    # Fully sharded data parallelism (ZeRO-3): weights and optimizer state are split, batch too.
-    "fsdp": {"m": "x", "B": "x"},
-    # Megatron's tensor parallelism: heads and hidden on y, activations replicated between blocks.
-    "tp": {"n": "y", "h": "y", "v": "y", "N": "y", "H": "y", "V": "y"},
+# m model, n heads, d head size, h MLP hidden, v vocabulary, l layers; in upper case of activations, with B batch,
+# S sequence, and P, the sequence between two blocks.
+_WEIGHTS_2D = {"m": "x", "n": "y", "h": "y", "v": "y"}
+_BLOCKS_ON_Y = {"N": "y", "H": "y", "V": "y"}
+RECIPES = {
+    "2d": Recipe(
+        "2-D, finalised: weights on x and y, the batch on x, all activations on y, too",
+        {"x": 4, "y": 2},
+        {**_WEIGHTS_2D, **_BLOCKS_ON_Y, "B": "x", "M": "y"},
+    ),
+    "2d-attempt-1": Recipe(
+        "2-D, first attempt: weights and activations on x and y, the batch whole",
+        {"x": 4, "y": 2},
+        {**_WEIGHTS_2D, **_BLOCKS_ON_Y, "M": "x"},
+    ),
+    "2d-attempt-2": Recipe(
+        "2-D, second attempt: the batch on x, activations between blocks whole on y",
+        {"x": 4, "y": 2},
+        {**_WEIGHTS_2D, **_BLOCKS_ON_Y, "B": "x"},
+    ),
+    "dp": Recipe("data parallelism: every device holds all weights", {"x": 8}, {"B": "x"}),
+    "fsdp": Recipe(
+        "fully sharded (ZeRO-3): the batch, weights and optimizer state on x", {"x": 8}, {"m": "x", "B": "x"}
+    ),
+    "tp": Recipe(
+        "tensor parallelism (Megatron): heads and hidden units on y, activations whole between blocks",
+        {"y": 8},
+        {"n": "y", "h": "y", "v": "y", **_BLOCKS_ON_Y},
+    ),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes of the model and of its batch (counts of elements)."""
+    """Sizes of the model and of its batch (counts of elements), and how it is computed.
+
+    `scan` stacks the layers and loops over them, `remat` computes a layer again in the backward pass, `gated` adds
+    GeGLU's gate to the MLP, `dtype` is what is computed in (float32, bfloat16; weights stay float32).
+    """
 
     layers: int = 2
     model: int = 64
@@ -48,164 +78,117 @@ class Config:
     sequence: int = 32
     batch: int = 8
     scan: bool = False
+    remat: bool = False
+    gated: bool = False
+    dtype: str = "float32"
+    optimizer: str = "adam"
     recipe: str = "2d"
 
 
-_WEIGHT_DIMS = {
-    "embedding": "vm",
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+_OPTIMIZERS = {"adam": adam(1e-3), "factored": factored(1e-2)}
+
+# Vectors follow the activations they meet.
+_OUTER = {"embedding": "vm", "final_scale": "M", "final_bias": "M"}
+_LAYER = {
     "query": "mnd",
     "key": "mnd",
     "value": "mnd",
     "output": "ndm",
     "mlp_in": "mh",
-    "mlp_in_bias": "h",
+    "mlp_in_bias": "H",
     "mlp_out": "hm",
-    "mlp_out_bias": "m",
-    "attention_scale": "m",
-    "attention_bias": "m",
-    "mlp_scale": "m",
-    "mlp_bias": "m",
-    "final_scale": "m",
-    "final_bias": "m",
+    "mlp_out_bias": "M",
+    "attention_scale": "M",
+    "attention_bias": "M",
+    "mlp_scale": "M",
+    "mlp_bias": "M",
 }
 
 
-def _sizes(config: Config) -> dict[str, int]:
-    return {
-        "m": config.model,
-        "n": config.heads,
-        "d": config.head_size,
-        "h": config.hidden,
-        "v": config.vocabulary,
-    }
-
-
-def partition_spec(config: Config, dims: str, mesh: Any) -> PartitionSpec:
-    """The sharding of a tensor with these dimension names; weight vectors follow the activations they meet."""
-    table = RECIPES[config.recipe]
-    if len(dims) == 1:
-        dims = dims.upper()
-    axes = [table.get(d) for d in dims]
-    return PartitionSpec(*(a if a in mesh.axis_names else None for a in axes))
+def _layer_dims(config: Config) -> dict[str, str]:
+    return {**_LAYER, "mlp_gate": "mh"} if config.gated else _LAYER
 
 
 def init(config: Config, seed: int = 0) -> Params:
     """Weights as NumPy float32 arrays, a list of layers or stacked layers when scanned."""
     rng = np.random.default_rng(seed)
-    sizes = _sizes(config)
+    sizes = {"m": config.model, "n": config.heads, "d": config.head_size, "h": config.hidden, "v": config.vocabulary}
 
-    def weight(name: str) -> np.ndarray:
-        shape = tuple(sizes[d] for d in _WEIGHT_DIMS[name])
-        if name.endswith("scale"):
-            return np.ones(shape, np.float32)
-        if name.endswith("bias"):
-            return np.zeros(shape, np.float32)
-        fan_in = {"output": shape[0] * shape[-2]}.get(name, shape[0])
+    def weight(name: str, dims: str) -> np.ndarray:
+        shape = tuple(sizes[d.lower()] for d in dims)
+        if len(shape) == 1:
+            return np.full(shape, name.endswith("scale"), np.float32)
+        fan_in = shape[0] * shape[1] if name == "output" else shape[0]
         return np.asarray(rng.standard_normal(shape) / np.sqrt(fan_in), np.float32)
 
-    outer = ("embedding", "final_scale", "final_bias")
-    inner = [name for name in _WEIGHT_DIMS if name not in outer]
-    layers: Any = [{name: weight(name) for name in inner} for _ in range(config.layers)]
+    layers: Any = [{n: weight(n, dims) for n, dims in _layer_dims(config).items()} for _ in range(config.layers)]
     if config.scan:
-        layers = {name: np.stack([layer[name] for layer in layers]) for name in inner}
-    return {**{name: weight(name) for name in outer}, "layers": layers}
+        layers = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}
+    return {**{name: weight(name, dims) for name, dims in _OUTER.items()}, "layers": layers}
 
 
-def weight_shardings(config: Config, mesh: Any) -> Params:
-    """A `NamedSharding` for every weight, in the structure of `init`."""
-    outer = ("embedding", "final_scale", "final_bias")
-
-    def sharding(name: str, stacked: bool) -> NamedSharding:
-        spec = partition_spec(config, _WEIGHT_DIMS[name], mesh)
-        return NamedSharding(mesh, PartitionSpec(None, *spec) if stacked else spec)
-
-    inner = {n: sharding(n, config.scan) for n in _WEIGHT_DIMS if n not in outer}
-    layers: Any = inner if config.scan else [dict(inner) for _ in range(config.layers)]
-    return {**{name: sharding(name, False) for name in outer}, "layers": layers}
+def specs(config: Config, recipe: Recipe) -> Params:
+    """A `PartitionSpec` for every weight, in the structure of `init`."""
+    stacked = "l" if config.scan else ""
+    layer = {name: recipe.spec(stacked + dims) for name, dims in _layer_dims(config).items()}
+    layers: Any = layer if config.scan else [layer] * config.layers
+    return {**{name: recipe.spec(dims) for name, dims in _OUTER.items()}, "layers": layers}
 
 
-def _layer_norm(x: Array, scale: Array, bias: Array) -> Array:
-    mean = jnp.mean(x, axis=-1, keepdims=True)
-    variance = jnp.mean(jnp.square(x - mean), axis=-1, keepdims=True)
-    return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * scale + bias
+Attend = Callable[[Array, Array, Array], tuple[Array, Any]]
 
 
-def _rotary(x: Array) -> Array:
-    """Rotary position embedding of `[batch, sequence, heads, head_size]`."""
-    half = x.shape[-1] // 2
-    frequency = jnp.exp(-jnp.log(10000.0) * jnp.arange(half) / half)
-    angle = jnp.arange(x.shape[1])[:, None] * frequency[None, :]
-    cosine, sine = jnp.cos(angle)[None, :, None, :], jnp.sin(angle)[None, :, None, :]
-    first, second = x[..., :half], x[..., half:]
-    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+def layer(recipe: Recipe, x: Array, w: Params, positions: Array, attend: Attend) -> tuple[Array, Any]:
+    """One layer on `x [batch, sequence, model]` at `positions [sequence]`, and what `attend` keeps.
+
+    `attend` is given query, key and value `[batch, sequence, heads, head size]`. Computed in the type of `x`.
+    """
+    split = recipe.split
+    w = {name: weight.astype(x.dtype) for name, weight in w.items()}
+    normed = layer_norm(x, w["attention_scale"], w["attention_bias"])
+    query, key, value = (jnp.einsum("bsm,mnd->bsnd", normed, w[name]) for name in ("query", "key", "value"))
+    query, key = split(rotary(query, positions), "BSND"), split(rotary(key, positions), "BSND")
+    mixed, kept = attend(query, key, split(value, "BSND"))
+    x = x + split(jnp.einsum("bsnd,ndm->bsm", split(mixed, "BSND"), w["output"]), "BPM")
+    return x + split(_mlp(recipe, w, layer_norm(x, w["mlp_scale"], w["mlp_bias"])), "BPM"), kept
 
 
-def loss(config: Config, mesh: Any, params: Params, tokens: Array) -> Array:
+def _mlp(recipe: Recipe, w: Params, x: Array) -> Array:
+    hidden = jax.nn.gelu(recipe.split(jnp.einsum("bsm,mh->bsh", x, w["mlp_in"]) + w["mlp_in_bias"], "BSH"))
+    if "mlp_gate" in w:
+        hidden = hidden * recipe.split(jnp.einsum("bsm,mh->bsh", x, w["mlp_gate"]), "BSH")
+    return jnp.einsum("bsh,hm->bsm", hidden, w["mlp_out"]) + w["mlp_out_bias"]
+
+
+def embed(config: Config, recipe: Recipe, params: Params, tokens: Array) -> Array:
+    """`[batch, sequence, model]` in the type that is computed in."""
+    table = params["embedding"].astype(choose("dtype", config.dtype, DTYPES))
+    return recipe.split(table[tokens], "BPM")
+
+
+def logits(recipe: Recipe, params: Params, x: Array) -> Array:
+    """`[batch, sequence, vocabulary]`, in the type of `x`."""
+    x = layer_norm(x, params["final_scale"], params["final_bias"])
+    return recipe.split(jnp.einsum("bsm,vm->bsv", x, params["embedding"].astype(x.dtype)), "BSV")
+
+
+def loss(config: Config, recipe: Recipe, params: Params, tokens: Array) -> Array:
     """Mean cross-entropy of predicting `tokens[:, 1:]`; tokens are int32 `[batch, sequence + 1]`."""
+    positions = jnp.arange(config.sequence)
+    causal = positions[:, None] >= positions
 
-    def split(x: Array, dims: str) -> Array:
-        spec = partition_spec(config, dims, mesh)
-        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+    def one(x: Array, w: Params) -> tuple[Array, None]:
+        return layer(recipe, x, w, positions, lambda q, k, v: (attention(q, k, v, causal), None))
 
-    def attention(w: Params, x: Array) -> Array:
-        query = split(_rotary(jnp.einsum("bsm,mnd->bsnd", x, w["query"])), "BSND")
-        key = split(_rotary(jnp.einsum("bsm,mnd->bsnd", x, w["key"])), "BSND")
-        value = split(jnp.einsum("bsm,mnd->bsnd", x, w["value"]), "BSND")
-        score = jnp.einsum("bqnd,bknd->bnqk", query, key) / np.sqrt(config.head_size)
-        causal = jnp.tril(jnp.ones((config.sequence, config.sequence), bool))
-        weight = jax.nn.softmax(jnp.where(causal, score, -1e9), axis=-1)
-        mixed = split(jnp.einsum("bnqk,bknd->bqnd", weight, value), "BSND")
-        return jnp.einsum("bsnd,ndm->bsm", mixed, w["output"])
-
-    def mlp(w: Params, x: Array) -> Array:
-        hidden = split(jnp.einsum("bsm,mh->bsh", x, w["mlp_in"]) + w["mlp_in_bias"], "BSH")
-        return jnp.einsum("bsh,hm->bsm", jax.nn.gelu(hidden), w["mlp_out"]) + w["mlp_out_bias"]
-
-    def layer(x: Array, w: Params) -> Array:
-        x = x + split(attention(w, _layer_norm(x, w["attention_scale"], w["attention_bias"])), "BSM")
-        return x + split(mlp(w, _layer_norm(x, w["mlp_scale"], w["mlp_bias"])), "BSM")
-
-    x = split(params["embedding"][tokens[:, :-1]], "BSM")
+    step = jax.checkpoint(one) if config.remat else one
+    x = embed(config, recipe, params, tokens[:, :-1])
     if config.scan:
-        x, _ = jax.lax.scan(lambda x, w: (layer(x, w), None), x, params["layers"])
+        x, _ = jax.lax.scan(step, x, params["layers"])
     else:
         for w in params["layers"]:
-            x = layer(x, w)
-    x = _layer_norm(x, params["final_scale"], params["final_bias"])
-    logits = split(jnp.einsum("bsm,vm->bsv", x, params["embedding"]), "BSV")
-    log_probability = jax.nn.log_softmax(logits)
-    picked = jnp.take_along_axis(log_probability, tokens[:, 1:, None], axis=-1)
-    return -jnp.mean(picked)
-
-
-def train_step(config: Config, mesh: Any, state: Params, tokens: Array) -> tuple[Params, Array]:
-    """One step of Adam. `state` holds `params`, first and second moments, and the step count."""
-    rate, beta1, beta2, epsilon = 1e-3, 0.9, 0.99, 1e-8
-    value, gradient = jax.value_and_grad(functools.partial(loss, config, mesh))(state["params"], tokens)
-    step = state["step"] + 1
-    mean = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, state["mean"], gradient)
-    square = jax.tree.map(lambda v, g: beta2 * v + (1 - beta2) * g * g, state["square"], gradient)
-    scale = rate * jnp.sqrt(1 - beta2**step) / (1 - beta1**step)
-    params = jax.tree.map(lambda p, m, v: p - scale * m / (jnp.sqrt(v) + epsilon), state["params"], mean, square)
-    return {"params": params, "mean": mean, "square": square, "step": step}, value
-
-
-def init_state(config: Config, seed: int = 0) -> Params:
-    """The training state before the first step, as NumPy arrays."""
-    params = init(config, seed)
-    return {
-        "params": params,
-        "mean": jax.tree.map(np.zeros_like, params),
-        "square": jax.tree.map(np.zeros_like, params),
-        "step": np.float32(0),
-    }
-
-
-def state_shardings(config: Config, mesh: Any) -> Params:
-    """Optimizer state is split as the weights are."""
-    weights = weight_shardings(config, mesh)
-    scalar = NamedSharding(mesh, PartitionSpec())
-    return {"params": weights, "mean": weights, "square": weights, "step": scalar}
+            x, _ = step(x, w)
+    return cross_entropy(logits(recipe, params, x), tokens[:, 1:])
 
 
 def batch(config: Config, step: int = 0) -> np.ndarray:
@@ -216,17 +199,18 @@ def batch(config: Config, step: int = 0) -> np.ndarray:
     return ((start + stride * np.arange(config.sequence + 1)) % config.vocabulary).astype(np.int32)
 
 
-def lower(config: Config, mesh: Any) -> Any:
-    """The training step lowered by JAX for `mesh`, with the recipe's annotations in it."""
-    state = jax.eval_shape(lambda: init_state(config))
-    shardings = state_shardings(config, mesh)
-    tokens = jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32)
-    tokens_sharding = NamedSharding(mesh, partition_spec(config, "BS", mesh))
-    scalar = NamedSharding(mesh, PartitionSpec())
-    step = jax.jit(
-        functools.partial(train_step, config, mesh),
-        in_shardings=(shardings, tokens_sharding),
-        out_shardings=(shardings, scalar),
-        donate_argnums=0,
+def program(config: Config, recipe: Recipe) -> Program:
+    """Training."""
+    return programs.training(
+        loss=lambda params, tokens: loss(config, recipe, params, tokens),
+        init=lambda: init(config),
+        specs=specs(config, recipe),
+        batch=lambda step: batch(config, step),
+        batch_specs=recipe.spec("BS"),
+        optimizer=choose("optimizer", config.optimizer, _OPTIMIZERS),
     )
-    return step.lower(state, tokens)
+
+
+def lower(config: Config, mesh: Mesh) -> Any:
+    """A step lowered by JAX alone for `mesh`, with the annotations of the configuration's recipe in it."""
+    return programs.lower(program(config, RECIPES[config.recipe].on(mesh.shape)), mesh)

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from jax.extend import source_info_util
 from jax.sharding import PartitionSpec
 
 import gspmd
 
 Axes = str | tuple[str, ...] | None
+source_info_util.register_exclusion(__file__)  # what is annotated is told by the model's line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Recipe:
     """A parallelism: `table` maps names of dimensions, one letter each, to mesh axes; what it lacks stays whole.
 
     `mesh` has the sizes of the axes on eight devices. A letter that occurs twice in a tensor, or whose axes another
-    dimension before it has taken, is split once.
+    dimension before it has taken, is split once. Axes that `mesh` lacks are left out: one table serves several meshes.
     """
 
     summary: str
@@ -26,17 +28,16 @@ class Recipe:
     table: Mapping[str, Axes]
 
     def on(self, axes: Iterable[str]) -> Recipe:
-        """The same on a mesh that has only these axes."""
-        known = set(axes)
-        table = {dim: tuple(a for a in _names(entry) if a in known) for dim, entry in self.table.items()}
-        return dataclasses.replace(self, mesh={a: n for a, n in self.mesh.items() if a in known}, table=table)
+        """The same on a mesh of these axes: sizes by name, or names, where sizes do not matter."""
+        sizes = dict(axes) if isinstance(axes, Mapping) else {axis: self.mesh.get(axis, 1) for axis in axes}
+        return dataclasses.replace(self, mesh=sizes)
 
     def spec(self, dims: str) -> PartitionSpec:
         """The sharding of a tensor with these dimensions, as `recipe.spec("BSM")`; `.` names none."""
         entries: list[Axes] = []
         used: set[str] = set()
         for dim in dims:
-            axes = tuple(a for a in _names(self.table.get(dim)) if a not in used)
+            axes = tuple(a for a in _names(self.table.get(dim)) if a in self.mesh and a not in used)
             used.update(axes)
             entries.append(axes[0] if len(axes) == 1 else axes or None)
         return PartitionSpec(*entries)

@@ -10,20 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.extend import source_info_util
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
+from jaxlib.mlir.dialects import sdy, stablehlo
 
 from gspmd.device_mesh import MeshLike, device_mesh
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.errors import AnnotationError, UsageError
+from gspmd.dialect.hlo_convert import to_hlo_sharding
+from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
+source_info_util.register_exclusion(__file__)  # an annotation is where it was called for
 
 
 def mesh_split(x: Any, mesh: MeshLike, dims_mapping: Sequence[Any]) -> Any:
@@ -125,21 +129,35 @@ batching.fancy_primitive_batchers[mesh_split_p] = _batched
 
 
 def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
-    attribute = ir.Attribute.parse(sdy_text(sharding, ir.RankedTensorType(x.type).rank))
-    return [sdy.ShardingConstraintOp(x, attribute).result]
+    """An annotation of the family that JAX writes its own in: as Shardy reads it, or as GSPMD does."""
+    rank = ir.RankedTensorType(x.type).rank
+    if not jax.config.values["jax_use_shardy_partitioner"]:
+        return [_sharding_call(x, _of_rank(sharding, rank))]
+    return [sdy.ShardingConstraintOp(x, ir.Attribute.parse(sdy_text(sharding, rank))).result]
 
 
 mlir.register_lowering(mesh_split_p, _lower)
 
 
-def sdy_text(sharding: TensorSharding, rank: int) -> str:
-    """`#sdy.sharding<..>` with the mesh in it, for a tensor of `rank` dimensions.
+def _sharding_call(x: Any, sharding: TensorSharding) -> Any:
+    """`@Sharding`, as JAX writes it where Shardy is off; dimensions left to propagation are told beside it."""
+    open_dims = [str(i) for i, dim in enumerate(sharding.dims) if dim.is_open]
+    said = f"unspecified_dims=[{','.join(open_dims)}]" if open_dims else ""
+    call = stablehlo.CustomCallOp([x.type], [x], "Sharding", backend_config=ir.StringAttr.get(said))
+    call.attributes["mhlo.sharding"] = ir.StringAttr.get(print_hlo_sharding(to_hlo_sharding(sharding)))
+    return call.results[0]
 
-    Random keys have more dimensions in the program than in the function: these are not split.
-    """
+
+def sdy_text(sharding: TensorSharding, rank: int) -> str:
+    """`#sdy.sharding<..>` with the mesh in it, for a tensor of `rank` dimensions."""
+    whole = _of_rank(sharding, rank)
+    inline = dataclasses.replace(sharding.mesh, name="")
+    return f"#sdy.sharding{print_sharding(dataclasses.replace(whole, mesh=inline))}"
+
+
+def _of_rank(sharding: TensorSharding, rank: int) -> TensorSharding:
+    """Random keys have more dimensions in the program than in the function: these are not split."""
     more = rank - sharding.rank
     if more < 0:
         raise UsageError(f"a sharding of {sharding.rank} dimensions does not fit a value of {rank}")
-    inline = dataclasses.replace(sharding.mesh, name="")
-    whole = dataclasses.replace(sharding, mesh=inline, dims=sharding.dims + (DimSharding(),) * more)
-    return f"#sdy.sharding{print_sharding(whole)}"
+    return dataclasses.replace(sharding, dims=sharding.dims + (DimSharding(),) * more)

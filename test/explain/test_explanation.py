@@ -270,7 +270,7 @@ def test_frameworks_names_and_source_lines_lead_to_values() -> None:
     explanation = explain(lowered(mlp, mlp.Config()))
     (argument,) = explanation.find("state['params']['w1']")
     assert (argument.kind, argument.sharding) == ("argument", '[{"x", "y"}, {}]')
-    assert explanation.find("['momentum']['w1']")[0].label.endswith("['momentum']['w1']")
+    assert explanation.find("['moments']['w1']")[0].label.endswith("['moments']['w1']")
     source, start = inspect.getsourcelines(mlp.loss)
     line = start + next(i for i, text in enumerate(source) if "jax.nn.gelu" in text)
     found = explanation.find(f"mlp.py:{line}")

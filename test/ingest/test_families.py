@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+import gspmd
 from gspmd.examples import decoder_lm
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
@@ -134,7 +135,15 @@ def in_a_loop(mesh: Mesh) -> Any:
     return jax.jit(f, in_shardings=(sharding, None)).lower(jnp.ones((8, 4)), jnp.ones((3, 4, 4)))
 
 
-EXAMPLES = [constrained, partly_manual, fully_manual, nested_manual, in_a_loop]
+def annotated(mesh: Mesh) -> Any:
+    def f(a: Any, b: Any) -> Any:
+        c = gspmd.annotate(jnp.tanh(a @ b), "x", gspmd.UNSPECIFIED, mesh=mesh)
+        return gspmd.mesh_split(jnp.sin(c), mesh, [-1, (1, 0)])
+
+    return jax.jit(f, in_shardings=NamedSharding(mesh, P("y"))).lower(jnp.ones((8, 8)), jnp.ones((8, 8)))
+
+
+EXAMPLES = [constrained, annotated, partly_manual, fully_manual, nested_manual, in_a_loop]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -145,6 +154,22 @@ def test_families_agree(example: Callable[[Mesh], Any], mesh: Mesh) -> None:
     assert shape_of(texts["gspmd"], of_hlo=False) == plain
     for family in ("sdy-hlo", "gspmd-hlo"):
         assert shape_of(texts[family], of_hlo=True) == shape_of(texts["sdy"], of_hlo=True)
+
+
+def test_annotations_are_written_as_jax_writes_its_own(mesh: Mesh) -> None:
+    jax.config.update("jax_use_shardy_partitioner", True)
+    text = annotated(mesh).as_text()
+    assert 'sdy.sharding_constraint %1 <@mesh, [{"x"}, {?}]>' in text
+    assert 'sdy.sharding_constraint %3 <@mesh, [{}, {"y", "x"}]>' in text
+    assert "@Sharding" not in text
+    jax.config.update("jax_use_shardy_partitioner", False)
+    jax.clear_caches()
+    text = annotated(mesh).as_text()
+    one, other = (line for line in text.splitlines() if "@Sharding" in line)
+    assert 'backend_config = "unspecified_dims=[1]"' in one
+    assert 'mhlo.sharding = "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"' in one
+    assert 'mhlo.sharding = "{devices=[1,8]<=[4,2]T(1,0)}"' in other
+    assert "sdy" not in text
 
 
 @pytest.mark.parametrize("recipe", ["2d", "dp", "fsdp", "tp"])

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxlib.mlir import ir
 
 from gspmd import api
+from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.pipeline import default_pipeline
@@ -41,8 +42,8 @@ def lower(example: Any, config: Any, mesh: str, shardy: bool = True) -> str:
 
 def inputs_of(example: Any, config: Any) -> list[Any]:
     """Real arguments of the step: initial state and the first batch."""
-    batch = example.batch(config)
-    return list(jax.tree.leaves((example.init_state(config), *(batch if isinstance(batch, tuple) else (batch,)))))
+    program = example.program(config, ONE_DEVICE)
+    return list(jax.tree.leaves((program.init(), program.batch(0))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 
 import gspmd
 from gspmd.examples import decoder_lm, mlp
+from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.support.mlir import new_context
@@ -52,15 +53,14 @@ def test_the_loss_of_several_steps_is_that_of_one_device() -> None:
     config = mlp.Config(recipe="dp")
     lowered = mlp.lower(config, mesh())
     step = gspmd.compile(partitioned(lowered, "gspmd-shard-weight-update{axes=x,y},"))
-    ours = theirs = jax.tree.leaves(mlp.init_state(config))
-    reference = jax.jit(lambda state, x, y: mlp.train_step(config, mesh(), state, x, y))
-    structure = jax.tree.structure(mlp.init_state(config))
+    single = mlp.program(config, ONE_DEVICE)
+    ours, theirs = jax.tree.leaves(single.init()), single.init()
+    reference = jax.jit(single.step)
     for index in range(3):
-        x, y = mlp.batch(config, index)
-        *ours, mine = step(*ours, x, y)
-        state, expected = reference(jax.tree.unflatten(structure, theirs), x, y)
-        theirs = jax.tree.leaves(state)
-        np.testing.assert_allclose(np.asarray(mine), np.asarray(expected), rtol=1e-5)
+        batch = single.batch(index)
+        *ours, mine = step(*ours, *batch)
+        theirs, expected = reference(theirs, batch)
+        np.testing.assert_allclose(np.asarray(mine), np.asarray(expected["loss"]), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
