@@ -1,4 +1,4 @@
-"""gspmd demo: one training step of a real model, partitioned, run and compared."""
+"""gspmd demo: real models trained for some steps, partitioned, and compared with the same model on one device."""
 
 from __future__ import annotations
 
@@ -13,104 +13,56 @@ from gspmd.dialect.errors import UsageError
 from gspmd.tools._stages import stage
 
 NAME = "demo"
-SUMMARY = "trace a model's training step with JAX, partition it, run it on virtual CPU devices and check it"
+SUMMARY = "partition a model's step, run it on virtual CPU devices and compare it with one device"
 EXIT_PASSED, EXIT_WRONG = 0, 1
+_KINDS = {bool: "true or false", int: "a number from 1 on", str: "a word"}
+_DEVICES = 8  # what the recipes are written for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", default="decoder_lm", help="which example (default: decoder_lm)")
     parser.add_argument("--list", action="store_true", help="list the examples and their recipes")
-    parser.add_argument("--mesh", default="x=4,y=2", metavar="AXES", help="mesh axes (default: x=4,y=2)")
+    parser.add_argument("--all", action="store_true", help="run every example in its default recipe, a line each")
     parser.add_argument("--recipe", help="how the model is split (default: the example's)")
+    parser.add_argument("--mesh", metavar="AXES", help="sizes of the recipe's mesh axes, as x=4,y=2")
+    parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
+    parser.add_argument("--plot", metavar="FILE", help="draw the curves of both runs (.png, .svg; needs matplotlib)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the partitioned module")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 when every result agrees, 1 when one does not."""
+    """Exit code: 0 when every step agrees, 1 when one does not."""
+    if args.steps < 1:
+        raise UsageError(f"--steps is {args.steps}", hint="give a number from 1 on")
+    axes = _mesh_axes(args.mesh) if args.mesh else None
+    from gspmd.virtual_devices import request_devices
+
+    request_devices("cpu", max(_DEVICES, math.prod((axes or {}).values())))
     if args.list:
         print("\n".join(_list()))
         return EXIT_PASSED
-    axes = _mesh_axes(args.mesh)
-    from gspmd.virtual_devices import request_devices
+    if args.all:
+        return max(_run_one(args, name, None, brief=True) for name in _names())
+    return _run_one(args, args.model, axes, brief=False)
 
-    request_devices("cpu", math.prod(axes.values()))
-    times: dict[str, float] = {}
+
+def _run_one(args: argparse.Namespace, name: str, axes: dict[str, int] | None, brief: bool) -> int:
+    from gspmd.tools._demonstration import Demonstration
+
     started = time.perf_counter()
     with stage("starting JAX"):
-        example = _example(args.model)
+        example = _example(name)
         config = _config(example, args)
-    import jax
-    import numpy as np
-    from jax.sharding import Mesh
-
-    times["start"] = time.perf_counter() - started
-    devices = np.array(jax.devices("cpu")[: math.prod(axes.values())]).reshape(tuple(axes.values()))
-    started = time.perf_counter()
-    with stage("tracing the model"):
-        text = example.lower(config, Mesh(devices, tuple(axes))).as_text(debug_info=True)
-    times["trace"] = time.perf_counter() - started
-    return _partition_and_check(args, example, config, text, times)
-
-
-def _partition_and_check(
-    args: argparse.Namespace, example: Any, config: Any, text: str, times: dict[str, float]
-) -> int:
-    import jax
-
-    from gspmd import api, report
-    from gspmd.checking import check
-    from gspmd.tools.command import write_output
-
-    with stage("partitioning"):
-        product = api.partition(text, on_stage=times.__setitem__)
-    if args.output:
-        write_output(args.output, product.module_text.encode())
-    batch = example.batch(config)
-    inputs = jax.tree.leaves((example.init_state(config), *(batch if isinstance(batch, tuple) else (batch,))))
-    outcome = check(text, product, inputs=inputs, devices=jax.devices("cpu"), stage=_Timed(times))
-    sizes = ", ".join(f"{name} {value}" for name, value in vars(config).items())
-    print(f"{args.model}: one training step ({sizes})\n")
-    print("\n".join(report.program_lines(product.signature, product.collectives)) + "\n")
-    print("time:")
-    print("\n".join(report.table([(name, f"{s:.3f} s") for name, s in times.items()], right=(1,))) + "\n")
-    for result in outcome.results:
-        if result.reason:
-            print(f"{result.name}: error {result.max_rel_error:.2g}; {result.reason}")
-    worst = max(outcome.results, key=lambda r: r.max_rel_error)
-    verdict = "PASS" if outcome.passed else "FAIL"
-    print(
-        f"{verdict}: {sum(r.passed for r in outcome.results)} of {len(outcome.results)} results agree with the "
-        f"unpartitioned program; largest error {worst.max_rel_error:.2g} relative to the result's largest value"
-    )
-    return EXIT_PASSED if outcome.passed else EXIT_WRONG
-
-
-class _Timed:
-    """Progress of slow steps, and how long each took."""
-
-    def __init__(self, times: dict[str, float]) -> None:
-        self.times = times
-
-    def __call__(self, name: str) -> Any:
-        return _TimedStage(self.times, name)
-
-
-class _TimedStage:
-    def __init__(self, times: dict[str, float], name: str) -> None:
-        self.times = times
-        self.name = name
-        self.progress = stage(name)
-        self.started = 0.0
-
-    def __enter__(self) -> None:
-        self.started = time.perf_counter()
-        self.progress.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self.progress.__exit__(*error)
-        if self.name != "partitioning":
-            self.times[self.name] = time.perf_counter() - self.started
+    recipe = example.RECIPES[config.recipe]
+    if axes is not None and list(axes) != list(recipe.mesh):
+        raise UsageError(
+            f"--mesh has axes {', '.join(axes)}, recipe '{config.recipe}' has {', '.join(recipe.mesh)}",
+            hint="give each of these a size",
+        )
+    demonstration = Demonstration(name, example, config, axes or dict(recipe.mesh))
+    demonstration.times["start"] = time.perf_counter() - started
+    return EXIT_PASSED if demonstration.run(args.steps, args.output, args.plot, brief) else EXIT_WRONG
 
 
 def _mesh_axes(text: str) -> dict[str, int]:
@@ -139,9 +91,14 @@ def _list() -> list[str]:
     lines = []
     for name in _names():
         example = _example(name)
-        lines.append(f"{name}: {(example.__doc__ or '').strip().splitlines()[0]}")
-        lines.append(f"    recipes: {', '.join(example.RECIPES)}")
-    return lines
+        lines += ["", f"{name}: {(example.__doc__ or '').strip().splitlines()[0]}"]
+        default = example.Config().recipe
+        width = max(map(len, example.RECIPES))
+        for recipe, meaning in example.RECIPES.items():
+            mesh = ", ".join(f"{axis}={size}" for axis, size in meaning.mesh.items())
+            chosen = "*" if recipe == default else " "
+            lines.append(f"  {chosen} {recipe.ljust(width)}  {meaning.summary} ({mesh})")
+    return [*lines[1:], "", "Recipes marked * are the default; choose others with --recipe."]
 
 
 def _config(example: Any, args: argparse.Namespace) -> Any:
@@ -167,4 +124,4 @@ def _setting(name: str, value: str, type_: type) -> Any:
         return int(value)
     if type_ is str:
         return value
-    raise UsageError(f"'{value}' is not a value for '{name}'", hint=f"give a {type_.__name__}")
+    raise UsageError(f"'{value}' is not a value for '{name}'", hint=f"expected: {_KINDS[type_]}")

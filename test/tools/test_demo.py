@@ -1,0 +1,82 @@
+"""gspmd demo: what it prints, what it returns, and how it refuses."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def demo(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gspmd.tools.cli", "demo", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))},
+    )
+
+
+def test_a_model_trains_as_on_one_device(tmp_path: Path) -> None:
+    done = demo("mlp", "--steps", "3", "--recipe", "tp", "--set", "batch=32", "-o", str(tmp_path / "step.mlir"))
+    assert done.returncode == 0, done.stderr
+    assert "tensor parallelism" in done.stdout
+    assert "all_reduce" in done.stdout
+    assert "loss  on one device" in done.stdout
+    assert "PASS: 3 steps agree with one device" in done.stdout
+    assert "gspmd.mesh" in (tmp_path / "step.mlir").read_text()
+
+
+def test_the_mesh_may_have_other_sizes() -> None:
+    done = demo("mlp", "--steps", "1", "--mesh", "x=2,y=3")
+    assert done.returncode == 0, done.stderr
+    assert "x=2, y=3 (6 devices)" in done.stdout
+
+
+def test_examples_and_recipes_are_listed() -> None:
+    done = demo("--list")
+    assert done.returncode == 0, done.stderr
+    assert "mlp: A two-layer perceptron" in done.stdout
+    assert "  * 2d " in done.stdout
+    assert "common" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "there is no example 'nothing'; choose one of"),
+        (["mlp", "--recipe", "x"], "the example has no recipe 'x'; it has dp, tp, fsdp"),
+        (["mlp", "--set", "layers=2"], "the example has no setting 'layers'; it has"),
+        (["mlp", "--set", "batch=many"], "'many' is not a value for 'batch'; expected: a number from 1 on"),
+        (["mlp", "--mesh", "x=8"], "--mesh has axes x, recipe 'fsdp' has x, y; give each of these a size"),
+        (["mlp", "--mesh", "x"], "--mesh is 'x'; write it as x=4,y=2"),
+        (["mlp", "--steps", "0"], "--steps is 0"),
+        (["mlp", "--set", "recipe=q"], "the example has no recipe 'q'"),
+    ],
+)
+def test_refusals(words: list[str], message: str) -> None:
+    done = demo(*words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    done = demo("mlp", "--steps", "2", "--plot", str(tmp_path / "loss.svg"))
+    assert done.returncode == 0, done.stderr
+    assert "partitioned" in (tmp_path / "loss.svg").read_text()
+    refused = demo("mlp", "--plot", str(tmp_path / "loss.xyz"))
+    assert refused.returncode == 2
+    assert "cannot draw into" in refused.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is installed")
+def test_without_matplotlib_the_error_says_what_to_install() -> None:
+    done = demo("mlp", "--plot", "loss.svg")
+    assert done.returncode == 2
+    assert "--plot needs matplotlib; pip install 'gspmd[plot]'" in done.stderr

@@ -1,0 +1,117 @@
+"""What `gspmd demo` does with one example: lower, partition, run, compare, print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gspmd import report
+from gspmd.dialect.errors import InputError, UsageError
+from gspmd.examples.common.program import Program
+from gspmd.examples.common.recipe import ONE_DEVICE
+from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
+from gspmd.tools._stages import stage
+from gspmd.tools.command import write_output
+
+
+class Demonstration:
+    """An example of a configuration on a mesh; `times` are seconds by what took them."""
+
+    def __init__(self, name: str, example: Any, config: Any, mesh: dict[str, int]) -> None:
+        self.name, self.config, self.mesh = name, config, mesh
+        self.recipe = example.RECIPES[config.recipe]
+        self.program: Program = example.program(config, self.recipe)
+        self.single: Program = example.program(config, ONE_DEVICE)
+        self.times: dict[str, float] = {}
+
+    def run(self, steps: int, output: str | None, plot: str | None, brief: bool) -> bool:
+        """Whether all steps agree with those on one device."""
+        if plot:
+            _check_plot(plot)
+        with self._timed("trace", "tracing the model"):
+            low = lowered(self.program, self.mesh)
+        with self._timed("partition", "partitioning"):
+            partitioned = low.partitioned
+        if output:
+            write_output(output, partitioned.module_text.encode())
+        with self._timed("compile", "compiling for XLA"):
+            compiled = low.compile()
+        if not brief:
+            self._print_head(partitioned)
+        with self._timed("run", "running both"):
+            done = list(compare(self.program, self.single, self.mesh, steps, compiled))
+        passed = all(step.metric_error <= METRIC_TOLERANCE for step in done) and done[-1].state_error <= STATE_TOLERANCE
+        if not brief:
+            print("\n".join(_curve(done)) + "\n")
+            print("time:\n" + "\n".join(report.table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
+        if plot:
+            _draw(done, plot, f"{self.name}, {self.recipe.summary}")
+        print(self._verdict(done, passed, brief))
+        return passed
+
+    def _print_head(self, partitioned: Any) -> None:
+        sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
+        print(f"{self.name}: {self.recipe.summary}\n  {sizes}\n")
+        print("\n".join(report.program_lines(partitioned.signature, partitioned.collectives)) + "\n")
+
+    def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
+        worst = max(step.metric_error for step in done)
+        said = f"{len(done)} steps agree with one device" if passed else "differs from one device"
+        name = f"{self.name} ({self.config.recipe}), {sum(self.times.values()):.0f} s: " if brief else ""
+        return (
+            f"{'PASS' if passed else 'FAIL'}: {name}{said}; largest difference of a metric {worst:.2g} (allowed "
+            f"{METRIC_TOLERANCE:.0e}), of the state at the end {done[-1].state_error:.2g} ({STATE_TOLERANCE:.0e})"
+        )
+
+    @contextmanager
+    def _timed(self, name: str, doing: str) -> Iterator[None]:
+        started = time.perf_counter()
+        with stage(doing):
+            yield
+        self.times[name] = time.perf_counter() - started
+
+
+def _curve(done: list[Step]) -> list[str]:
+    """A row a step: every scalar metric both ways, and how far they are apart."""
+    names = [name for name, value in done[0].partitioned.items() if value.ndim == 0]
+    head = ("step", *(part for name in names for part in (name, "on one device")), "difference")
+    rows = [
+        (
+            str(index),
+            *(f"{float(side[name]):.6g}" for name in names for side in (step.partitioned, step.single)),
+            f"{step.metric_error:.1e}",
+        )
+        for index, step in enumerate(done)
+    ]
+    return report.table([head, *rows], right=range(len(head)))
+
+
+def _check_plot(path: str) -> None:
+    """Errors: UsageError without matplotlib or for a kind of file that it does not write."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise UsageError("--plot needs matplotlib", hint="pip install 'gspmd[plot]'") from None
+    kinds = sorted(FigureCanvasBase.filetypes)
+    if Path(path).suffix[1:] not in kinds:
+        raise UsageError(f"cannot draw into '{path}'", hint=f"end it in one of {', '.join('.' + k for k in kinds)}")
+
+
+def _draw(done: list[Step], path: str, title: str) -> None:
+    """The first metric of both runs by step. Raises InputError."""
+    from matplotlib.figure import Figure
+
+    metric = next(iter(done[0].partitioned))
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([float(step.partitioned[metric]) for step in done], label="partitioned", linewidth=2)
+    axes.plot([float(step.single[metric]) for step in done], "--", label="on one device")
+    axes.set(title=title, xlabel="step", ylabel=metric)
+    axes.legend()
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
