@@ -111,20 +111,20 @@ def _layer_dims(config: Config) -> dict[str, str]:
 
 
 def init(config: Config, seed: int = 0) -> Params:
-    """Weights as NumPy float32 arrays, a list of layers or stacked layers when scanned."""
-    rng = np.random.default_rng(seed)
+    """Weights in float32, a list of layers or stacked layers when scanned."""
+    keys = iter(jax.random.split(jax.random.key(seed), len(_OUTER) + len(_layer_dims(config)) * config.layers))
     sizes = {"m": config.model, "n": config.heads, "d": config.head_size, "h": config.hidden, "v": config.vocabulary}
 
-    def weight(name: str, dims: str) -> np.ndarray:
-        shape = tuple(sizes[d.lower()] for d in dims)
+    def weight(name: str, dims: str) -> Array:
+        shape, key = tuple(sizes[d.lower()] for d in dims), next(keys)
         if len(shape) == 1:
-            return np.full(shape, name.endswith("scale"), np.float32)
+            return jnp.full(shape, name.endswith("scale"), jnp.float32)
         fan_in = shape[0] * shape[1] if name == "output" else shape[0]
-        return np.asarray(rng.standard_normal(shape) / np.sqrt(fan_in), np.float32)
+        return jax.random.normal(key, shape) / fan_in**0.5
 
     layers: Any = [{n: weight(n, dims) for n, dims in _layer_dims(config).items()} for _ in range(config.layers)]
     if config.scan:
-        layers = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}
+        layers = {name: jnp.stack([layer[name] for layer in layers]) for name in layers[0]}
     return {**{name: weight(name, dims) for name, dims in _OUTER.items()}, "layers": layers}
 
 

@@ -52,13 +52,6 @@ class Instruction:
         """The kind of collective that it is or begins, as StableHLO calls it."""
         return COLLECTIVES.get(self.opcode.removesuffix("-start"))
 
-    @property
-    def source(self) -> str:
-        """`file:line` that the program was traced from, as far as it says."""
-        file = re.search(r'source_file="([^"]*)"', self.attributes)
-        line = re.search(r"source_line=(\d+)", self.attributes)
-        return f"{file[1]}:{line[1]}" if file and line else ""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
@@ -76,6 +69,7 @@ class OptimizedModule:
     def __init__(self, text: str) -> None:
         self.computations: dict[str, dict[str, Instruction]] = {}
         self.entry = ""
+        self._frames = _frames(text)
         current: dict[str, Instruction] = {}
         for line in text.splitlines():
             if head := _HEAD.match(line):
@@ -84,6 +78,15 @@ class OptimizedModule:
             elif found := _INSTRUCTION.match(line):
                 instruction = _parsed(found, line)
                 current[instruction.name] = instruction
+
+    def source(self, instruction: Instruction) -> str:
+        """`file:line` that an instruction was traced from, as far as it says."""
+        file = re.search(r'source_file="([^"]*)"', instruction.attributes)
+        line = re.search(r"source_line=(\d+)", instruction.attributes)
+        if file and line:
+            return f"{file[1]}:{line[1]}"
+        frame = re.search(r"stack_frame_id=(\d+)", instruction.attributes)
+        return self._frames.get(frame[1], "") if frame else ""
 
     def visits(self) -> Iterator[Visit]:
         """Every instruction that runs by itself, not within a fusion; of branches, all."""
@@ -130,6 +133,25 @@ class OptimizedModule:
         if index is None or initial is None or initial.opcode != "tuple":
             return ""
         return initial.operands[index]
+
+
+def _frames(text: str) -> dict[str, str]:
+    """`file:line` of the innermost call of each stack that the module's tables have, by its number."""
+    files = dict(re.findall(r'^(\d+) "([^"]*)"$', _table(text, "FileNames"), re.MULTILINE))
+    places = {
+        number: f"{files.get(file, '')}:{line}"
+        for number, file, line in re.findall(
+            r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)", _table(text, "FileLocations"), re.MULTILINE
+        )
+    }
+    stacks = re.findall(r"^(\d+) \{file_location_id=(\d+)", _table(text, "StackFrames"), re.MULTILINE)
+    return {number: places.get(place, "") for number, place in stacks}
+
+
+def _table(text: str, name: str) -> str:
+    """The lines of one of the tables between a module's head and its computations."""
+    found = re.search(rf"^{name}\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
 
 
 def _parsed(found: re.Match[str], line: str) -> Instruction:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from gspmd.dialect.axes import Axis
-from gspmd.optimized_hlo import OptimizedModule, Visit, bytes_of_type, first_group, pairs
+from gspmd.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type, first_group, pairs
 from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time, sent_bytes
 from gspmd.transforms.support.targets import Target
 
@@ -81,9 +81,9 @@ def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordi
         instruction = visit.instruction
         if not visit.known:
             loops.add(visit.computation)
-        kind = _collective_in(module, visit)
-        if kind is not None:
-            collectives.append(_priced(visit, kind, target, coordinates))
+        found = _collective_in(module, visit)
+        if found is not None:
+            collectives.append(_priced(module, visit, found, target, coordinates))
         elif (cycles := instruction.cycles) is not None:
             compute += visit.times * cycles / target.clock_hz
         elif instruction.opcode not in _FREE and not instruction.opcode.endswith("-done"):
@@ -92,17 +92,21 @@ def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordi
     return StepTime(compute, estimated, tuple(collectives), len(loops))
 
 
-def _collective_in(module: OptimizedModule, visit: Visit) -> Visit | None:
+def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
     """The collective that an instruction is, or that it is fused with."""
     if visit.instruction.collective is not None:
-        return visit
+        return visit.instruction
     if visit.instruction.opcode != "fusion":
         return None
     _, _, name = visit.instruction.attributes.partition("calls=%")
-    for inner in module.computations.get(name.split(",")[0], {}).values():
-        if inner.collective is not None:
-            return dataclasses.replace(visit, instruction=inner)
-    return None
+    inner = next((i for i in module.computations.get(name.split(",")[0], {}).values() if i.collective), None)
+    if inner is None or inner.collective != "all_reduce":
+        return inner
+    # What is sliced in the same fusion is a reduce-scatter by another name.
+    group = len(first_group(inner.attributes))
+    if group > 1 and bytes_of_type(visit.instruction.type) * group <= bytes_of_type(inner.type):
+        return dataclasses.replace(inner, opcode="reduce-scatter", type=visit.instruction.type)
+    return inner
 
 
 def _traffic(module: OptimizedModule, visit: Visit) -> float:
@@ -116,35 +120,34 @@ def _traffic(module: OptimizedModule, visit: Visit) -> float:
     return sum(map(bytes_of_type, operands)) + bytes_of_type(visit.instruction.type)
 
 
-def _priced(visit: Visit, found: Visit, target: Target, coordinates: Coordinates) -> CompiledCollective:
-    instruction = found.instruction
-    kind = instruction.collective or ""
+def _priced(
+    module: OptimizedModule, visit: Visit, instruction: Instruction, target: Target, coordinates: Coordinates
+) -> CompiledCollective:
+    kind, result = instruction.collective or "", _result_bytes(instruction)
     is_async = instruction.opcode.endswith("-start") or visit.computation.startswith("async")
+    source = module.source(instruction) or module.source(visit.instruction)
     if kind == "collective_permute":
-        moves = pairs(instruction.attributes)
-        local = _result_bytes(instruction.type)
-        seconds = _permute_s(local, [(coordinates(a), coordinates(b)) for a, b in moves], target) if moves else 0.0
-        return CompiledCollective(kind, instruction.name, instruction.source, 2, local, seconds, visit.times, is_async)
+        moves = [(coordinates(a), coordinates(b)) for a, b in pairs(instruction.attributes)]
+        seconds = _permute_s(result, moves, target)
+        return CompiledCollective(kind, instruction.name, source, 2, result, seconds, visit.times, is_async)
     assert target.torus is not None, "places are those of a torus"
     group = first_group(instruction.attributes) or tuple(range(target.torus.devices))
-    result = _result_bytes(instruction.type)
     local = {"all_gather": result / len(group), "reduce_scatter": result * len(group)}.get(kind, result)
     links = group_links([coordinates(i) for i in group], target)
     hardware = dataclasses.replace(Hardware(), axes={"group": links})
     seconds = collective_time(kind, local, len(group), hardware, (Axis("group", 1, math.prod(k.size for k in links)),))
     sent = sent_bytes(kind, local, len(group))
-    return CompiledCollective(
-        kind, instruction.name, instruction.source, len(group), sent, seconds, visit.times, is_async
-    )
+    return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
 
 
-def _result_bytes(type_: str) -> float:
-    """Bytes of what a collective makes; the first forms of it, `-start`, have operand and result in a tuple."""
-    if not type_.startswith("(("):
-        parts = type_[1:-1].split(", ") if type_.startswith("(") else [type_]
-        sizes = [bytes_of_type(part) for part in parts]
-        return max(sizes) if type_.startswith("(") and len(parts) <= 4 else sum(sizes)
-    return bytes_of_type(type_[type_.index(")") + 1 :])
+def _result_bytes(instruction: Instruction) -> float:
+    """Bytes of what a collective makes; those that begin one, `-start`, may have operand and result in a tuple."""
+    type_ = instruction.type
+    if instruction.opcode not in ("all-gather-start", "collective-permute-start"):
+        return bytes_of_type(type_)
+    if type_.startswith("(("):
+        return bytes_of_type(type_[type_.index(")") + 1 :])
+    return bytes_of_type(type_[1:-1].split(", ")[1]) if type_.startswith("(") else bytes_of_type(type_)
 
 
 def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:
