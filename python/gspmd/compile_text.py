@@ -83,19 +83,20 @@ def _row(c: CompiledCollective) -> tuple[str, ...]:
 def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[str]:
     rows = [("compute", _ms(step.compute_s)), ("communication", _ms(step.communication_s))]
     found = [
-        f"time of a step: {_ms(step.lower_bound_s)} if all overlaps, {_ms(step.upper_bound_s)} if nothing does",
+        f"time of a step: {_ms(step.scheduled_s)} as scheduled, {_ms(step.lower_bound_s)} if all overlaps, "
+        f"{_ms(step.upper_bound_s)} if nothing does",
         *report.table(rows, right=(1,)),
     ]
-    low, high = utilisation(compiled, cost, step)
+    low, scheduled, high = utilisation(compiled, cost, step)
     whose = "of the model" if cost.model_flops else "of the partitioned program"
-    found.append(f"utilisation: {low:.1%} to {high:.1%} of the peak, counting operations {whose}")
+    found.append(f"utilisation: {scheduled:.1%} of the peak ({low:.1%} to {high:.1%}), counting operations {whose}")
     if step.unknown_loops:
         found.append(f"note: {step.unknown_loops} loops of unknown length count once")
     return found
 
 
-def utilisation(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> tuple[float, float]:
-    """For the upper and the lower bound of the time: operations of the model, or, where not known, of what runs."""
+def utilisation(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> tuple[float, float, float]:
+    """As `StepTime.utilisation`: operations of the model, or, where these are not known, of what runs."""
     flops = cost.model_flops / cost.mesh.size if cost.model_flops else cost.work.total_flops
     hardware = compiled.machine.hardware
     assert hardware is not None, "a step time has a machine"
@@ -127,13 +128,14 @@ def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
         "flops": {"per_device": cost.work.total_flops, "model": cost.model_flops, "compiler": compiled.flops},
     }
     if step is not None:
-        low, high = utilisation(compiled, cost, step)
+        low, scheduled, high = utilisation(compiled, cost, step)
         found["time"] = {
             "compute_s": step.compute_s,
             "communication_s": step.communication_s,
             "lower_bound_s": step.lower_bound_s,
             "upper_bound_s": step.upper_bound_s,
-            "utilisation": [low, high],
+            "scheduled_s": step.scheduled_s,
+            "utilisation": {"no_overlap": low, "scheduled": scheduled, "all_overlap": high},
         }
         found["collectives"] = [
             {

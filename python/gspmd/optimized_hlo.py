@@ -95,16 +95,24 @@ class OptimizedModule:
             name, times, known = stack.pop()
             for instruction in self.computations.get(name, {}).values():
                 yield Visit(instruction, name, times, known)
-                called = dict(_CALLED.findall(instruction.attributes))
                 if instruction.opcode == "while":
                     trips = self.trips(name, instruction)
-                    stack.append((called["body"], times * (1 if trips is None else trips), known and trips is not None))
-                elif instruction.opcode in ("call", "conditional", "async-start"):
-                    inner = [v for k, v in called.items() if k not in ("condition", "body")]
-                    inner += [
-                        b.strip().lstrip("%") for b in ",".join(_BRANCHES.findall(instruction.attributes)).split(",")
-                    ]
-                    stack += [(other, times, known) for other in inner if other in self.computations]
+                    known_too = known and trips is not None
+                    stack.append((self.body(instruction), times * (1 if trips is None else trips), known_too))
+                stack += [(other, times, known) for other in self.called(instruction)]
+
+    def body(self, loop: Instruction) -> str:
+        """The computation that a loop repeats."""
+        return dict(_CALLED.findall(loop.attributes))["body"]
+
+    def called(self, instruction: Instruction) -> list[str]:
+        """The computations that a call, a branch or an asynchronous operation runs."""
+        if instruction.opcode not in ("call", "conditional", "async-start"):
+            return []
+        names = [name for _, name in _CALLED.findall(instruction.attributes)]
+        for branches in _BRANCHES.findall(instruction.attributes):
+            names += [branch.strip().lstrip("%") for branch in branches.split(",")]
+        return [name for name in names if name in self.computations]
 
     def trips(self, computation: str, loop: Instruction) -> int | None:
         """How often a loop runs that counts from a constant by a constant up to one; None for any other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gspmd.dialect.axes import Axis
 from gspmd.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type, first_group, pairs
@@ -42,13 +42,14 @@ class CompiledCollective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of one call on every device. `estimated_s` is the part of `compute_s` without cycles of the compiler.
+    """Seconds of one call on every device. `estimated_s` is the part of `compute_s` without cycles of the compiler,
 
-    `unknown_loops` count once.
+    `scheduled_s` the time in which the compiler's order hides what it starts early. `unknown_loops` count once.
     """
 
     compute_s: float
     estimated_s: float
+    scheduled_s: float
     collectives: tuple[CompiledCollective, ...]
     unknown_loops: int
 
@@ -66,9 +67,11 @@ class StepTime:
         """If nothing is."""
         return self.compute_s + self.communication_s
 
-    def utilisation(self, flops: float, peak_flops_per_s: float) -> tuple[float, float]:
-        """The part of a device's peak that `flops` of it are, for the upper and for the lower bound of the time."""
-        return flops / self.upper_bound_s / peak_flops_per_s, flops / self.lower_bound_s / peak_flops_per_s
+    def utilisation(self, flops: float, peak_flops_per_s: float) -> tuple[float, float, float]:
+        """The part of a device's peak that `flops` of it are: if nothing overlaps, as scheduled, if all does."""
+        times = (self.upper_bound_s, self.scheduled_s, self.lower_bound_s)
+        least, scheduled, most = (flops / seconds / peak_flops_per_s for seconds in times)
+        return least, scheduled, most
 
 
 def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordinates) -> StepTime:
@@ -76,20 +79,51 @@ def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordi
     module = OptimizedModule(text)
     compute = estimated = 0.0
     collectives: list[CompiledCollective] = []
+    alone: dict[tuple[str, str], float] = {}
     loops: set[str] = set()
     for visit in module.visits():
-        instruction = visit.instruction
         if not visit.known:
             loops.add(visit.computation)
         found = _collective_in(module, visit)
         if found is not None:
             collectives.append(_priced(module, visit, found, target, coordinates))
-        elif (cycles := instruction.cycles) is not None:
-            compute += visit.times * cycles / target.clock_hz
-        elif instruction.opcode not in _FREE and not instruction.opcode.endswith("-done"):
-            seconds = visit.times * _traffic(module, visit) / hardware.memory_bytes_per_s
-            compute, estimated = compute + seconds, estimated + seconds
-    return StepTime(compute, estimated, tuple(collectives), len(loops))
+            seconds = collectives[-1].time_s
+        else:
+            seconds, by_compiler = _work_s(module, visit, target, hardware)
+            compute += seconds * visit.times
+            estimated += 0.0 if by_compiler else seconds * visit.times
+        alone[visit.computation, visit.instruction.name] = seconds
+    return StepTime(compute, estimated, _scheduled_s(module, module.entry, alone), tuple(collectives), len(loops))
+
+
+def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Hardware) -> tuple[float, bool]:
+    """Seconds of an instruction that does not communicate, and whether they are the compiler's."""
+    instruction = visit.instruction
+    if (cycles := instruction.cycles) is not None:
+        return cycles / target.clock_hz, True
+    if instruction.opcode in _FREE or instruction.opcode.endswith("-done"):
+        return 0.0, True
+    return _traffic(module, visit) / hardware.memory_bytes_per_s, False
+
+
+def _scheduled_s(module: OptimizedModule, computation: str, alone: Mapping[tuple[str, str], float]) -> float:
+    """Seconds in the order of the schedule: what is started runs beside what follows, until something waits for it."""
+    now = free = 0.0  # the time, and when the links are free
+    ends: dict[str, float] = {}
+    for instruction in module.computations.get(computation, {}).values():
+        seconds = alone.get((computation, instruction.name), 0.0)
+        if instruction.opcode == "while":
+            turns = module.trips(computation, instruction)
+            now += (1 if turns is None else turns) * _scheduled_s(module, module.body(instruction), alone)
+        elif inner := module.called(instruction):
+            seconds += max(_scheduled_s(module, name, alone) for name in inner)
+        if instruction.opcode.endswith("-start"):
+            ends[instruction.name] = free = max(now, free) + seconds
+        elif instruction.opcode.endswith("-done"):
+            now = max(now, ends.get(instruction.operands[0], now))
+        else:
+            now += seconds
+    return max([now, *ends.values()])
 
 
 def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:

@@ -83,9 +83,26 @@ def test_a_step_is_cycles_and_collectives() -> None:
     assert found.collectives[2].source == "model.py:7"
     assert found.upper_bound_s == found.compute_s + found.communication_s
     assert found.lower_bound_s == max(found.compute_s, found.communication_s)
-    low, high = found.utilisation(1e6, 1e12)
+    assert found.lower_bound_s <= found.scheduled_s <= found.upper_bound_s
+    low, scheduled, high = found.utilisation(1e6, 1e12)
     assert low == pytest.approx(1e-6 / found.upper_bound_s)
-    assert low < high
+    assert low <= scheduled <= high
+
+
+def test_what_is_started_early_is_hidden_behind_what_follows() -> None:
+    """The permute begins before a long product and is waited for after it."""
+    text = HLO.replace(
+        "  %permute-done",
+        '  %long = bf16[16,64]{1,0} fusion(%result), calls=%other, backend_config={"estimated_cycles":"1500000"}\n'
+        "  %permute-done",
+    )
+    target = read_target("tpu:v5e:2x4")
+    placement = target.place(Mesh((("x", 4), ("y", 2))))
+    hardware = target.placed(placement)
+    found = step_time(text, target, hardware, placement.coordinates)
+    permute = next(c for c in found.collectives if c.kind == "collective_permute")
+    assert permute.time_s > 0
+    assert found.scheduled_s == pytest.approx(found.upper_bound_s - permute.time_s)
 
 
 def test_groups_lie_on_the_dimensions_in_which_they_differ() -> None:
