@@ -54,16 +54,16 @@ class CompiledProgram:
 
     def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, seconds: float) -> None:
         self.partitioned, self.machine, self.compile_s = partitioned, machine, seconds
-        self._executable = executable
+        self.executable = executable
 
     @property
     def hlo_text(self) -> str:
         """The optimised HLO."""
-        return str(self._executable.hlo_modules()[0].to_string())
+        return str(self.executable.hlo_modules()[0].to_string())
 
     @property
     def memory(self) -> Memory:
-        stats = self._executable.get_compiled_memory_stats()
+        stats = self.executable.get_compiled_memory_stats()
         limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
         return Memory(
             stats.argument_size_in_bytes,
@@ -77,7 +77,7 @@ class CompiledProgram:
     @property
     def flops(self) -> float:
         """Operations of a device by the compiler's own count, in which bodies of loops count once."""
-        return float(self._executable.cost_analysis().get("flops", 0.0))
+        return float(self.executable.cost_analysis().get("flops", 0.0))
 
     def cost(self) -> CostReport:
         """Our own account of the same program on the same machine."""
@@ -104,7 +104,7 @@ class CompiledProgram:
             "compiler": platform_version(self.machine.devices),
             "ids": [device.id for device in self.machine.devices],
         }
-        write_compiled(path, CompiledFile(about, module.getvalue(), self._executable.serialize()))
+        write_compiled(path, CompiledFile(about, module.getvalue(), self.executable.serialize()))
 
 
 def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:

@@ -82,9 +82,9 @@ def _row(c: CompiledCollective) -> tuple[str, ...]:
 
 def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[str]:
     rows = [("compute", _ms(step.compute_s)), ("communication", _ms(step.communication_s))]
+    low_s, high_s = _ms(step.lower_bound_s), _ms(step.upper_bound_s)
     found = [
-        f"time of a step: {_ms(step.scheduled_s)} as scheduled, {_ms(step.lower_bound_s)} if all overlaps, "
-        f"{_ms(step.upper_bound_s)} if nothing does",
+        f"time of a step: {_ms(step.scheduled_s)} as scheduled, {low_s} if all overlaps, {high_s} if nothing does",
         *report.table(rows, right=(1,)),
     ]
     low, scheduled, high = utilisation(compiled, cost, step)

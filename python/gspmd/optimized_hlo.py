@@ -20,7 +20,9 @@ COLLECTIVES = {
 _HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = ")
 _SHAPE = re.compile(r"\b(pred|bf16|[a-z]+?(?P<bits>\d+)\w*|token)\[(?P<dims>[\d,]*)\]")
-_CALLED = re.compile(r"\b(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)")
+_CALLED: re.Pattern[str] = re.compile(
+    r"\b(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)"
+)
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
@@ -101,9 +103,10 @@ class OptimizedModule:
                     stack.append((self.body(instruction), times * (1 if trips is None else trips), known_too))
                 stack += [(other, times, known) for other in self.called(instruction)]
 
-    def body(self, loop: Instruction) -> str:
+    @staticmethod
+    def body(loop: Instruction) -> str:
         """The computation that a loop repeats."""
-        return dict(_CALLED.findall(loop.attributes))["body"]
+        return str(dict(_CALLED.findall(loop.attributes))["body"])
 
     def called(self, instruction: Instruction) -> list[str]:
         """The computations that a call, a branch or an asynchronous operation runs."""
