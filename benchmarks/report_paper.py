@@ -11,15 +11,15 @@ _HEAD = """\
 
 Written by `python benchmarks/paper_table.py --markdown docs/paper_table.md` (needs libtpu, and no TPU).
 
-The models of section 5.1 of the GSPMD paper (arXiv 2105.04663): decoders with tied logits, heads of 256, a vocabulary of
-32,000 and sequences of 1,024; layers scanned and rematerialised, computed in bfloat16, weights in float32, second moments
-factored; the finalised 2-D sharding. All are compiled by libtpu for a topology of TPU v3 cores, from the same annotated
-function: by gspmd, whose output has nothing left to partition, and by the partitioners inside libtpu. Devices are in the
-same order for all.
+The models of section 5.1 of the GSPMD paper (arXiv 2105.04663): decoders with tied logits, heads of 256, a vocabulary
+of 32,000 and sequences of 1,024; layers scanned and rematerialised, computed in bfloat16, weights in float32, second
+moments factored; the finalised 2-D sharding. All are compiled by libtpu for a topology of TPU v3 cores, from the same
+annotated function: by gspmd, whose output has nothing left to partition, and by the partitioners inside libtpu. Devices
+are in the same order for all.
 
 - *partition*: seconds of the partitioner; of XLA's, its passes in jaxlib's XLA. *compile*: all that libtpu takes.
-- *peak*: arguments, results and temporaries of a core, of 16 GiB. *sends*: bytes of a core in a step, by ring algorithms,
-  of the collectives that libtpu emitted, loops included.
+- *peak*: arguments, results and temporaries of a core, of 16 GiB. *sends*: bytes of a core in a step, by ring
+  algorithms, of the collectives that libtpu emitted, loops included.
 - *utilisation*: operations of the model, without what is computed again, a second and core, against 61.5 Tflop/s:
   if no communication is hidden, and if all is. Compute is what the compiler estimates in cycles, communication what the
   links allow ([compile.md](compile.md) says how). No figure is measured on a TPU; they compare partitioners.
