@@ -40,11 +40,11 @@ module @a_constraint_and_a_result_say_that_the_user_asked {
 // -----
 
 // CHECK-LABEL: module @every_step_of_a_path_has_the_cause_of_the_path
-// CHECK: sdy.collective_permute {{.*}}gspmd.cause = "the program returns result 0 as [{\22y\22}, {\22x\22}]"
-// CHECK: sdy.all_to_all {{.*}}gspmd.cause = "the program returns result 0 as [{\22y\22}, {\22x\22}]"
+// CHECK: sdy.all_slice {{.*}}gspmd.cause = "the program returns result 0 as [{}, {\22y\22}]"
+// CHECK: sdy.all_gather {{.*}}gspmd.cause = "the program returns result 0 as [{}, {\22y\22}]"
 module @every_step_of_a_path_has_the_cause_of_the_path {
   sdy.mesh @mesh = <["x"=4, "y"=4]>
-  func.func public @main(%a: tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}, {}]>}) -> (tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
+  func.func public @main(%a: tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}) {
     return %a : tensor<512x512xf32>
   }
 }

@@ -120,11 +120,10 @@ module @a_minor_axis_moves_to_another_dimension_and_the_major_one_stays {
 
 // -----
 
-// CHECK-LABEL: module @a_major_axis_that_leaves_takes_a_permute_and_an_all_to_all_instead_of_a_gather
-// CHECK: [[V0:%[a-z0-9_]+]] = sdy.collective_permute %arg0 out_sharding=<@mesh, [{"y", "x"}, {}]>
-// CHECK: [[V1:%[a-z0-9_]+]] = sdy.all_to_all [{"x"}: 0->1] [[V0]] out_sharding=<@mesh, [{"y"}, {"x"}]>
-// CHECK: return [[V1]]
-module @a_major_axis_that_leaves_takes_a_permute_and_an_all_to_all_instead_of_a_gather {
+// CHECK-LABEL: module @a_major_axis_that_leaves_sends_blocks_instead_of_a_gather
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{"y"}, {"x"}]>
+// CHECK-NEXT: return [[V0]]
+module @a_major_axis_that_leaves_sends_blocks_instead_of_a_gather {
   sdy.mesh @mesh = <["x"=4, "y"=4]>
   func.func public @main(%a: tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}, {}]>}) -> (tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
     return %a : tensor<512x512xf32>
@@ -191,5 +190,41 @@ module @nothing_happens_where_the_sharding_is_right_already {
   func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
     %0 = stablehlo.sine %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<8xf32>
     return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @axes_that_meet_on_a_third_dimension_go_there_at_once
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{}, {"x", "y"}, {}]>
+// CHECK-NEXT: return [[V0]]
+module @axes_that_meet_on_a_third_dimension_go_there_at_once {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<8x64x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}, {"x"}]>}) -> (tensor<8x64x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x", "y"}, {}]>}) {
+    return %a : tensor<8x64x8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @axes_of_two_dimensions_go_to_two_others_with_one_all_to_all
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.all_to_all [{"x"}: 0->2, {"y"}: 1->3] %arg0 out_sharding=<@mesh, [{}, {}, {"x"}, {"y"}]>
+// CHECK-NEXT: return [[V0]]
+module @axes_of_two_dimensions_go_to_two_others_with_one_all_to_all {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<8x8x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}, {}, {}]>}) -> (tensor<8x8x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}, {"y"}]>}) {
+    return %a : tensor<8x8x8x8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @parts_that_do_not_nest_leave_other_axes_alone
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{"x":(1)3}, {"y"}]>
+// CHECK-NEXT: return [[V0]]
+module @parts_that_do_not_nest_leave_other_axes_alone {
+  sdy.mesh @mesh = <["x"=6, "y"=2]>
+  func.func public @main(%a: tensor<12x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {"y"}]>}) -> (tensor<12x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)3}, {"y"}]>}) {
+    return %a : tensor<12x8xf32>
   }
 }

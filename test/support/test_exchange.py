@@ -11,7 +11,7 @@ import pytest
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.exchange import Exchange, cheapest, schedule, tiles
-from gspmd.transforms.support.halo import Windows, positions, retiling
+from gspmd.transforms.support.halo import Windows, joint_axes, positions, retiling
 
 COUNTS = (2, 3, 4, 6, 8)
 
@@ -48,16 +48,16 @@ def test_every_tiling_becomes_every_other(source: int, target: int) -> None:
     mesh = Mesh((("x", source), ("y", target)))
     x, y = (mesh.axis("x"),), (mesh.axis("y"),)
     for size, (a, b) in itertools.product(range(30), ((x, y), (x, x + y), (x + y, x), (x + y, y + x), (x + y, y))):
-        carry_out(retiling(size, a, b))
+        carry_out(retiling(size, a, joint_axes(a, b), b))
 
 
 def test_parts_of_an_axis_are_retiled() -> None:
     mesh = Mesh((("x", 8),))
     major, minor, whole = (mesh.axis("x", 1, 2),), (mesh.axis("x", 2, 4),), (mesh.axis("x"),)
-    assert positions(minor, major) == (2, (0, 1) * 4)
+    assert positions(minor, minor + major, major) == (2, (0, 1) * 4)
     for size in range(30):
         for a, b in itertools.permutations((major, minor, whole, minor + major), 2):
-            carry_out(retiling(size, a, b))
+            carry_out(retiling(size, a, joint_axes(a, b), b))
 
 
 def test_rounds_are_as_many_as_the_busiest_device_has_messages() -> None:

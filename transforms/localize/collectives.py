@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,15 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
+from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, nests_either_way
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.direct import Retiling, changed_dims, direct_way
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import permutation_pairs
-from gspmd.transforms.support.halo import realignments, redistribute, retiling
+from gspmd.transforms.support.halo import realignments, redistribute
 from gspmd.transforms.support.op_info import TensorType
 
 RESHARD = sdy.ReshardOp.OPERATION_NAME
@@ -87,13 +91,22 @@ def _reduce_scatter(c: Collective) -> Any:
 
 
 def _all_to_all(c: Collective) -> Any:
-    value = c.value
     text = str(c.op.attributes["params"]).split("[", 1)[1].rsplit("]", 1)[0]
-    before, after = list(c.before.dim_axes()), c.after.dim_axes()
+    moves = []
     for part in text.split("{")[1:]:
         axes_text, where = part.split("}", 1)
-        axes = parse_axes("{" + axes_text + "}", c.before.mesh)
-        source, target = (int(n) for n in where.strip(" :,").split("->"))
+        home, goal = (int(n) for n in where.strip(" :,").split("->"))
+        moves.append((parse_axes("{" + axes_text + "}", c.before.mesh), home, goal))
+    return _moved(c, tuple(moves))
+
+
+def _moved(c: Collective, moves: AxisMoves) -> Any:
+    """Axes that go to other dimensions: at once where all of these divide, else one after the other."""
+    before, after = list(c.before.dim_axes()), c.after.dim_axes()
+    if len(moves) > 1 and all(map(nests_either_way, c.type.shape, before, after)):
+        return _at_once(c, moves)
+    value = c.value
+    for axes, source, target in moves:
         count, local = size_of(axes), list(read_type(value).shape)
         local[target] = -(-local[target] // count) * count
         value = c.emit.all_to_all(c.emit.pad_to(value, local), target, source, axes, c.cause)
@@ -106,16 +119,33 @@ def _all_to_all(c: Collective) -> Any:
     return value
 
 
-def _reshard(c: Collective) -> Any:
-    """Other tiles for one dimension."""
+def _at_once(c: Collective, moves: AxisMoves) -> Any:
+    held, goal = c.before.local_shape(c.type.shape), c.local_shape
+    counts = [math.prod(size_of(axes) for axes, _, to in moves if to == d) for d in range(len(held))]
+    padded = [m * count if count > 1 else n for n, m, count in zip(held, goal, counts, strict=True)]
     value = c.value
-    changed = [d for d, (a, b) in enumerate(zip(c.before.dim_axes(), c.after.dim_axes(), strict=True)) if a != b]
+    if padded != list(held):
+        # Pieces that are nothing but padding must not become constants: see `CollectiveBuilder.all_to_all`.
+        value = c.emit.kept_apart(c.emit.pad_to(value, padded))
+    return c.emit.slice(all_to_all_dims(c.emit, value, moves, c.after.dim_axes(), c.cause), goal)
+
+
+def _reshard(c: Collective) -> Any:
+    """Other tiles for one dimension, or for several: axes that change places at once, or blocks."""
+    before, after, shape = c.before.dim_axes(), c.after.dim_axes(), c.type.shape
+    changed = changed_dims(before, after)
+    if not changed:
+        return c.value
     if len(changed) > 1:
-        raise Unsupported("of more than one dimension is not supported", hint="write one for each dimension")
-    for dim in changed:
-        axes = c.before.dims[dim].axes, c.after.dims[dim].axes
-        value = redistribute(c.emit, value, dim, *axes, retiling(c.type.shape[dim], *axes), c.cause)
-    return value
+        moves = all_to_all_moves(before, after)
+        if moves and all(map(nests_either_way, shape, before, after)):
+            return _at_once(c, moves)
+    way = direct_way(c.before.mesh, shape, before, after, (*c.before.unreduced, *c.before.manual))
+    if way is None:
+        raise Unsupported("of these dimensions takes too many messages", hint="write one for each dimension")
+    if isinstance(way, Retiling):
+        return redistribute(c.emit, c.value, way.dim, before[way.dim], way.joint, way.exchange, c.cause)
+    return c.emit.slice(exchange_blocks(c.emit, c.value, way, c.cause), c.local_shape)
 
 
 def _collective_permute(c: Collective) -> Any:

@@ -30,27 +30,34 @@ class Reshard(Pass):
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
     target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
+    max_temporary_bytes: int = option(
+        0, "what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)"
+    )
     strict: bool = option(False, "refuse programs with reshards that nobody asked for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
     def run(self, module: ir.Module) -> None:
         allowed_bytes = self.strict_bytes if self.strict else None
-        reshard(module, self.replicate_unsupported, self.target, allowed_bytes)
+        reshard(module, self.replicate_unsupported, self.target, allowed_bytes, self.max_temporary_bytes)
 
 
 def reshard(
-    module: ir.Module, replicate_unsupported: bool = False, target: str = "", allowed_bytes: int | None = None
+    module: ir.Module,
+    replicate_unsupported: bool = False,
+    target: str = "",
+    allowed_bytes: int | None = None,
+    max_temporary_bytes: int = 0,
 ) -> list[Decision]:
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed.
 
     `target` is the hardware that collectives are priced for. With `allowed_bytes`, raises ReshardError if a device
-    sends more than that for any reshard that nobody asked for.
+    sends more than that for any reshard that nobody asked for. `max_temporary_bytes` is as in `Planner`.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    planner = Planner(annotated.mesh, read_hardware(target, annotated.mesh))
+    planner = Planner(annotated.mesh, read_hardware(target, annotated.mesh), max_temporary_bytes)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
     rewriter.run()
     if allowed_bytes is not None:

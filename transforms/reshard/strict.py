@@ -18,9 +18,9 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Step
+from gspmd.transforms.support.blocks import all_to_all_moves
 from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.exchange import cheapest
-from gspmd.transforms.support.halo import retiling
+from gspmd.transforms.support.direct import changed_dims, direct_way
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL
@@ -115,16 +115,20 @@ def _sent(move: ValueMove, mesh: Mesh) -> Iterator[tuple[str, float]]:
         if step.kind not in _NOT_MOVES:
             local = math.prod(before.local_shape(move.type_.shape)) * element_bytes(move.type_.element)
             if step.kind == "reshard":
-                yield "collective_permute", local * _retiled(move.type_, before, step.after)
+                yield _resharded(move.type_, before, step.after)
             else:
                 yield step.kind, sent_bytes(step.kind, local, _devices(step, mesh))
         before = step.after
 
 
-def _retiled(type_: TensorType, before: TensorSharding, after: TensorSharding) -> float:
-    """The part of its elements that a device sends to others where one dimension gets other tiles."""
-    pairs = zip(type_.shape, before.dim_axes(), after.dim_axes(), before.local_shape(type_.shape), strict=True)
-    return sum(cheapest(retiling(n, old, new)).sent / max(1, held) for n, old, new, held in pairs if old != new)
+def _resharded(type_: TensorType, before: TensorSharding, after: TensorSharding) -> tuple[str, float]:
+    """What a direct exchange is made of, and the bytes that a device sends in it."""
+    old, new, size = before.dim_axes(), after.dim_axes(), element_bytes(type_.element)
+    if len(changed_dims(old, new)) > 1 and (moves := all_to_all_moves(old, new)):
+        count = size_of(axis for axes, _, _ in moves for axis in axes)
+        return "all_to_all", sent_bytes("all_to_all", math.prod(before.local_shape(type_.shape)) * size, count)
+    way = direct_way(before.mesh, type_.shape, old, new, (*before.unreduced, *before.manual))
+    return "collective_permute", size * way.sent if way else 0.0
 
 
 def _devices(step: Step, mesh: Mesh) -> int:

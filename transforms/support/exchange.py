@@ -96,13 +96,18 @@ class Schedule:
     @property
     def sent(self) -> int:
         """Elements that a device sends at most."""
-        return sum(int(pieces.length.max()) for pieces in self.rounds)
+        return _longest(self.rounds)
 
 
 def tiles(size: int, count: int) -> tuple[Range, ...]:
     """The ranges that `count` shards of a dimension hold; the last may be short or empty."""
     local = -(-size // count)
     return tuple((min(i * local, size), min((i + 1) * local, size)) for i in range(count))
+
+
+def nests(size: int, coarse: int, fine: int) -> bool:
+    """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
+    return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-size // fine) == -(-size // coarse))
 
 
 def blocks(local: int, count: int) -> tuple[Range, ...]:
@@ -116,10 +121,28 @@ def schedule(exchange: Exchange) -> Schedule:
     pieces = _pieces(exchange)
     here = pieces.source == pieces.target
     own, moved = pieces[here], pieces[~here]
-    kept = _numbered(own, np.arange(len(own)) - np.searchsorted(own.target, own.target))
-    ways = [_numbered(moved, colours) for colours in _colourings(moved, exchange.devices)] if len(moved) else [()]
-    plans = [Schedule(kept, rounds) for rounds in ways]
-    return min(plans, key=lambda plan: (plan.sent, len(plan.rounds)))
+    kept = one_each(own)
+    return Schedule(kept, in_rounds(moved, exchange.devices))
+
+
+def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
+    """Pieces in rounds of at most one a sender and one a receiver: those that send least, and of these the fewest."""
+    if not len(moved):
+        return ()
+    least = max(int(np.bincount(ends, moved.length).max()) for ends in (moved.source, moved.target))
+    found: tuple[Pieces, ...] = ()
+    for colours in _colourings(moved, devices):
+        rounds = _numbered(moved, colours)
+        if not found or (_longest(rounds), len(rounds)) < (_longest(found), len(found)):
+            found = rounds
+        if _longest(found) == least:
+            break  # a device has to send or receive as much
+    return found
+
+
+def _longest(rounds: Iterable[Pieces]) -> int:
+    """Elements that a device sends at most in all rounds."""
+    return sum(int(pieces.length.max()) for pieces in rounds)
 
 
 def _pieces(exchange: Exchange) -> Pieces:
@@ -138,6 +161,11 @@ def _pieces(exchange: Exchange) -> Pieces:
     source = shards[held] * exchange.spread + target % exchange.spread
     taken = begin - begins[held] + places[held]
     return Pieces(source, target, taken, begin - low[target], end - begin)[end > begin]
+
+
+def one_each(own: Pieces) -> tuple[Pieces, ...]:
+    """Pieces in order of their targets, at most one a target at a time."""
+    return _numbered(own, np.arange(len(own)) - np.searchsorted(own.target, own.target))
 
 
 def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
@@ -220,12 +248,20 @@ def cheapest(exchange: Exchange) -> Cheapest:
     if margins is not None and sum(margins) <= received:
         return Cheapest(sum(margins), margins)
     ways = [Cheapest((exchange.shards - 1) * exchange.local, gathers=True)]
-    plan = schedule(exchange)
-    if len(plan.rounds) <= MOST_ROUNDS:
-        ways.insert(0, Cheapest(plan.sent))
+    if _fewest_rounds(exchange) <= MOST_ROUNDS:
+        plan = schedule(exchange)
+        if len(plan.rounds) <= MOST_ROUNDS:
+            ways.insert(0, Cheapest(plan.sent))
     if margins is not None:
         ways.insert(0, Cheapest(sum(margins), margins))
     return min(ways, key=lambda way: way.sent)
+
+
+def _fewest_rounds(exchange: Exchange) -> int:
+    """As many as the busiest device has messages."""
+    pieces = _pieces(exchange)
+    away = pieces.source != pieces.target
+    return max((int(np.bincount(ends[away]).max()) for ends in (pieces.source, pieces.target) if away.any()), default=0)
 
 
 def _margins(exchange: Exchange) -> tuple[Range | None, int]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.dialect.axes import Axes, atoms, size_of, split_at, without
+from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at, without
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX, Emitter
@@ -25,6 +25,7 @@ from gspmd.transforms.support.pieces import cut_at, join_dim, lookup, pad_dim, p
 
 __all__ = [
     "Windows",
+    "joint_axes",
     "pad_dim",
     "pad_interior",
     "positions",
@@ -69,9 +70,9 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
 
 
 @functools.lru_cache(maxsize=4096)
-def retiling(size: int, source: Axes, target: Axes) -> Exchange:
-    """A dimension split over `source` to be split over `target`. Raises ValueError for parts that do not nest."""
-    spread, targets = positions(source, target)
+def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
+    """A dimension split over `source` to be split over `target`, on devices counted along `joint`."""
+    spread, targets = positions(source, joint, target)
     count = size_of(target)
     return Exchange(
         -(-size // size_of(source)), tiles(size, size_of(source)), blocks(-(-size // count), count), spread, targets
@@ -102,33 +103,54 @@ def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def positions(source: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
-    """`spread` and `targets` of an exchange between shards over `source` and shards over `target`."""
+def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
+    """The axes of `source` and then what `target` has beside them, or, where parts do not nest, what `free` has: all
+
+    that values may be sent along. Raises ValueError where that does not do either.
+    """
+    if all(a.nests(b) for a in source for b in target):
+        return source + without(target, source)
+    return source + without(free, source)
+
+
+@functools.lru_cache(maxsize=4096)
+def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
+    """`spread` and `targets` of an exchange from shards over `source` to shards over `target`; `joint` begins with
+
+    `source`, and devices are counted along it.
+    """
     if source == target:
         return 1, ()
-    rest = without(target, source)
-    cuts = atoms([source, rest, target])
-    parts = split_at(source + rest, cuts)
-    grid = np.arange(size_of(parts)).reshape([axis.size for axis in parts])
-    index = np.zeros_like(grid)
-    for axis in split_at(target, cuts):
-        where = parts.index(axis)
-        shape = [axis.size if d == where else 1 for d in range(grid.ndim)]
-        index = index * axis.size + np.arange(axis.size).reshape(shape)
-    return size_of(rest), tuple(index.reshape(-1).tolist())
+    whole = _whole(joint)
+    cuts = atoms([joint, whole])
+    parts = split_at(joint, cuts)
+    places = dict(zip(parts, np.unravel_index(np.arange(size_of(parts)), [axis.size for axis in parts]), strict=True))
+    index = np.zeros(size_of(parts), np.int64)
+    for axis in target:
+        # Where the device is along the part of the mesh axis that this one is a part of.
+        (full,) = (full for full in whole if full.overlaps(axis))
+        place = np.zeros_like(index)
+        for part in split_at((full,), cuts):
+            place = place * part.size + places[part]
+        index = index * axis.size + place // (full.end // axis.end) % axis.size
+    return size_of(joint) // size_of(source), tuple(index.tolist())
+
+
+def _whole(axes: Axes) -> Axes:
+    """The same axes, those of one mesh axis beside each other and as large as can be."""
+    return canonical(sorted(axes))
 
 
 def redistribute(
-    emit: Emitter, value: Any, dim: int, source: Axes, target: Axes, exchange: Exchange, cause: Cause
+    emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Any:
-    """What the exchange says every device wants of a dimension: held over `source`, wanted over `target`.
+    """What the exchange says every device wants of a dimension: held over `source`, devices counted along `joint`.
 
     What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
     """
     way = cheapest(exchange)
     if way.margins is not None:
         return _with_neighbours(emit, value, dim, source, exchange, way.margins, cause)
-    joint = source + without(target, source) if source != target else source
     if way.gathers:
         return _gathered(emit, value, dim, source, joint, exchange, cause)
     return _in_rounds(emit, value, dim, joint, exchange, cause)

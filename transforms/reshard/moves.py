@@ -1,0 +1,302 @@
+"""The moves that a search for a path of collectives has from one state to others.
+
+Only moves that may be of use are made: towards the target, or to where the target is nearer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+from gspmd.dialect.axes import Axes, Axis, size_of, starts_with
+from gspmd.transforms.reshard.path import Move, State
+from gspmd.transforms.reshard.prices import Prices
+from gspmd.transforms.support.blocks import AxisMoves, Dims, nests_either_way
+from gspmd.transforms.support.exchange import nests
+
+
+def conflict(axis: Axis, used: Iterable[Axis]) -> bool:
+    """Whether an axis cannot stand beside others in one sharding."""
+    return any(axis.overlaps(other) or not axis.nests(other) for other in used)
+
+
+class Moves:
+    """Towards one target. Axes are in atoms, the finest parts that are looked at."""
+
+    def __init__(self, prices: Prices, source: State, target: State) -> None:
+        self.prices, self.source, self.target = prices, source, target
+
+    def single(self) -> Move | None:
+        """A single gather or slice, where that is all it takes: nothing can be cheaper."""
+        (dims, unreduced), (goal, goal_unreduced) = self.source, self.target
+        if unreduced != goal_unreduced:
+            return None
+        if all(starts_with(a, b) for a, b in zip(dims, goal, strict=True)):
+            return self._gather(self.source, goal)
+        if all(starts_with(b, a) for a, b in zip(dims, goal, strict=True)):
+            return self._slice(self.source, goal)
+        return None
+
+    def of(self, state: State, most_s: float) -> Iterator[Move]:
+        """All moves, but for some of those that take `most_s` or more."""
+        pending = tuple(a for a in state[1] if a not in self.target[1])
+        if pending:
+            yield from self._reductions(state, pending)
+        yield from self._slices(state)
+        yield from self._gathers(state)
+        yield from self._exchanges(state)
+        yield from self._permutes(state)
+        yield from self._retilings(state, most_s)
+        yield from self._blocks(state, most_s)
+
+    def _nests(self, dim: int, coarse: int, fine: int) -> bool:
+        return nests(self.prices.shape[dim], coarse, fine)
+
+    def _gather(self, state: State, goal: Dims) -> Move | None:
+        dims, unreduced = state
+        gathered = tuple(tuple(a[len(b) :]) for a, b in zip(dims, goal, strict=True))
+        for d, axes in enumerate(gathered):
+            if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
+                return None
+        joined = tuple(axis for axes in gathered for axis in axes)
+        time_s = self.prices.time("all_gather", dims, goal, size_of(joined), joined)
+        return Move(time_s, (goal, unreduced), "all_gather", gathered)
+
+    def _gathers(self, state: State) -> Iterator[Move]:
+        dims, _ = state
+        goal = self.target[0]
+        shared = tuple(_shared(a, b) for a, b in zip(dims, goal, strict=True))
+        options = {shared, ((),) * len(dims)} - {dims}
+        for d, axes in enumerate(dims):
+            for keep in range(len(axes)):
+                options.add((*dims[:d], axes[:keep], *dims[d + 1 :]))
+        for option in sorted(options):
+            found = self._gather(state, option)
+            if found:
+                yield found
+
+    def _slice(self, state: State, goal: Dims) -> Move | None:
+        dims, unreduced = state
+        new = tuple(tuple(b[len(a) :]) for a, b in zip(dims, goal, strict=True))
+        for d, axes in enumerate(new):
+            if axes and not self._nests(d, size_of(dims[d]), size_of(goal[d])):
+                return None
+        return Move(self.prices.time("", dims, goal, 1), (goal, unreduced), "all_slice", new)
+
+    def _slices(self, state: State) -> Iterator[Move]:
+        dims = state[0]
+        goal = self.target[0]
+        used = _used(state)
+        extended, any_new = list(dims), False
+        for d, axes in enumerate(goal):
+            for axis in axes:
+                if conflict(axis, used):
+                    continue
+                option = (*dims[:d], (*dims[d], axis), *dims[d + 1 :])
+                found = self._slice(state, option)
+                if found:
+                    yield found
+                if starts_with(goal[d], (*extended[d], axis)) and extended[d] == goal[d][: len(extended[d])]:
+                    extended[d] = (*extended[d], axis)
+                    any_new = True
+        if any_new:
+            found = self._slice(state, tuple(extended))
+            if found:
+                yield found
+
+    def _exchanges(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        for source, axes in enumerate(dims):
+            for keep in range(len(axes)):
+                moved = axes[keep:]
+                for target in range(len(dims)):
+                    if target != source and all(a in goal[target] for a in moved):
+                        yield self._exchange(state, moved, source, target)
+        at_once = self._homecoming(dims)
+        runs = _runs(at_once, goal)
+        if len(runs) < 2:
+            return
+        option = tuple(
+            (*(a for a in axes if a not in at_once), *(a for a in goal[d] if a in at_once and at_once[a][1] == d))
+            for d, axes in enumerate(dims)
+        )
+        if all(map(nests_either_way, self.prices.shape, dims, option)):
+            moved = tuple(at_once)
+            time_s = self.prices.time("all_to_all", dims, option, size_of(moved), moved)
+            # Shardy's operation names a dimension once.
+            ends = [d for _, *ends in runs for d in ends]
+            kind, moves = ("all_to_all", runs) if len(set(ends)) == len(ends) else ("reshard", ())
+            yield Move(time_s, (option, unreduced), kind, moves=moves)
+
+    def _exchange(self, state: State, moved: Axes, source: int, target: int) -> Move:
+        dims, unreduced = state
+        option = list(dims)
+        option[source] = dims[source][: -len(moved)]
+        option[target] = dims[target] + moved
+        after = tuple(option)
+        time_s = self.prices.time("all_to_all", dims, after, size_of(moved), moved)
+        few, many = (size_of(after[source]), size_of(dims[source])), (size_of(dims[target]), size_of(after[target]))
+        if not (self._nests(source, *few) and self._nests(target, *many)):
+            time_s += self.prices.realigning(source, target, dims, after)
+        return Move(time_s, (after, unreduced), "all_to_all", moves=((moved, source, target),))
+
+    def _homecoming(self, dims: Dims) -> dict[Axis, tuple[int, int]]:
+        """The axes that one all-to-all brings from the ends of dimensions to where the target has them: by axis the
+
+        dimension that it leaves and the one that it comes to, in the order in which they are left.
+        """
+        goal = self.target[0]
+        leaving = {a: d for d, axes in enumerate(dims) for a in axes[len(_shared(axes, goal[d])) :]}
+        while True:
+            losing = set(leaving.values())
+            coming: dict[Axis, int] = {}
+            for d, (axes, wanted) in enumerate(zip(dims, goal, strict=True)):
+                if d in losing or not starts_with(wanted, axes):
+                    continue
+                for axis in wanted[len(axes) :]:
+                    if axis not in leaving:
+                        break
+                    coming[axis] = d
+            kept = {a: d for d, axes in enumerate(dims) for a in _ending(axes, coming) if leaving.get(a) == d}
+            if kept == leaving:
+                return {a: (d, coming[a]) for a, d in leaving.items()}
+            leaving = kept
+
+    def _retilings(self, state: State, most_s: float) -> Iterator[Move]:
+        """One dimension to tiles whose boundaries are others: fewer, more or other axes, as the target has them."""
+        dims, unreduced = state
+        used = _used(state)
+        for d, (axes, goal) in enumerate(zip(dims, self.target[0], strict=True)):
+            if not axes:
+                continue
+            options = {axes[:keep] for keep in range(1, len(axes))}
+            options |= {(*axes, a) for a in goal if not conflict(a, used)}
+            others = [a for a in used if a not in axes]
+            if goal and not any(conflict(a, others) for a in goal):
+                options.add(goal)
+            for option in sorted(options - {axes}):
+                few, many = sorted((size_of(axes), size_of(option)))
+                if few == many or (option != goal and self._nests(d, few, many)):
+                    continue
+                after = (*dims[:d], option, *dims[d + 1 :])
+                yield from self._direct((dims, unreduced), after, most_s)
+
+    def _blocks(self, state: State, most_s: float) -> Iterator[Move]:
+        """All that is left to move, each device what it lacks; not worth looking for on the way there."""
+        dims, unreduced = state
+        goal, left = self.target
+        if unreduced != left or (dims != self.source[0] and self.source[1] == left):
+            return
+        if sum(a != b for a, b in zip(dims, goal, strict=True)) > 1:
+            yield from self._direct(state, goal, most_s)
+
+    def _direct(self, state: State, after: Dims, most_s: float) -> Iterator[Move]:
+        price = self.prices.directly(*state, after, most_s)
+        if price is not None:
+            yield Move(price[0], (after, state[1]), "reshard", peak_bytes=price[1])
+
+    def _permutes(self, state: State) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        options: set[Dims] = set()
+        counts = [size_of(axes) for axes in dims]
+        if counts == [size_of(axes) for axes in goal]:
+            options.add(goal)
+        options.add(tuple(_sorted_by(a, g) for a, g in zip(dims, goal, strict=True)))
+        options.add(self._aligned(dims, counts))
+        for option in sorted(options - {dims}):
+            if any(conflict(a, unreduced) for axes in option for a in axes):
+                continue
+            moved = _changed(dims, option) if self.prices.hardware.axes else ()
+            time_s = self.prices.time("collective_permute", dims, option, 2, moved)
+            yield Move(time_s, (option, unreduced), "collective_permute")
+
+    def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
+        """Every dimension takes as much of its target as its shard count allows; the rest fills up."""
+        goal = self.target[0]
+        taken: list[list[Axis]] = []
+        for axes, count in zip(goal, counts, strict=True):
+            mine: list[Axis] = []
+            for axis in axes:
+                if count % (size_of(mine) * axis.size):
+                    break
+                mine.append(axis)
+            taken.append(mine)
+        used = [a for mine in taken for a in mine]
+        spare = [a for axes in dims for a in axes if not conflict(a, used)]
+        for mine, count in zip(taken, counts, strict=True):
+            for axis in list(spare):
+                if size_of(mine) < count and count % (size_of(mine) * axis.size) == 0:
+                    mine.append(axis)
+                    spare.remove(axis)
+        result = tuple(tuple(mine) for mine in taken)
+        return result if [size_of(axes) for axes in result] == counts else dims
+
+    def _reductions(self, state: State, pending: Axes) -> Iterator[Move]:
+        dims, unreduced = state
+        goal = self.target[0]
+        left = tuple(a for a in unreduced if a not in pending)
+        time_s = self.prices.time("all_reduce", dims, dims, size_of(pending), pending)
+        yield Move(time_s, (dims, left), "all_reduce", axes=pending)
+        for d, axes in enumerate(goal):
+            wanted: list[Axis] = []
+            if starts_with(axes, dims[d]):
+                wanted += itertools.takewhile(lambda axis: axis in pending, axes[len(dims[d]) :])
+            # Where the target has not the same order, less is left to move than a whole sum.
+            for scattered in dict.fromkeys((tuple(wanted), pending)):
+                if scattered:
+                    yield from self._scatter(state, d, scattered)
+
+    def _scatter(self, state: State, dim: int, axes: Axes) -> Iterator[Move]:
+        dims, unreduced = state
+        option = (*dims[:dim], (*dims[dim], *axes), *dims[dim + 1 :])
+        if self._nests(dim, size_of(dims[dim]), size_of(option[dim])):
+            rest = tuple(a for a in unreduced if a not in axes)
+            parts = tuple(axes if d == dim else () for d in range(len(dims)))
+            time_s = self.prices.time("reduce_scatter", dims, option, size_of(axes), axes)
+            yield Move(time_s, (option, rest), "reduce_scatter", parts)
+
+
+def _used(state: State) -> set[Axis]:
+    return {a for axes in state[0] for a in axes} | set(state[1])
+
+
+def _ending(axes: Axes, among: Container[Axis]) -> Axes:
+    """The longest end of a list that has only these."""
+    keep = len(axes)
+    while keep and axes[keep - 1] in among:
+        keep -= 1
+    return axes[keep:]
+
+
+def _runs(moving: Mapping[Axis, tuple[int, int]], goal: Dims) -> AxisMoves:
+    """Axes that stay beside each other in one entry."""
+    runs: list[tuple[Axes, int, int]] = []
+    for axis, (source, target) in moving.items():
+        place = goal[target].index(axis)
+        if runs and runs[-1][1:] == (source, target) and place and goal[target][place - 1] == runs[-1][0][-1]:
+            runs[-1] = ((*runs[-1][0], axis), source, target)
+        else:
+            runs.append(((axis,), source, target))
+    return tuple(runs)
+
+
+def _shared(a: Axes, b: Axes) -> Axes:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return a[:count]
+
+
+def _changed(before: Dims, after: Dims) -> Axes:
+    """The axes that have another place in one than in the other."""
+    places = [{(d, i, a) for d, axes in enumerate(dims) for i, a in enumerate(axes)} for dims in (before, after)]
+    return tuple(sorted({a for _, _, a in places[0] ^ places[1]}))
+
+
+def _sorted_by(axes: Axes, goal: Axes) -> Axes:
+    """The same axes with those that the goal has first, in its order."""
+    return tuple(sorted(axes, key=lambda a: goal.index(a) if a in goal else len(goal)))

@@ -1,0 +1,54 @@
+"""What a reshard is made of: steps as they are written into programs, and moves as they are searched."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.blocks import AxisMoves, Dims
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
+
+    `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
+    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other
+    tiles, whose boundaries need not be those of the tiles before; the localizer finds out who sends what.
+    """
+
+    kind: str
+    after: TensorSharding
+    dims: tuple[Axes, ...] = ()
+    axes: Axes = ()
+    moves: AxisMoves = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Path:
+    """Steps, the seconds they take, and the most bytes that a device holds of the value between two of them."""
+
+    steps: tuple[Step, ...]
+    time_s: float
+    peak_bytes: float = 0.0
+
+
+State = tuple[Dims, Axes]
+"""Axes of every dimension, and those along which sums are partial."""
+
+
+class Move(NamedTuple):
+    """A step that is not worth writing out yet: see `Step` for the parts.
+
+    `peak_bytes` is what a device holds at a time, if that is more than operand or result.
+    """
+
+    time_s: float
+    after: State
+    kind: str
+    dims: Dims = ()
+    axes: Axes = ()
+    moves: AxisMoves = ()
+    peak_bytes: float = 0.0

@@ -1,0 +1,86 @@
+"""What a move of one tensor costs on the hardware at hand: bytes held, and seconds."""
+
+from __future__ import annotations
+
+import math
+
+from gspmd.dialect.axes import Axes, canonical, size_of
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.blocks import BlockExchange, Dims, least_sent
+from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.direct import Retiling, changed_dims, direct_way
+from gspmd.transforms.support.exchange import cheapest
+from gspmd.transforms.support.halo import realignments
+from gspmd.transforms.support.op_info import TensorType, element_bytes
+
+# Among more devices, nobody looks for who sends what of a dimension to whom.
+MOST_DEVICES = 512
+
+# What one more message of an exchange of several dimensions takes, as a part of the latency of a collective.
+SETUP = 0.1
+
+
+class Prices:
+    """Of one tensor: `form` is a sharding of it, which says where manual axes are."""
+
+    def __init__(self, type_: TensorType, form: TensorSharding, hardware: Hardware) -> None:
+        self.shape = type_.shape
+        self.form = form
+        self.hardware = hardware
+        self._element_bytes = element_bytes(type_.element)
+
+    def local_bytes(self, dims: Dims) -> float:
+        """What a device holds of the value split like this."""
+        return self._element_bytes * math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
+
+    def time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
+        """Seconds for a collective over `axes`, or, without a kind, for what a device does alone."""
+        touched = self.local_bytes(before) + self.local_bytes(after)
+        memory = touched / self.hardware.memory_bytes_per_s
+        if not kind:
+            return memory
+        return memory + collective_time(kind, self.local_bytes(before), devices, self.hardware, axes)
+
+    def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
+        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles."""
+        sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
+        exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
+        return sum(
+            self._sending(cheapest(exchange).sent * self._others(after, dim))
+            for dim, exchange in zip((source, target), exchanges, strict=True)
+        )
+
+    def directly(self, before: Dims, unreduced: Axes, after: Dims, most_s: float) -> tuple[float, float] | None:
+        """Seconds to come from one sharding to another at once, and the bytes held meanwhile.
+
+        None where that takes `most_s` or more, or where there are too many devices and messages to look at.
+        """
+        old, new = (tuple(map(canonical, dims)) for dims in (before, after))
+        asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
+        alone_s, least = self.time("", before, after, 1), least_sent(*asked)
+        if least is not None and alone_s + self._sending(least) >= most_s:
+            return None
+        changed = changed_dims(old, new)
+        if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MOST_DEVICES):
+            return None
+        way = direct_way(*asked)
+        if way is None:
+            return None
+        held = 0.0
+        if isinstance(way, Retiling) and cheapest(way.exchange).gathers:
+            held = self.shape[way.dim] * way.others * self._element_bytes
+        messages = len(way.rounds) if len(changed) > 1 and isinstance(way, BlockExchange) else 1
+        return alone_s + self._sending(way.sent, messages), held
+
+    def _others(self, dims: Dims, dim: int) -> int:
+        """Elements that a device holds of all dimensions but one."""
+        pairs = enumerate(zip(self.shape, dims, strict=True))
+        return math.prod(-(-n // size_of(axes)) for d, (n, axes) in pairs if d != dim)
+
+    def _sending(self, elements: float, messages: int = 1) -> float:
+        """Seconds to send so many elements to others, in messages that do not wait for each other."""
+        sent = self._element_bytes * elements
+        if not sent:
+            return 0.0
+        time_s = collective_time("collective_permute", sent, 2, self.hardware)
+        return time_s + (messages - 1) * SETUP * self.hardware.collective_latency_s

@@ -1,0 +1,123 @@
+"""The path of moves that takes least time: Dijkstra's search from one placement of axes to another."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+
+from gspmd.dialect.axes import Axes, atoms, canonical, split_at
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.reshard.moves import Moves
+from gspmd.transforms.reshard.path import Move, Path, State, Step
+from gspmd.transforms.reshard.prices import Prices
+
+Cuts = dict[str, tuple[int, ...]]
+
+
+class Search:
+    """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
+
+    `cuts` are those of the source and of the target, which differ for axes whose parts do not nest.
+    """
+
+    def __init__(self, prices: Prices, source: TensorSharding, target: TensorSharding, cuts: tuple[Cuts, Cuts]) -> None:
+        self.prices = prices
+        self.form = source
+        self.source, self.target = (_state(sharding, cut) for sharding, cut in zip((source, target), cuts, strict=True))
+        self.moves = Moves(prices, self.source, self.target)
+        self.limited = False  # whether some path was not followed for the bytes that it takes
+
+    def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
+        """The path that takes least time of those that take less than `most_s`; None if there is none.
+
+        No device holds more than `most_bytes` of the value at a time, but for source and target.
+        """
+        direct = self.moves.single()
+        if direct is not None:
+            return Path((self._step(direct),), direct.time_s) if direct.time_s < most_s else None
+        counter = itertools.count()
+        queue: list[tuple[float, int, State]] = [(0.0, next(counter), self.source)]
+        best: dict[State, float] = {self.source: 0.0}
+        came: dict[State, tuple[State, Move]] = {}
+        while queue:
+            time_s, _, state = heapq.heappop(queue)
+            if state == self.target:
+                return self._path(came, time_s)
+            if time_s > best[state]:
+                continue
+            for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
+                total = time_s + move.time_s
+                known = min(most_s, best.get(move.after, math.inf), best.get(self.target, math.inf))
+                if total < known and self._peak(move) > most_bytes:
+                    self.limited = True
+                elif total < known:
+                    best[move.after] = total
+                    came[move.after] = (state, move)
+                    heapq.heappush(queue, (total, next(counter), move.after))
+        return None
+
+    def _peak(self, move: Move) -> float:
+        held = 0.0 if move.after == self.target else self.prices.local_bytes(move.after[0])
+        return max(held, move.peak_bytes)
+
+    def _path(self, came: dict[State, tuple[State, Move]], time_s: float) -> Path:
+        moves: list[Move] = []
+        state = self.target
+        while state != self.source:
+            state, move = came[state]
+            moves.insert(0, move)
+        return Path(tuple(map(self._step, moves)), time_s, max(map(self._peak, moves), default=0.0))
+
+    def _step(self, move: Move) -> Step:
+        dims, unreduced = move.after
+        mesh = self.form.mesh
+        after = self.form.with_axes(tuple(map(canonical, dims)), mesh.sorted(canonical(unreduced)))
+        moves = tuple((canonical(axes), source, target) for axes, source, target in move.moves)
+        return Step(move.kind, after, tuple(map(canonical, move.dims)), mesh.sorted(canonical(move.axes)), moves)
+
+
+def _state(sharding: TensorSharding, cuts: Cuts) -> State:
+    return tuple(split_at(axes, cuts) for axes in sharding.dim_axes()), split_at(sharding.unreduced, cuts)
+
+
+def common_cuts(source: TensorSharding, target: TensorSharding) -> tuple[Cuts, Cuts]:
+    """Where axes are cut: in the same places for both, unless these do not nest."""
+    own = tuple(atoms(_lists(sharding)) for sharding in (source, target))
+    for name in own[0].keys() & own[1].keys():
+        try:
+            joint = atoms([axes for s in (source, target) for axes in _of_name(_lists(s), name)])
+        except ValueError:
+            continue
+        for cuts in own:
+            cuts[name] = joint[name]
+    return own[0], own[1]
+
+
+def _lists(sharding: TensorSharding) -> list[Axes]:
+    return [*sharding.dim_axes(), sharding.unreduced]
+
+
+def _of_name(lists: list[Axes], name: str) -> list[Axes]:
+    return [tuple(axis for axis in axes if axis.name == name) for axes in lists]
+
+
+def finer_cuts(cuts: tuple[Cuts, Cuts], most_parts: int) -> tuple[Cuts, Cuts] | None:
+    """The axes cut into prime factors; None if they are already, or if there are more than `most_parts` of these."""
+    finer = tuple({name: _prime_cuts(bounds) for name, bounds in each.items()} for each in cuts)
+    if finer == cuts or any(sum(len(bounds) - 1 for bounds in each.values()) > most_parts for each in finer):
+        return None
+    return finer[0], finer[1]
+
+
+def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
+    """Bounds of parts, each the one before it times a prime number."""
+    found = list(bounds[:1])
+    for bound in bounds[1:]:
+        factor = 2
+        while found[-1] < bound:
+            if bound // found[-1] % factor:
+                factor += 1
+            else:
+                found.append(found[-1] * factor)
+    return tuple(found)
