@@ -140,6 +140,68 @@ def test_large_uneven_tensors_are_not_gathered() -> None:
     assert set(kinds((x, ()), (y, ()))) == {"reshard"}
 
 
+def local_bytes(shape: tuple[int, ...], sharding: TensorSharding) -> int:
+    return 4 * int(np.prod(sharding.local_shape(shape)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_device_holds_more_of_a_large_tensor_than_at_both_ends(seed: int) -> None:
+    rng = random.Random(seed)
+    mesh = random_mesh(rng)
+    for _ in range(10):
+        shape = tuple(rng.choice((768, 1536)) for _ in range(3))
+        source, target = (random_sharding(rng, mesh, 3) for _ in range(2))
+        path = Planner(mesh).plan(TensorType(shape, "f32"), source, target)
+        ends = max(local_bytes(shape, source), local_bytes(shape, target))
+        assert path.peak_bytes <= ends
+        assert all(local_bytes(shape, step.after) <= ends for step in path.steps)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_device_holds_more_than_allowed_where_there_is_a_way(seed: int) -> None:
+    rng = random.Random(seed)
+    mesh = Mesh((("x", 4), ("y", 2)))
+    for _ in range(10):
+        shape = tuple(rng.choice((8, 16)) for _ in range(2))
+        source, target = (random_sharding(rng, mesh, 2) for _ in range(2))
+        path = Planner(mesh, max_temporary_bytes=1).plan(TensorType(shape, "f32"), source, target)
+        assert path.peak_bytes <= max(local_bytes(shape, source), local_bytes(shape, target))
+
+
+def test_a_bound_on_memory_costs_time() -> None:
+    mesh = Mesh((("x", 4), ("y", 2)))
+    x, y, type_ = (mesh.axis("x"),), (mesh.axis("y"),), TensorType((6, 16), "f32")
+    whole = replicated(mesh, 2)
+    source, target = whole.with_axes((x, y)), whole.with_axes((y, x))
+    free, bound = (Planner(mesh, max_temporary_bytes=most).plan(type_, source, target) for most in (0, 1))
+    assert [step.kind for step in free.steps] == ["all_gather", "all_slice"]
+    assert [step.kind for step in bound.steps] == ["reshard"]
+    assert free.time_s < bound.time_s
+
+
+def test_axes_go_to_other_dimensions_at_once() -> None:
+    mesh = Mesh((("x", 4), ("y", 2)))
+    x, y = (mesh.axis("x"),), (mesh.axis("y"),)
+    whole, type_ = replicated(mesh, 3), TensorType((512, 512, 512), "f32")
+
+    def kinds(source: tuple[Axes, ...], target: tuple[Axes, ...]) -> list[str]:
+        return [step.kind for step in Planner(mesh).plan(type_, whole.with_axes(source), whole.with_axes(target)).steps]
+
+    assert kinds((y, (), x), ((), x + y, ())) == ["reshard"]
+    assert kinds((x, y, ()), ((), (), x + y)) == ["reshard"]
+    assert kinds((x + y, (), ()), ((), y + x, ())) == ["reshard"]
+    assert kinds((x + y, (), ()), (y + x, (), ())) == ["collective_permute"]
+    assert kinds((x, y, ()), (y, x, ())) == ["reshard"]
+
+
+def test_sums_are_scattered_where_they_are_before_they_change_places() -> None:
+    mesh = Mesh((("x", 4), ("y", 2)))
+    x, y = (mesh.axis("x"),), (mesh.axis("y"),)
+    whole, type_ = replicated(mesh, 2), TensorType((512, 512), "f32")
+    path = Planner(mesh).plan(type_, whole.with_axes((y, ()), x), whole.with_axes((x, ())))
+    assert [step.kind for step in path.steps] == ["reduce_scatter", "reshard"]
+
+
 def test_the_same_question_is_answered_from_memory() -> None:
     mesh, ((shape, source, target), *_) = cases(3, 1)
     planner, type_ = Planner(mesh), TensorType(shape, "f32")
@@ -154,6 +216,17 @@ def test_planning_on_a_mesh_of_six_axes_takes_no_seconds(seed: int) -> None:
     started = time.perf_counter()
     Planner(mesh).plan(TensorType((4096, 4096, 4096, 4096), "f32"), source, target)
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_planning_for_256_devices_takes_no_seconds(seed: int) -> None:
+    """Longest: four axes of two parts each, and a tensor that splits unevenly."""
+    rng = random.Random(seed)
+    mesh = Mesh(tuple((name, 4) for name in "abcd"))
+    source, target = random_sharding(rng, mesh, 3, unreduced=True), random_sharding(rng, mesh, 3)
+    started = time.process_time()
+    Planner(mesh).plan(TensorType((4095, 4095, 4095), "f32"), source, target)
+    assert time.process_time() - started < 5
 
 
 # ---- paths as programs ----

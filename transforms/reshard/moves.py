@@ -92,10 +92,13 @@ class Moves:
             for axis in axes:
                 if conflict(axis, used):
                     continue
-                option = (*dims[:d], (*dims[d], axis), *dims[d + 1 :])
-                found = self._slice(state, option)
-                if found:
-                    yield found
+                before = axes[: axes.index(axis)][-1:]
+                for home, here in enumerate(dims):
+                    # Beside the axis that it stands behind, too, to go to the target with it.
+                    if home == d or (here and here[-1:] == before):
+                        found = self._slice(state, (*dims[:home], (*here, axis), *dims[home + 1 :]))
+                        if found:
+                            yield found
                 if starts_with(goal[d], (*extended[d], axis)) and extended[d] == goal[d][: len(extended[d])]:
                     extended[d] = (*extended[d], axis)
                     any_new = True

@@ -14,6 +14,9 @@ from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]
 
+# States that are looked at for something better than what is found already.
+MOST_STATES = 500
+
 
 class Search:
     """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
@@ -40,12 +43,16 @@ class Search:
         queue: list[tuple[float, int, State]] = [(0.0, next(counter), self.source)]
         best: dict[State, float] = {self.source: 0.0}
         came: dict[State, tuple[State, Move]] = {}
+        looked_at = 0
         while queue:
             time_s, _, state = heapq.heappop(queue)
             if state == self.target:
                 return self._path(came, time_s)
             if time_s > best[state]:
                 continue
+            looked_at += 1
+            if looked_at > MOST_STATES and self.target in best:
+                return self._path(came, best[self.target])
             for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
                 total = time_s + move.time_s
                 known = min(most_s, best.get(move.after, math.inf), best.get(self.target, math.inf))
