@@ -116,6 +116,12 @@ class Explanation:
         PassManager([Localize(replicate_unsupported=self._replicate_unsupported), Optimize()]).run(module)
         return find_conflicts(self._explainer, decisions, module), Partitioned(module)
 
+    def __str__(self) -> str:
+        """The summary that `gspmd explain` prints."""
+        from gspmd.explanation_text import summary_lines
+
+        return "\n".join(summary_lines(self))
+
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
         """Every place where tensors disagree or that communicates, the dearest first."""
