@@ -126,7 +126,7 @@ def _append_refused(module: ir.Module) -> None:
     import numpy as np
     from jaxlib.mlir import ir
 
-    from gspmd.transforms.support.program import main_function
+    from gspmd.transforms.support.mlir import main_function
 
     function = main_function(module)
     terminator = list(function.regions[0].blocks[0].operations)[-1].operation

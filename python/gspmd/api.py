@@ -20,9 +20,8 @@ from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.pipeline import default_pipeline
 from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.program import main_function
 from gspmd.transforms.support.signature import Signature, read_signature
 
 

@@ -26,8 +26,8 @@ from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import Hardware, collective_time
 from gspmd.transforms.support.custom_rules import RuleSource
-from gspmd.transforms.support.mlir import new_context, source_location
-from gspmd.transforms.support.program import Program, main_function
+from gspmd.transforms.support.mlir import main_function, new_context, source_location
+from gspmd.transforms.support.program import Program
 from gspmd.transforms.support.signature import Signature, dictionaries, read_signature
 from gspmd.transforms.support.target_file import read_hardware
 

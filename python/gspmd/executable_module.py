@@ -15,7 +15,7 @@ from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.reading import read_program
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.signature import (
     MESH,
@@ -23,7 +23,6 @@ from gspmd.transforms.support.signature import (
     ValueSignature,
     argument_name,
     dictionaries,
-    main_function,
     read_signature,
     result_name,
     set_dictionaries,

@@ -30,8 +30,7 @@ from gspmd.transforms.optimize import Optimize
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.reshard import reshard
 from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.support.mlir import new_context
-from gspmd.transforms.support.program import main_function
+from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.value_names import GivenNames
 
 

@@ -61,7 +61,7 @@ def test_names_come_from_locations_and_from_jax() -> None:
         ("@mesh", "@mesh2", "argument 0: unknown mesh '@mesh2'"),
         ("{\\22x\\22}", "{\\22z\\22}", 'argument 0: mesh "@mesh" has no axis "z"'),
         ("{\\22x\\22}", "", "argument 0: sharding of rank 0 does not fit a tensor of rank 1"),
-        ("@main", "@other", "module has no function '@main'"),
+        ("@main", "@other", "the module has no function '@main'"),
     ],
 )
 def test_a_module_that_contradicts_itself_is_refused(old: str, new: str, message: str) -> None:

@@ -9,7 +9,8 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import without
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
 from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.signature import SHARDING, main_function
+from gspmd.transforms.support.mlir import main_function
+from gspmd.transforms.support.signature import SHARDING
 
 _MAX_OPERATIONS = 2000  # looked at for one value
 _DIFFERENT = ("stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.custom_call", "stablehlo.rng")

@@ -9,8 +9,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.manual import ManualRegion, read_region
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op, Program, main_function
+from gspmd.transforms.support.mlir import main_function, source_location
+from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op, Program
 
 
 class AnnotatedModule:
@@ -23,7 +23,7 @@ class AnnotatedModule:
         self.module = module
         self.codec = SdyCodec.of_module(module)
         self.mesh = the_mesh(module, self.codec)
-        self.function = main_function(module)
+        self.function = main_function(module).operation
         type_ = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value)
         self.arguments = self._signature("arg_attrs", len(type_.inputs))
         self.results = self._signature("res_attrs", len(type_.results))

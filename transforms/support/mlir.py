@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation
+from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation, Unsupported
 
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _BYTECODE_MAGIC = b"ML\xefR"
@@ -43,6 +43,22 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
     # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
     context.enable_multithreading(False)
     return context
+
+
+def main_function(module: ir.Module) -> Any:
+    """The function @main. Raises ParseError where there is none, Unsupported where its body is not one block."""
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    for function in functions:
+        if function.sym_name.value == "main":
+            if len(function.regions[0].blocks) != 1:
+                location = source_location(function.location)
+                raise Unsupported("has a body of several blocks; expected one", op="func.func", location=location)
+            return function
+    names = ", ".join(f"'@{function.sym_name.value}'" for function in functions) or "none"
+    raise ParseError(
+        f"the module has no function '@main'; its functions are {names}",
+        hint="rename the entry function to '@main'",
+    )
 
 
 def source_location(location: ir.Location) -> SourceLocation | None:

@@ -12,8 +12,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import ParseError, Unsupported
-from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.op_info import InfoReader, OpInfo, TensorType, TypeReader
 
 CONTROL_FLOW = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
@@ -71,7 +70,7 @@ class Program:
         self._numbers: dict[Any, int] = {}
         self._types = TypeReader()
         self._infos = InfoReader(self._types)
-        self.function = main_function(module)
+        self.function = main_function(module).operation
         self.body = self._read_block(self.function.regions[0].blocks[0], None)
 
     # ---- numbering ----
@@ -149,22 +148,3 @@ class Program:
         for op in self.ops:
             found.extend(op.regions)
         return found
-
-
-def main_function(module: ir.Module) -> Any:
-    """The one public function @main. Raises ParseError, or Unsupported for others beside it."""
-    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
-    for function in functions:
-        if ir.StringAttr(function.attributes["sym_name"]).value == "main":
-            if len(function.regions[0].blocks) != 1:
-                raise Unsupported(
-                    "has a body of several blocks; expected one",
-                    op="func.func",
-                    location=source_location(function.location),
-                )
-            return function
-    names = ", ".join(f"'@{ir.StringAttr(f.attributes['sym_name']).value}'" for f in functions) or "none"
-    raise ParseError(
-        f"the module has no function '@main'; its functions are {names}",
-        hint="rename the entry function to '@main'",
-    )

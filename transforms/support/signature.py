@@ -17,6 +17,7 @@ from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.mlir import main_function
 
 MESH = "gspmd.mesh"
 GLOBAL_TYPE = "gspmd.global_type"
@@ -83,14 +84,6 @@ class Signature:
 def tensor_text(shape: Sequence[int], element_type: str) -> str:
     """`tensor<8x3xf32>`."""
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
-
-
-def main_function(module: ir.Module) -> Any:
-    """The `@main` function. Raises ParseError when there is none."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
-            return op
-    raise ParseError("module has no function '@main'", hint="name the entry function 'main'")
 
 
 def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
