@@ -22,6 +22,7 @@ from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
+from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
@@ -64,6 +65,8 @@ class Ingest(Pass):
             inline_calls(found)
             if may_batch:
                 batch_lookups(found.main)
+            if found.has_pads:
+                join_shifts(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))
 

@@ -29,6 +29,7 @@ _SOUGHT = {
     "stablehlo.tuple",
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
+PAD = "stablehlo.pad"
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
@@ -59,6 +60,7 @@ class Survey:
     found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     lookups: list[Any] = dataclasses.field(default_factory=list)
     types: set[ir.Type] = dataclasses.field(default_factory=set)
+    has_pads: bool = False
 
     @property
     def main(self) -> Any:
@@ -176,6 +178,8 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
                         found.setdefault(name, []).append(inner)
                     elif name in _LOOKUPS:
                         result.lookups.append(inner)
+                    elif name == PAD:
+                        result.has_pads = True
                     attributes = inner.attributes
                     if (
                         "mhlo.sharding" in attributes

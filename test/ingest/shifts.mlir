@@ -1,0 +1,126 @@
+// RUN: gspmd-opt %s --gspmd-ingest --split-input-file | FileCheck %s
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: @main
+// CHECK-SAME: %[[A:.*]]: tensor<3x2xf32>, %[[B:.*]]: tensor<5x2xf32>
+// CHECK: %[[J:.*]] = stablehlo.concatenate %[[B]], %[[A]], dim = 0
+// CHECK: %[[Z:.*]] = stablehlo.broadcast_in_dim
+// CHECK: stablehlo.add %[[J]], %[[Z]]
+// CHECK-NOT: stablehlo.pad
+func.func @main(%a: tensor<3x2xf32>, %b: tensor<5x2xf32>) -> tensor<8x2xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [5, 0], high = [0, 0], interior = [0, 0] : (tensor<3x2xf32>, tensor<f32>) -> tensor<8x2xf32>
+  %2 = stablehlo.pad %b, %0, low = [0, 0], high = [3, 0], interior = [0, 0] : (tensor<5x2xf32>, tensor<f32>) -> tensor<8x2xf32>
+  %3 = stablehlo.add %1, %2 : tensor<8x2xf32>
+  return %3 : tensor<8x2xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// Padded values that overlap are added.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.pad
+// CHECK: stablehlo.pad
+// CHECK: stablehlo.add
+func.func @main(%a: tensor<4xf32>, %b: tensor<5xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [4], high = [0], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<8xf32>
+  %2 = stablehlo.pad %b, %0, low = [0], high = [3], interior = [0] : (tensor<5xf32>, tensor<f32>) -> tensor<8xf32>
+  %3 = stablehlo.add %1, %2 : tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// What pads leave between them is not zero where they are made of something else.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.pad
+// CHECK: stablehlo.pad
+// CHECK: stablehlo.add
+func.func @main(%a: tensor<3xi32>, %b: tensor<5xi32>) -> tensor<8xi32> {
+  %0 = stablehlo.constant dense<1> : tensor<i32>
+  %1 = stablehlo.pad %a, %0, low = [5], high = [0], interior = [0] : (tensor<3xi32>, tensor<i32>) -> tensor<8xi32>
+  %2 = stablehlo.pad %b, %0, low = [0], high = [3], interior = [0] : (tensor<5xi32>, tensor<i32>) -> tensor<8xi32>
+  %3 = stablehlo.add %1, %2 : tensor<8xi32>
+  return %3 : tensor<8xi32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// Integers have one zero: there is nothing to add.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.concatenate %{{.*}}, %{{.*}}, dim = 0
+// CHECK-NEXT: return
+func.func @main(%a: tensor<3xi32>, %b: tensor<5xi32>) -> tensor<8xi32> {
+  %0 = stablehlo.constant dense<0> : tensor<i32>
+  %1 = stablehlo.pad %a, %0, low = [0], high = [5], interior = [0] : (tensor<3xi32>, tensor<i32>) -> tensor<8xi32>
+  %2 = stablehlo.pad %b, %0, low = [3], high = [0], interior = [0] : (tensor<5xi32>, tensor<i32>) -> tensor<8xi32>
+  %3 = stablehlo.add %1, %2 : tensor<8xi32>
+  return %3 : tensor<8xi32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: @main
+// CHECK: %[[P:.*]] = stablehlo.pad %{{.*}}, %{{.*}}, low = [1], high = [-1], interior = [0]
+// CHECK-NEXT: return %[[P]]
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.constant dense<2.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [1], high = [0], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<9xf32>
+  %2 = stablehlo.slice %1 [0:8] : (tensor<9xf32>) -> tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: @main
+// CHECK: %[[P:.*]] = stablehlo.pad %{{.*}}, %{{.*}}, low = [-1], high = [1], interior = [0]
+// CHECK-NEXT: return %[[P]]
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [0], high = [1], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<9xf32>
+  %2 = stablehlo.constant dense<0.0> : tensor<f32>
+  %3 = stablehlo.pad %1, %2, low = [-1], high = [0], interior = [0] : (tensor<9xf32>, tensor<f32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// Elements that are cut off do not come back by padding.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.pad %{{.*}}, %{{.*}}, low = [-1], high = [0], interior = [0]
+// CHECK: stablehlo.pad %{{.*}}, %{{.*}}, low = [1], high = [0], interior = [0]
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [-1], high = [0], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<7xf32>
+  %2 = stablehlo.pad %1, %0, low = [1], high = [0], interior = [0] : (tensor<7xf32>, tensor<f32>) -> tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+// What is said of the padded value is kept, so it stays a value.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.pad
+// CHECK: stablehlo.slice
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.constant dense<2.0> : tensor<f32>
+  %1 = stablehlo.pad %a, %0, low = [4], high = [0], interior = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : (tensor<8xf32>, tensor<f32>) -> tensor<12xf32>
+  %2 = stablehlo.slice %1 [0:8] : (tensor<12xf32>) -> tensor<8xf32>
+  return %2 : tensor<8xf32>
+}

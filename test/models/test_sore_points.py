@@ -1,0 +1,282 @@
+"""What partitioners are known to do badly, each done as one who writes the collectives by hand would do it.
+
+Every program is run on 8 devices and compared with the unpartitioned one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import gspmd
+
+Spec = tuple[tuple[int, ...], tuple[Any, ...]]
+"""A shape, and the mesh axes of its dimensions."""
+MESH = {"x": 4, "y": 2}
+RING = {"x": 8}
+F32 = 4
+
+
+def lowered(
+    function: Callable[..., Any], axes: dict[str, int], *arguments: Spec, ids: Spec | None = None, out: Any = None
+) -> str:
+    """The annotated text of a function of f32 and, last, of whole numbers; `out` are the axes of its one result."""
+    mesh = Mesh(np.array(jax.devices()[: math.prod(axes.values())]).reshape(tuple(axes.values())), tuple(axes))
+    given = [*arguments, *([ids] if ids else [])]
+    types = [jnp.float32] * len(arguments) + [jnp.int32] * (len(given) - len(arguments))
+    shapes = [jax.ShapeDtypeStruct(shape, dtype) for (shape, _), dtype in zip(given, types, strict=True)]
+    shardings = tuple(NamedSharding(mesh, PartitionSpec(*dims)) for _, dims in given)
+    wanted = {} if out is None else {"out_shardings": NamedSharding(mesh, PartitionSpec(*out))}
+    with mesh:
+        return str(jax.jit(function, in_shardings=shardings, **wanted).lower(*shapes).as_text(debug_info=True))
+
+
+def split(value: Any, *dims: Any) -> Any:
+    return jax.lax.with_sharding_constraint(value, PartitionSpec(*dims))
+
+
+def collectives(text: str, inputs: list[Any] | None = None) -> list[gspmd.Collective]:
+    """Those of the partitioned program, whose results are right."""
+    partitioned = gspmd.partition(text)
+    assert gspmd.check(text, partitioned, inputs=inputs)
+    return list(partitioned.collectives)
+
+
+def kinds(found: list[gspmd.Collective]) -> dict[str, int]:
+    return dict(Counter(c.kind for c in found))
+
+
+def runs(found: list[gspmd.Collective]) -> dict[str, int]:
+    """How often collectives of each kind run in a call."""
+    total: Counter[str] = Counter()
+    for collective in found:
+        assert collective.count is not None
+        total[collective.kind] += collective.count
+    return dict(total)
+
+
+# ---- moves along two axes ----
+
+
+@pytest.mark.parametrize("way", ["forward", "back"])
+@pytest.mark.parametrize("joined", [("x", "y"), ("y", "x")], ids="-".join)
+def test_two_axes_come_together_in_one_dimension_without_a_gather(joined: tuple[str, str], way: str) -> None:
+    """One all-to-all over each axis; each device never sends more than its shard."""
+    apart, together = ("y", None, "x"), (None, joined, None)
+    source, target = (apart, together) if way == "forward" else (together, apart)
+    found = collectives(lowered(lambda v: v + 1, MESH, ((64, 64, 64), source), out=target))
+    assert kinds(found) == {"all_to_all": 2}
+    shard = 64**3 * F32 // 8
+    assert sorted(c.bytes for c in found) == [shard // 2, shard * 3 // 4]
+
+
+def test_an_axis_moves_under_another_without_a_gather() -> None:
+    """From y on dim 1 and x on dim 2 to (x, y) on dim 1, where the order of devices changes as well."""
+    found = collectives(lowered(lambda v: v + 1, MESH, ((64, 64, 64), (None, "y", "x")), out=(None, ("x", "y"), None)))
+    assert kinds(found) == {"all_to_all": 1, "collective_permute": 1}
+
+
+# ---- accumulated gradients ----
+
+
+def accumulated(parts: Any, w1: Any, w2: Any) -> Any:
+    def step(total: Any, part: Any) -> Any:
+        return total + ((jnp.tanh(part @ w1) @ w2) ** 2).mean(), None
+
+    return jax.lax.scan(step, 0.0, parts)[0]
+
+
+MATRICES: tuple[Spec, Spec] = (((64, 256), ()), ((256, 64), ()))
+
+
+@pytest.mark.parametrize("batch", ["x", ("x", "y")], ids=["x", "xy"])
+def test_microbatches_of_every_devices_examples_keep_the_batch_split(batch: Any) -> None:
+    """Nothing of the batch is sent, and gradients are reduced once, after the loop."""
+
+    def loss(x: Any, w1: Any, w2: Any) -> Any:
+        return accumulated(x.reshape(x.shape[0] // 4, 4, -1).swapaxes(0, 1), w1, w2)
+
+    text = lowered(jax.value_and_grad(loss, argnums=(1, 2)), MESH, ((64, 64), (batch, None)), *MATRICES)
+    found = collectives(text)
+    assert kinds(found) == {"all_reduce": 3}
+    assert runs([c for c in found if c.bytes > F32 * 2]) == {"all_reduce": 2}
+
+
+def test_microbatches_cut_from_the_batch_in_order_are_exchanged_once() -> None:
+    """Each microbatch lies on one device before: an all-to-all gives every device its part of every one."""
+
+    def loss(x: Any, w1: Any, w2: Any) -> Any:
+        return accumulated(split(x.reshape(4, -1, x.shape[-1]), None, "x", None), w1, w2)
+
+    text = lowered(jax.value_and_grad(loss, argnums=(1, 2)), MESH, ((64, 64), ("x", None)), *MATRICES)
+    found = collectives(text)
+    assert runs([c for c in found if c.bytes > F32 * 2]) == {"all_to_all": 1, "all_reduce": 2}
+    assert next(c.bytes for c in found if c.kind == "all_to_all") == 64 * 64 * F32 // 4 * 3 // 4
+
+
+# ---- vocabulary parallelism ----
+
+BATCH, SEQUENCE, MODEL, WORDS = 8, 32, 64, 512
+
+
+def cross_entropy(x: Any, table: Any, ids: Any) -> Any:
+    scores = jax.nn.log_softmax(jnp.einsum("bsm,vm->bsv", x + table[ids], table))
+    return -jnp.take_along_axis(scores, ids[..., None], -1).mean()
+
+
+@pytest.mark.parametrize("trained", [False, True], ids=["loss", "gradient"])
+def test_an_embedding_and_a_cross_entropy_over_a_split_vocabulary_gather_no_logits(trained: bool) -> None:
+    """Over the vocabulary: the looked-up rows and their gradient, and a few numbers for every position."""
+    function = jax.value_and_grad(cross_entropy, argnums=(0, 1)) if trained else cross_entropy
+    arguments: tuple[Spec, ...] = (((BATCH, SEQUENCE, MODEL), ("x",)), ((WORDS, MODEL), ("y", None)))
+    ids = np.random.default_rng(0).integers(0, WORDS, (BATCH, SEQUENCE)).astype(np.int32)
+    floats = [np.random.default_rng(n).normal(size=s).astype(np.float32) for n, (s, _) in enumerate(arguments)]
+    text = lowered(function, MESH, *arguments, ids=((BATCH, SEQUENCE), ("x",)))
+    found = collectives(text, [*floats, ids])
+    assert set(kinds(found)) == {"all_reduce"}
+    positions = BATCH * SEQUENCE // 4 * F32
+    over_words = [c.bytes for c in found if c.axes == '"y"']
+    assert sum(over_words) <= (2 if trained else 1) * positions * MODEL + 4 * positions
+    logits = BATCH // 4 * SEQUENCE * WORDS // 2 * F32
+    assert max(over_words) <= logits // 4
+
+
+# ---- rolls ----
+
+
+@pytest.mark.parametrize(("size", "shift"), [(16, 1), (16, 2), (16, 3), (16, -5), (16, 8), (24, 7), (24, -1)])
+def test_a_roll_of_a_split_dimension_is_permutes_of_what_changes_hands(size: int, shift: int) -> None:
+    found = collectives(lowered(lambda v: jnp.roll(v, shift, 0), RING, ((size, 4), ("x",)), out=("x",)))
+    assert set(kinds(found)) == {"collective_permute"}
+    local = size // 8
+    stays = local - min(shift % size, -shift % size, local)
+    assert sum(c.bytes for c in found) == (local - stays) * 4 * F32
+
+
+# ---- reduce-scatter ----
+
+
+def test_a_product_over_a_split_contraction_with_a_split_result_is_scattered() -> None:
+    text = lowered(lambda a, b: a @ b, MESH, ((64, 128), (None, "y")), ((128, 64), ("y", None)), out=("y", None))
+    assert kinds(collectives(text)) == {"reduce_scatter": 1}
+
+
+def test_a_product_over_a_split_contraction_is_scattered_inside_a_scan() -> None:
+    def layers(h: Any, w1: Any, w2: Any) -> Any:
+        def layer(h: Any, w: Any) -> Any:
+            hidden = split(jax.nn.relu(h @ w[0]), None, "y")
+            return split(hidden @ w[1], "y", None), None
+
+        return jax.lax.scan(layer, h, (w1, w2))[0]
+
+    weights: tuple[Spec, Spec] = (((3, 64, 128), (None, None, "y")), ((3, 128, 64), (None, "y", None)))
+    found = collectives(lowered(layers, MESH, ((64, 64), ("y", None)), *weights, out=("y", None)))
+    assert runs(found) == {"all_gather": 3, "reduce_scatter": 3}
+    assert {c.bytes for c in found} == {64 * 64 * F32 // 2}
+
+
+# ---- mixture of experts ----
+
+
+def experts(x: Any, w1: Any, w2: Any, gate: Any) -> Any:
+    """Top-1 gating with capacity; groups of tokens over "x" before, experts over "x" after the dispatch."""
+    number, capacity = gate.shape[1], x.shape[1] // gate.shape[1] * 2
+    probabilities = jax.nn.softmax(jnp.einsum("gsm,me->gse", x, gate))
+    chosen = jax.nn.one_hot(probabilities.argmax(-1), number)
+    place = jnp.cumsum(chosen, axis=1) * chosen - 1
+    dispatch = jax.nn.one_hot(place.astype(jnp.int32), capacity) * chosen[..., None]
+    sent = split(jnp.einsum("gsec,gsm->egcm", dispatch, x), "x", None, None, None)
+    hidden = jax.nn.relu(jnp.einsum("egcm,emh->egch", sent, w1))
+    back = split(jnp.einsum("egch,ehm->egcm", hidden, w2), "x", None, None, None)
+    return split(jnp.einsum("gsec,egcm->gsm", dispatch * probabilities[..., None], back), "x", None, None)
+
+
+@pytest.mark.parametrize("axes", [RING, MESH], ids=["8", "4x2"])
+@pytest.mark.parametrize("trained", [False, True], ids=["forward", "backward"])
+def test_experts_exchange_tokens_twice_each_way(axes: dict[str, int], trained: bool) -> None:
+    hidden = "y" if "y" in axes else None
+    arguments: tuple[Spec, ...] = (
+        ((8, 64, 32), ("x", None, None)),
+        ((8, 32, 128), ("x", None, hidden)),
+        ((8, 128, 32), ("x", hidden, None)),
+        ((32, 8), ()),
+    )
+    function = experts
+    if trained:
+        function = jax.grad(lambda *given: (experts(*given) ** 2).mean(), argnums=(0, 1, 2, 3))
+    found = collectives(lowered(function, axes, *arguments))
+    assert kinds(found)["all_to_all"] == (4 if trained else 2)
+    tokens = 8 * 8 * 16 * 32 * F32 // axes["x"]
+    assert all(c.bytes == tokens * (axes["x"] - 1) // axes["x"] for c in found if c.kind == "all_to_all")
+    reduced = [c for c in found if c.kind != "all_to_all"]
+    assert {c.kind for c in reduced} <= {"all_reduce"}, "sums over hidden units, and the gradient of the gate"
+    assert len(reduced) == (1 + trained if hidden else 0) + trained
+
+
+# ---- pipelines ----
+
+STAGES = 8
+
+
+def rolled(buffer: Any, fresh: Any) -> Any:
+    return jnp.roll(buffer, 1, axis=0).at[0].set(fresh)
+
+
+def joined(buffer: Any, fresh: Any) -> Any:
+    return jnp.concatenate([fresh[None], buffer[:-1]])
+
+
+def rolled_and_updated(buffer: Any, fresh: Any) -> Any:
+    return jax.lax.dynamic_update_slice(jnp.roll(buffer, 1, axis=0), fresh[None], (0, 0, 0))
+
+
+def updated(buffer: Any, fresh: Any) -> Any:
+    shifted = jax.lax.dynamic_update_slice(jnp.zeros_like(buffer), buffer[:-1], (1, 0, 0))
+    return jax.lax.dynamic_update_slice(shifted, fresh[None], (0, 0, 0))
+
+
+def padded(buffer: Any, fresh: Any) -> Any:
+    first = (jnp.arange(buffer.shape[0]) == 0)[:, None, None]
+    return jnp.where(first, fresh, jnp.pad(buffer, ((1, 0), (0, 0), (0, 0)))[:-1])
+
+
+def pipeline(shift: Callable[[Any, Any], Any], fed: Any, weights: Any) -> Any:
+    """The stages' buffer after the last step."""
+
+    def step(buffer: Any, fresh: Any) -> Any:
+        buffer = split(shift(buffer, fresh), "x", None, None)
+        return split(jnp.tanh(jnp.einsum("pbm,pmh->pbh", buffer, weights)), "x", None, None), None
+
+    start = split(jnp.zeros((STAGES, *fed.shape[1:])), "x", None, None)
+    return jax.lax.scan(step, start, fed)[0]
+
+
+@pytest.mark.parametrize("axes", [RING, MESH], ids=["8", "4x2"])
+@pytest.mark.parametrize("shift", [rolled, joined, rolled_and_updated, updated, padded], ids=lambda f: str(f.__name__))
+def test_a_buffer_of_stages_is_shifted_by_one_permute_a_step(
+    shift: Callable[[Any, Any], Any], axes: dict[str, int]
+) -> None:
+    steps, shape = 6, (4, 16)
+    arguments: tuple[Spec, Spec] = (((steps, *shape), ()), ((STAGES, 16, 16), ("x", None, None)))
+    found = collectives(lowered(functools.partial(pipeline, shift), axes, *arguments, out=("x",)))
+    assert runs(found) == {"collective_permute": steps}
+    assert [c.bytes for c in found] == [math.prod(shape) * F32]
+
+
+@pytest.mark.parametrize("shift", [rolled, joined, rolled_and_updated, updated, padded], ids=lambda f: str(f.__name__))
+def test_a_pipelines_gradient_is_shifted_back_by_one_permute_a_step(shift: Callable[[Any, Any], Any]) -> None:
+    def loss(fed: Any, weights: Any) -> Any:
+        return (pipeline(shift, fed, weights) ** 2).sum()
+
+    arguments: tuple[Spec, Spec] = (((6, 4, 16), ()), ((STAGES, 16, 16), ("x", None, None)))
+    found = collectives(lowered(jax.grad(loss, argnums=1), RING, *arguments))
+    assert runs(found) == {"collective_permute": 12}

@@ -1,0 +1,157 @@
+"""Shifts written with pads: as the concatenation or the one pad that they are, of which each shard sends what moves.
+
+The gradient of a roll, and of taking a value apart, is a sum of values that are padded with zeros and fill each
+other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.survey import PAD, all_operations
+
+ADD, SLICE = "stablehlo.add", "stablehlo.slice"
+_SAID = "sdy.sharding"
+
+
+class _Part(NamedTuple):
+    """A value that takes `begin` to `end` of one dimension of a padded one."""
+
+    begin: int
+    end: int
+    value: Any
+
+
+def join_shifts(main: Any) -> None:
+    """Rewrite the shifts of a function, which has no calls left."""
+    for op in [op for op in all_operations(main) if op.name in (SLICE, PAD, ADD)]:
+        if op.name == SLICE:
+            _cut_pad(op)
+        elif op.name == PAD:
+            _pad_again(op)
+        elif all(_is_only_padding(operand) for operand in op.operands):
+            _join(op)
+
+
+def _owner(value: Any) -> Any:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _is_used_once(value: Any) -> bool:
+    return sum(1 for _ in value.uses) == 1
+
+
+def _shape(value: Any) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def _ints(op: Any, name: str) -> list[int]:
+    return [int(n) for n in op.attributes[name]]
+
+
+# ---- pads that are cut ----
+
+
+def _cut_pad(op: Any) -> None:
+    """One pad for a pad and the slice of it."""
+    if all(step == 1 for step in _ints(op, "strides")):
+        rest = [n - limit for n, limit in zip(_shape(op.operands[0]), _ints(op, "limit_indices"), strict=True)]
+        _pad_once(op, [-start for start in _ints(op, "start_indices")], [-n for n in rest])
+
+
+def _pad_again(op: Any) -> None:
+    """One pad for two with the same value."""
+    pad = _owner(op.operands[0])
+    if pad is None or pad.name != PAD or any(_ints(op, "interior_padding")):
+        return
+    if _constant(pad.operands[1]) is not None and _constant(pad.operands[1]) == _constant(op.operands[1]):
+        _pad_once(op, _ints(op, "edge_padding_low"), _ints(op, "edge_padding_high"))
+
+
+def _pad_once(op: Any, low: list[int], high: list[int]) -> None:
+    """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less."""
+    pad = _owner(op.operands[0])
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
+        return
+    size, before = _shape(pad.operands[0]), (_ints(pad, "edge_padding_low"), _ints(pad, "edge_padding_high"))
+    edges = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(before, (low, high), strict=True)]
+    refills = any(a < 0 < b for a, b in zip((*before[0], *before[1]), (*low, *high), strict=True))
+    if (
+        refills
+        or any(_ints(pad, "interior_padding"))
+        or any(min(a, b) <= -n for a, b, n in zip(*edges, size, strict=True))
+    ):
+        return  # other elements than those of one pad
+    attributes = {name: pad.attributes[name] for name in pad.attributes}
+    attributes["edge_padding_low"], attributes["edge_padding_high"] = map(ir.DenseI64ArrayAttr.get, edges)
+    if _SAID in op.attributes:
+        attributes[_SAID] = op.attributes[_SAID]
+    replace(op, create(PAD, pad.operands, [op.results[0].type], attributes, op).results)
+    pad.erase()
+
+
+def _constant(value: Any) -> ir.Attribute | None:
+    op = _owner(value)
+    return op.attributes["value"] if op is not None and op.name == "stablehlo.constant" else None
+
+
+# ---- sums of padded values ----
+
+
+def _is_only_padding(value: Any) -> bool:
+    """Whether the value is made by a zero pad, for this sum alone."""
+    pad = _owner(value)
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(value):
+        return False
+    edges = (*_ints(pad, "edge_padding_low"), *_ints(pad, "edge_padding_high"))
+    return not any(_ints(pad, "interior_padding")) and min(edges) >= 0 and _is_zero(pad.operands[1])
+
+
+def _is_zero(value: Any) -> bool:
+    number: Any = _constant(value)
+    if not isinstance(number, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr) or not number.is_splat:
+        return False
+    return not number.get_splat_value().value
+
+
+def _join(op: Any) -> None:
+    """One concatenation for the sum, where two padded values fill one dimension together."""
+    pads = [_owner(operand) for operand in op.operands]
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    if pads[0] == pads[1] or str(element) == "i1":
+        return
+    shape = _shape(op.results[0])
+    padded = [
+        [d for d, (n, given) in enumerate(zip(shape, _shape(p.operands[0]), strict=True)) if n != given] for p in pads
+    ]
+    if padded[0] != padded[1] or len(padded[0]) != 1:
+        return
+    (dim,) = padded[0]
+    begins = [_ints(pad, "edge_padding_low")[dim] for pad in pads]
+    parts = [
+        _Part(begin, begin + _shape(pad.operands[0])[dim], pad.operands[0])
+        for begin, pad in zip(begins, pads, strict=True)
+    ]
+    first, second = sorted(parts, key=lambda part: part.begin)
+    if (first.begin, first.end, second.end) != (0, second.begin, shape[dim]):
+        return
+    type_ = op.results[0].type
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
+    value = create("stablehlo.concatenate", [first.value, second.value], [type_], {"dimension": number}, op).results[0]
+    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
+    if not isinstance(element, ir.IntegerType):
+        value = create(ADD, [value, _zeros(pads[0].operands[1], type_, op)], [type_], said, op).results[0]
+    elif said:
+        value.owner.operation.attributes[_SAID] = said[_SAID]
+    replace(op, [value])
+    for pad in pads:
+        pad.erase()
+
+
+def _zeros(zero: Any, type_: ir.Type, before: Any) -> Any:
+    """What was padded with, everywhere: the sum with it makes of -0.0 what it was made of, 0.0."""
+    dims = ir.DenseI64ArrayAttr.get([])
+    return create("stablehlo.broadcast_in_dim", [zero], [type_], {"broadcast_dimensions": dims}, before).results[0]
