@@ -11,7 +11,7 @@ from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuild
 from gspmd.transforms.support.bodies import inline_body, op_with_body
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import REDUCER_OF, identity_of, reducer_operation, splat
+from gspmd.transforms.support.identity import REDUCER_OF, identity_of, is_identity, reducer_operation
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
@@ -90,8 +90,7 @@ _CHOOSING = {f"stablehlo.{name}" for name in _NAMES.split()} | {"..."}
 def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     """Leave partial results, of which one starts from the initial value.
 
-    It is combined with them in a step of its own: XLA takes the initial value of a reduction for an identity, and
-    forgets or repeats any other where it simplifies, as in reductions of single elements or of concatenations.
+    It is combined with them in a step of its own, as XLA takes initial values for identities (`initial_values.py`).
     """
     emit, count, reducer = op.emit, len(op.info.results), op.rule.combiner
     inits = op.operands[count:]
@@ -115,20 +114,6 @@ def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     emit = op.emit
     first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
-
-
-def is_identity(init: Any, reducer: str) -> bool:
-    """Whether an initial value is known to change nothing."""
-    owner = init.owner
-    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
-        return False
-    if "complex" in str(init.type):  # the bindings have no attributes for these
-        return False
-    value = owner.operation.attributes["value"]
-    if not isinstance(value, ir.DenseElementsAttr):
-        return False
-    words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
-    return any(value == splat(value.type, word) for word in words)
 
 
 def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None:

@@ -10,13 +10,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ops.reduction import is_identity
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, resized, set_padding, windows_of
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, take_windows
-from gspmd.transforms.support.identity import identity_of, reducer_operation
+from gspmd.transforms.support.identity import identity_of, is_identity, reducer_operation
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table

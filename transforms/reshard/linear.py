@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gspmd.transforms.ops.reduction import is_identity
+from gspmd.transforms.support.identity import is_identity
 from gspmd.transforms.support.op_info import combiner
 from gspmd.transforms.support.program import Op
 

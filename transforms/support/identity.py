@@ -38,6 +38,20 @@ def identity_of(combiner: str) -> Any:
     return _IDENTITIES[combiner]
 
 
+def is_identity(init: Any, reducer: str) -> bool:
+    """Whether an initial value is known to change nothing."""
+    owner = init.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
+        return False
+    if "complex" in str(init.type):  # the bindings have no attributes for these
+        return False
+    value = owner.operation.attributes["value"]
+    if not isinstance(value, ir.DenseElementsAttr):
+        return False
+    words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
+    return any(value == splat(value.type, word) for word in words)
+
+
 def partial_combiner(element: str) -> str:
     """How partial results are combined of which all but one are the neutral element."""
     return "or" if element == "i1" else "add"

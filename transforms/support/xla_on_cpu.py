@@ -2,7 +2,8 @@
 
 An fft is laid out as its neighbours like best, such as a gather of another dimension, but runs only with its
 dimensions in order: anything else fails when the program runs (`fft_thunk.cc`). A scatter of several operands
-writes to one buffer for all of them that are one value to XLA, as equal constants are.
+writes to one buffer for all of them that are one value to XLA, as equal constants are. Reductions are taken to
+start from identities.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.support.builder import Builder, read_type
+from gspmd.transforms.support.initial_values import REDUCE, count_once
 from gspmd.transforms.support.op_info import TensorType
 
 FFT, SCATTER = "stablehlo.fft", "stablehlo.scatter"
-REPAIRED = frozenset({FFT, SCATTER})
+REPAIRED = frozenset({FFT, SCATTER, REDUCE})
 _LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
 _NUMBER = TensorType((), "i32")
 
@@ -31,12 +33,14 @@ def repair(root: Any) -> None:
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)
-    with root.context:
+    with root.context, ir.Location.unknown(root.context):
         for op in found:
             build = Builder(op.context)
             build.location, build.point = op.location, ir.InsertionPoint(op)
             if op.name == SCATTER:
                 _keep_apart(build, op)
+            elif op.name == REDUCE:
+                count_once(build, op)
             elif read_type(op.results[0]).rank > 1:
                 _keep_dims_in_order(build, op)
 
