@@ -9,15 +9,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
+from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.support.identity import identity_of, partial_combiner
 from gspmd.transforms.support.indices import WindowDim, both, clamp, index_element, inside
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
+from gspmd.transforms.support.local_op import LocalOp, local_type
+from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 # A window leaves out at most one in so many of a dimension's elements where both are split alike.
@@ -60,11 +62,10 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     if 0 in result.shape:
         op.replace([emit.constant(result, "zero")])
         return
-    dims = _dims(op, op.info.results[0], result, op.result_shardings[0])
+    dims = _dims(op.info, op.operand_shardings[0], op.info.results[0], op.result_shardings[0])
     for d in dims:
         if d.axes and _is_most(d.window, d.size):
-            # Whatever the start is, the part of the window is in this.
-            reach = Windows(d.size, 0, d.part, d.part + d.size - d.window)
+            reach = _reach_of_slice(d)
             op.operands[0] = take_windows(emit, op.operands[0], d.dim, d.axes, reach, None, _cause(op))
             dims[d.dim] = WindowDim(d.dim, reach.length, reach.length, (), d.part, d.part, ())
     windows = _split(dims)
@@ -95,6 +96,18 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     op.replace([value])
 
 
+def _reach_of_slice(d: WindowDim) -> Windows:
+    """What the part of the window is in, wherever the window starts."""
+    return Windows(d.size, 0, d.part, d.part + d.size - d.window)
+
+
+def dynamic_slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    """What neighbours give of the dimensions that stay split."""
+    dims = [d for d in _dims(info, operands[0], info.results[0], results[0]) if d.axes and _is_most(d.window, d.size)]
+    exchanges = [(d.dim, _reach_of_slice(d).exchange(size_of(d.axes))) for d in dims]
+    return 0.0 if 0 in info.results[0].shape else sent_bytes(local_type(info.operands[0], operands[0]), exchanges)
+
+
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
     """Dimensions written whole pass through, and those of which most is written stay split; of the others each device
 
@@ -117,7 +130,7 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
     if 0 in window.shape:
         op.replace([operand])
         return
-    dims = _dims(op, op.info.operands[1], window, op.operand_shardings[1])
+    dims = _dims(op.info, op.operand_shardings[0], op.info.operands[1], op.operand_shardings[1])
     windows = _split(dims)
     if not windows:
         op.keep()
@@ -146,7 +159,7 @@ def _shifted_update(
         dim, room = window.dim, window.size - window.window
         shift = emit.binary("subtract", begins[dim], starts[dim])
         if op.operand_axes(1, dim):
-            reach = Windows(window.window, -room, window.shard, window.shard + room)
+            reach = _reach_of_update(window)
             update = take_windows(emit, update, dim, window.axes, reach, None, _cause(op))
             # Relative to the shard, `reach` begins at -room.
             shift = emit.binary(
@@ -160,6 +173,19 @@ def _shifted_update(
             continue
         shifts[dim] = emit.binary("add", shift, emit.constant(read_type(shift), margin))
     return _take(op, update, shifts, shape)[0]
+
+
+def _reach_of_update(d: WindowDim) -> Windows:
+    """What of the update may fall into a shard."""
+    room = d.size - d.window
+    return Windows(d.window, -room, d.shard, d.shard + room)
+
+
+def dynamic_update_slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
+    """What neighbours give of an update that is split."""
+    dims = [d for d in _split(_dims(info, operands[0], info.operands[1], operands[1])) if d.part_axes]
+    exchanges = [(d.dim, _reach_of_update(d).exchange(size_of(d.part_axes))) for d in dims]
+    return 0.0 if 0 in info.operands[1].shape else sent_bytes(local_type(info.operands[1], operands[1]), exchanges)
 
 
 def _written(
@@ -180,12 +206,12 @@ def _written(
     return found
 
 
-def _dims(op: LocalOp, whole: TensorType, window: TensorType, sharding: TensorSharding) -> list[WindowDim]:
-    """Every dimension, of a window that is `whole` globally, and per device of type `window`, split so."""
-    shape, local, axes = op.info.operands[0].shape, op.local_operand(0).shape, sharding.dim_axes()
+def _dims(info: OpInfo, operand: TensorSharding, whole: TensorType, window: TensorSharding) -> list[WindowDim]:
+    """Every dimension of an operand that is split so, and of a window that is `whole` globally."""
+    shape, local, parts = info.operands[0].shape, operand.local_shape(info.operands[0].shape), window.dim_axes()
+    part = window.local_shape(whole.shape)
     return [
-        WindowDim(d, n, local[d], op.operand_axes(0, d), whole.shape[d], window.shape[d], axes[d])
-        for d, n in enumerate(shape)
+        WindowDim(d, n, local[d], operand.dims[d].axes, whole.shape[d], part[d], parts[d]) for d, n in enumerate(shape)
     ]
 
 
@@ -219,7 +245,12 @@ def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) ->
 
 OPS = op_table(
     [
-        OpDef("stablehlo.dynamic_slice", dynamic_slice_rule, localize_dynamic_slice),
-        OpDef("stablehlo.dynamic_update_slice", dynamic_update_slice_rule, localize_dynamic_update_slice),
+        OpDef("stablehlo.dynamic_slice", dynamic_slice_rule, localize_dynamic_slice, sends=dynamic_slice_sends),
+        OpDef(
+            "stablehlo.dynamic_update_slice",
+            dynamic_update_slice_rule,
+            localize_dynamic_update_slice,
+            sends=dynamic_update_slice_sends,
+        ),
     ]
 )

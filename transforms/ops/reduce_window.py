@@ -9,7 +9,7 @@ from typing import Any
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.reduction import on_first_shard
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, resized, set_padding, windows_of, without_cuts
+from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import sent_bytes
@@ -19,6 +19,7 @@ from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.support.pieces import resized
 
 
 def reduce_window_rule(info: OpInfo) -> OpShardingRule:

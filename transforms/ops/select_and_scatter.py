@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ops.windows import Shift, Window, cut, pad, resized, set_padding, windows_of
+from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import sent_bytes
@@ -20,6 +20,7 @@ from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.support.pieces import resized
 
 
 def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
@@ -137,23 +138,18 @@ def localize_select_and_scatter(op: LocalOp) -> None:
 def select_and_scatter_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
     """What windows reach for of both operands, and results that move to where they belong."""
     pieces = _pieces(info, operands[0])
-    counts = [size_of(piece.axes) for piece in pieces]
+    counts = {piece.dim: size_of(piece.axes) for piece in pieces}
     value, source = (local_type(info.operands[i], operands[i]) for i in range(2))
-    made = value
+    total = sent_bytes(source, [(p.dim, p.of_source().exchange(counts[p.dim])) for p in pieces])
+    total += sent_bytes(value, [(p.dim, p.of_operand().exchange(counts[p.dim])) for p in pieces])
     for piece in pieces:
-        made = resized(made, piece.dim, piece.part)
-    return (
-        sent_bytes(source, [(p.dim, p.of_source().exchange(n)) for p, n in zip(pieces, counts, strict=True)])
-        + sent_bytes(value, [(p.dim, p.of_operand().exchange(n)) for p, n in zip(pieces, counts, strict=True)])
-        + sent_bytes(
-            made,
-            [
-                (p.dim, p.of_result().exchange(n, p.part))
-                for p, n in zip(pieces, counts, strict=True)
-                if p.local != p.part
-            ],
-        )
-    )
+        value = resized(value, piece.dim, piece.length)
+    for piece in reversed(pieces):
+        value = resized(value, piece.dim, piece.part)
+        if piece.local != piece.part:
+            total += sent_bytes(value, [(piece.dim, piece.of_result().exchange(counts[piece.dim], piece.part))])
+            value = resized(value, piece.dim, piece.local)
+    return total
 
 
 def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:

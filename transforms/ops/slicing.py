@@ -24,7 +24,7 @@ from gspmd.transforms.support.indices import inside, relative
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.pieces import cut_at, pad_dim, pad_interior, slice_dim
+from gspmd.transforms.support.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim
 
 # One in so many elements of a dimension is little.
 _SMALL = 4
@@ -102,21 +102,24 @@ class _Cut:
 
 
 def localize_slice(op: LocalOp) -> None:
-    """Split dimensions are cut by themselves; the others as before."""
+    """Split dimensions are cut by themselves, the others as before; before anything is sent where something is."""
     operand, result = op.info.operands[0].shape, op.info.results[0].shape
     local, value = op.local_result(0).shape, op.operands[0]
     starts, strides = list(op.info.ints("start_indices")), list(op.info.ints("strides"))
     limits = list(op.info.ints("limit_indices"))
+    exchanged = _exchanged(op.info, op.operand_shardings[0], op.result_shardings[0])
     for dim, kept in enumerate(result):
-        axes = op.operand_axes(0, dim)
         if kept == operand[dim]:
             limits[dim] = local[dim]
-        elif axes and op.result_shardings[0].dims[dim].axes:
-            value = _Cut(op.info, dim, size_of(axes)).take(op, value, dim, axes)
-            starts[dim], limits[dim], strides[dim] = 0, local[dim], 1
-        elif axes:
+        elif op.operand_axes(0, dim) and dim not in exchanged:
             value = _own_part(op, value, dim)
             starts[dim], limits[dim] = 0, _span(op.info, dim)
+        elif dim not in exchanged and exchanged:
+            value = slice_dim(op.emit, value, dim, starts[dim], kept, strides[dim])
+            starts[dim], limits[dim], strides[dim] = 0, kept, 1
+    for dim, cut in exchanged.items():
+        value = cut.take(op, value, dim, op.operand_axes(0, dim))
+        starts[dim], limits[dim], strides[dim] = 0, local[dim], 1
     op.operands[0] = value
     if read_type(value) == op.local_result(0) and value != op.ir.operands[0]:
         op.replace([value])
@@ -126,14 +129,25 @@ def localize_slice(op: LocalOp) -> None:
     op.keep()
 
 
+def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> dict[int, _Cut]:
+    """The dimensions that stay split, of which shards give each other what they keep."""
+    return {
+        dim: _Cut(info, dim, size_of(before.axes))
+        for dim, (before, after) in enumerate(zip(operand.dims, result.dims, strict=True))
+        if before.axes and after.axes and info.operands[0].shape[dim] != info.results[0].shape[dim]
+    }
+
+
 def slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    return sent_bytes(local_type(info.operands[0], operands[0]), _slice_exchanges(info, operands[0], results[0]))
-
-
-def _slice_exchanges(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> Iterator[tuple[int, Exchange]]:
-    for dim, (before, after) in enumerate(zip(operand.dims, result.dims, strict=True)):
-        if before.axes and after.axes and info.operands[0].shape[dim] != info.results[0].shape[dim]:
-            yield dim, _Cut(info, dim, size_of(before.axes)).exchange
+    """What shards give each other, one dimension after the other, of what is kept of those that are not exchanged."""
+    local, exchanged, total = local_type(info.operands[0], operands[0]), _exchanged(info, operands[0], results[0]), 0.0
+    for dim, kept in enumerate(info.results[0].shape):
+        if dim not in exchanged and kept != info.operands[0].shape[dim]:
+            local = resized(local, dim, _span(info, dim) if operands[0].dims[dim].axes else kept)
+    for dim, cut in exchanged.items():
+        total += sent_bytes(local, [(dim, cut.exchange)])
+        local = resized(local, dim, cut.length)
+    return total
 
 
 def _own_part(op: LocalOp, value: Any, dim: int) -> Any:

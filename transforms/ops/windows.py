@@ -20,7 +20,8 @@ from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.exchange import Exchange, Range
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.support.pieces import resized
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -226,8 +227,3 @@ def cut(emit: Emitter, value: Any, dim: int, begin: int, shifts: Sequence[Shift]
     for shift in shifts:
         start = emit.binary("add", start, shift.places(emit))
     return emit.dynamic_slice(value, [start if d == dim else zero for d in range(type_.rank)], result.shape)
-
-
-def resized(type_: TensorType, dim: int, length: int) -> TensorType:
-    """The type with another length of one dimension."""
-    return TensorType((*type_.shape[:dim], length, *type_.shape[dim + 1 :]), type_.element)

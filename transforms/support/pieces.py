@@ -28,7 +28,7 @@ def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) ->
     return emit.op(
         "stablehlo.pad",
         [value, scalar],
-        [_resized(type_, dim, type_.shape[dim] * (amount + 1))],
+        [resized(type_, dim, type_.shape[dim] * (amount + 1))],
         edge_padding_low=emit.i64s([0] * type_.rank),
         edge_padding_high=amounts,
         interior_padding=amounts,
@@ -44,7 +44,7 @@ def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: 
     return emit.op(
         "stablehlo.pad",
         [value, emit.constant(TensorType((), type_.element), fill)],
-        [_resized(type_, dim, type_.shape[dim] + before + after)],
+        [resized(type_, dim, type_.shape[dim] + before + after)],
         edge_padding_low=emit.i64s([before if d == dim else 0 for d in range(type_.rank)]),
         edge_padding_high=emit.i64s([after if d == dim else 0 for d in range(type_.rank)]),
         interior_padding=emit.i64s(zeros),
@@ -67,7 +67,7 @@ def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: 
         return slice_dim(emit, value, dim, start, length)
     type_, zero = read_type(value), emit.constant(INDEX, 0)
     begins = [start if d == dim else zero for d in range(type_.rank)]
-    return emit.dynamic_slice(value, begins, _resized(type_, dim, length).shape)
+    return emit.dynamic_slice(value, begins, resized(type_, dim, length).shape)
 
 
 def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
@@ -115,7 +115,7 @@ def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
     if len(parts) == 1:
         return parts[0]
     types = [read_type(part) for part in parts]
-    result = _resized(types[0], dim, sum(t.shape[dim] for t in types))
+    result = resized(types[0], dim, sum(t.shape[dim] for t in types))
     return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
 
 
@@ -124,7 +124,7 @@ def slice_dim(emit: Emitter, value: Any, dim: int, start: int, length: int, stri
     type_ = read_type(value)
     if length == type_.shape[dim]:
         return value
-    result = _resized(type_, dim, length)
+    result = resized(type_, dim, length)
     starts = [start if d == dim else 0 for d in range(type_.rank)]
     steps = [stride if d == dim else 1 for d in range(type_.rank)]
     limits = [a + max((n - 1) * step + 1, 0) for a, n, step in zip(starts, result.shape, steps, strict=True)]
@@ -138,5 +138,5 @@ def slice_dim(emit: Emitter, value: Any, dim: int, start: int, length: int, stri
     )
 
 
-def _resized(type_: TensorType, dim: int, length: int) -> TensorType:
+def resized(type_: TensorType, dim: int, length: int) -> TensorType:
     return TensorType((*type_.shape[:dim], length, *type_.shape[dim + 1 :]), type_.element)

@@ -1,0 +1,107 @@
+"""What strategies take an operation to send in its local form is what that sends: to the byte, split at random."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from indexing_cases import Maker
+from random_windows import FAMILIES, MESHES
+from single_op import assignments, partition, read, rules_of, split_of
+
+from gspmd.collectives import collectives_of
+from gspmd.dialect.rule import PERMUTATION, REDUCTION
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.support.mlir import new_context, parse_module
+
+
+def check(text: str, rng: random.Random) -> None:
+    """Compare for every factor split alone, and for two random splits, by each rule of the operation."""
+    mesh = MESHES[rng.choice(list(MESHES))]
+    (op,) = read(text).body.ops
+    sends = OPS[op.info.name].sends
+    for rule in rules_of(text):
+        for axes in assignments(rule, mesh, 2, rng.randrange(1000)):
+            split = split_of(rule, mesh, axes)
+            module = parse_module(partition(text, mesh, axes, rule), new_context())
+            made = [c for c in collectives_of(module, mesh) if c.cause != "partial results"]
+            assert all(c.count == 1 for c in made)
+            said = 0.0
+            if any(rule.kinds[factor] in (PERMUTATION, REDUCTION) for factor in axes) and sends is not None:
+                said = sends(op.info, split.operands, split.results)
+            assert said == sum(c.bytes for c in made), f"{axes}\n{module}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_windows(family: str, seed: int) -> None:
+    rng = random.Random(f"{family} {seed}")
+    check(FAMILIES[family](rng).text, rng)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_lookups_and_updates(seed: int) -> None:
+    check(Maker(seed).case().module(), random.Random(seed))
+
+
+SIZES = [8, 9, 13, 16, 17]
+
+
+def program(arguments: list[str], operation: str, result: str) -> str:
+    """A function of one operation on f32 tensors of these shapes, %0, %1 and so on, before its types."""
+    types = [f"tensor<{shape}f32>" for shape in arguments]
+    given = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(types))
+    result = f"tensor<{result}f32>"
+    return f"""
+    func.func public @main({given}) -> {result} {{
+      %0 = {operation} : ({", ".join(types)}) -> {result}
+      return %0 : {result}
+    }}"""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_slices(seed: int) -> None:
+    """Of two dimensions at once, the second of which may keep so little that each device finds its part."""
+    rng = random.Random(seed)
+    sizes, cuts, kept = [rng.choice(SIZES), rng.choice(SIZES)], [], []
+    for size in sizes:
+        start, stride = rng.randrange(size - 1), rng.choice([1, 1, 2, 3])
+        limit = rng.randint(start + 1, size)
+        cuts.append(f"{start}:{limit}:{stride}")
+        kept.append(-(-(limit - start) // stride))
+    text = program([f"{sizes[0]}x{sizes[1]}x"], f"stablehlo.slice %a0 [{', '.join(cuts)}]", f"{kept[0]}x{kept[1]}x")
+    check(text, rng)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pads(seed: int) -> None:
+    rng = random.Random(seed)
+    size = [rng.choice(SIZES), 6]
+    low, high, interior = [rng.randint(-2, 4) for _ in size], [rng.randint(-2, 4) for _ in size], [rng.randint(0, 2), 0]
+    result = [(n - 1) * (i + 1) + 1 + a + b for n, i, a, b in zip(size, interior, low, high, strict=True)]
+    operation = f"stablehlo.pad %a0, %a1, low = {low}, high = {high}, interior = {interior}"
+    check(program([f"{size[0]}x6x", ""], operation, f"{result[0]}x{result[1]}x"), rng)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_concatenations(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = [rng.choice([1, 3, 4, 8, 9]) for _ in range(3)]
+    operation = "stablehlo.concatenate %a0, %a1, %a2, dim = 0"
+    check(program([f"{n}x6x" for n in sizes], operation, f"{sum(sizes)}x6x"), rng)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_reversals(size: int) -> None:
+    shape = f"{size}x6x"
+    text = program([shape], "stablehlo.reverse %a0, dims = [0, 1]", shape)
+    check(text.replace(f"(tensor<{shape}f32>) -> ", "", 1), random.Random(size))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reshapes_between_uneven_tiles(seed: int) -> None:
+    rng = random.Random(seed)
+    major, minor = rng.choice([2, 3, 4, 6]), rng.choice([2, 3, 4, 5, 8])
+    apart, together = f"{major}x{minor}x6x", f"{major * minor}x6x"
+    source, target = (apart, together) if seed % 2 else (together, apart)
+    check(program([source], "stablehlo.reshape %a0", target), rng)
