@@ -26,7 +26,7 @@ def add_platform_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_partition_arguments(parser: argparse.ArgumentParser) -> None:
+def add_partition_arguments(parser: ArgumentParser) -> None:
     """The options that reach `gspmd.partition`, for modules that are not partitioned yet."""
     parser.add_argument("--num-partitions", type=positive, metavar="N", help="devices (default: the mesh's)")
     parser.add_argument(
@@ -38,6 +38,13 @@ def add_partition_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="TARGET=RULE",
         help="sharding rule of a custom call, as 'my_target=([i, j])->([i, j])'; may be repeated",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of a pass, as combine-bytes=65536 or update-axes=x,y; may be repeated (gspmd-opt --list-passes)",
     )
 
 
@@ -88,19 +95,41 @@ def partition(program: Any, args: argparse.Namespace) -> Partitioned:
     """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
     from gspmd import api  # only where it is needed
 
-    strict = False if args.strict is None else args.strict
-    return api.partition(program, **partition_options(args), strict=strict, target=args.target)
+    return api.partition(program, **partition_options(args), strict=strictness(args))
+
+
+def strictness(args: argparse.Namespace) -> bool | int:
+    """The argument `strict` of `gspmd.partition`: no reshards that send more than 0 bytes are none at all."""
+    return False if args.strict is None else int(args.strict)
 
 
 def partition_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `gspmd.partition` that are on the command line. Raises UsageError for rules without target."""
+    """The other arguments of `gspmd.partition` on the command line. Raises UsageError for what is not name=value."""
+    from gspmd.transforms.pipeline import PIPELINE, pipeline_options
     from gspmd.transforms.support.custom_rules import parse_custom_rules
+    from gspmd.transforms.support.passes import parse_options
 
     return {
+        "target": args.target,
+        "options": parse_options(PIPELINE, pipeline_options(), (_named(text) for text in args.option)),
         "num_partitions": args.num_partitions,
         "replicate_unsupported": args.replicate_unsupported,
         "custom_rules": parse_custom_rules(args.custom_rule),
     }
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--option {text}", hint="write it as NAME=VALUE")
+    return name, value
+
+
+def check_not_partitioned_yet(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that a module which is partitioned already has no use for."""
+    given = {"--strict": args.strict is not None, "--option": bool(args.option)}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise UsageError(f"{name} with a module that is partitioned already", hint="give the annotated program")
 
 
 def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
@@ -112,8 +141,7 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
     from gspmd.transforms.support.signature import read_signature
 
     if is_partitioned(module):
-        if args.strict is not None:
-            raise UsageError("--strict with a module that is partitioned already", hint="give the annotated program")
+        check_not_partitioned_yet(args)
         count = read_signature(module).num_partitions
         if args.num_partitions not in (None, count):
             raise UsageError(

@@ -7,7 +7,14 @@ import json
 import sys
 
 from gspmd.dialect.errors import UsageError
-from gspmd.tools._partitioned import add_choice_arguments, partition_options, positive, tolerance
+from gspmd.tools._partitioned import (
+    add_choice_arguments,
+    check_not_partitioned_yet,
+    partition_options,
+    positive,
+    strictness,
+    tolerance,
+)
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser, write_output
 
@@ -65,8 +72,7 @@ def run(args: argparse.Namespace) -> int:
         report = costs.cost(
             module,
             **partition_options(args),
-            target=args.target,
-            strict=False if args.strict is None else args.strict,
+            strict=strictness(args),
             original=args.original,
         )
     if args.write_budget:
@@ -89,7 +95,7 @@ def _check(args: argparse.Namespace, partitioned: bool) -> None:
     """Raise UsageError for options that do not fit the kind of module."""
     if not partitioned and args.original is not None:
         raise UsageError(f"'{args.file}' is not partitioned", hint="leave --original out")
-    if partitioned and args.strict is not None:
-        raise UsageError("--strict with a module that is partitioned already", hint="give the annotated program")
+    if partitioned:
+        check_not_partitioned_yet(args)
     if args.tolerance is not None and not (args.budget or args.write_budget):
         raise UsageError("--tolerance without a budget", hint="give --budget or --write-budget")

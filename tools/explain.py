@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Any
 
 from gspmd.dialect.errors import UsageError
-from gspmd.tools._partitioned import add_partition_arguments, partition_options
+from gspmd.tools._partitioned import add_choice_arguments, partition, partition_options
 from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser
 
 NAME = "explain"
 SUMMARY = "say why values are sharded as they are, and what conflicts cost"
@@ -27,7 +29,7 @@ call of the program), "time_s" (seconds, estimated) and "alternatives" ("operand
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
@@ -36,21 +38,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conflicts", action="store_true", help="explain every conflict")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--print-module", action="store_true", help="print the program with its values' names, no more")
-    add_partition_arguments(parser)
+    add_choice_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0; errors are exceptions."""
-    from gspmd import explanation, explanation_text
-
+    """Exit code 0; errors are exceptions. What `--strict` refuses is explained before."""
     if args.all and args.value:
         raise UsageError("--all and --value are both given", hint="give one of them")
     source = sys.stdin.buffer.read() if args.file == "-" else args.file
+    _explain(args, source)
+    if args.strict is not None:
+        sys.stdout.flush()
+        partition(source, args)
+    return 0
+
+
+def _explain(args: argparse.Namespace, source: Any) -> None:
+    from gspmd import explanation, explanation_text
+
     with stage("explaining"):
         found = explanation.explain(source, **partition_options(args))
         if args.print_module:
             print(found.given_text, end="")
-            return 0
+            return
         selected = [value for name in args.value for value in found.find(name)] or list(found.values)
         everything = not (args.value or args.all or args.conflicts)
         conflicts = found.conflicts if args.conflicts or everything else ()
@@ -61,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
         if args.conflicts or everything:
             parts["conflicts"] = [conflict.to_dict() for conflict in conflicts]
         print(json.dumps(parts, indent=2))
-        return 0
+        return
     if everything:
         print("\n".join(explanation_text.summary_lines(found)))
-        return 0
+        return
     shown = selected if args.value or args.all else []
     blocks = [explanation_text.value_lines(value) for value in shown]
     blocks += [explanation_text.level_lines(shown)] if shown else []
@@ -72,4 +82,3 @@ def run(args: argparse.Namespace) -> int:
         blocks += [explanation_text.conflict_lines(conflict) for conflict in conflicts]
         blocks.append(explanation_text.conflict_summary_lines(conflicts))
     print("\n\n".join("\n".join(lines) for lines in blocks if lines))
-    return 0

@@ -17,7 +17,10 @@ from gspmd.transforms.support.passes import Option, Pass, options_of, select_opt
 STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize)
 """The passes of the default pipeline, in its order."""
 
-PASSES: tuple[type[Pass], ...] = (*STAGES, ShardWeightUpdate, *COLLECTIVE_PASSES)
+OPTIONAL: tuple[type[Pass], ...] = (ShardWeightUpdate,)
+"""Those of the default pipeline that an option asks for."""
+
+PASSES: tuple[type[Pass], ...] = (*STAGES, *OPTIONAL, *COLLECTIVE_PASSES)
 """Every pass of ours."""
 
 PIPELINE = "gspmd-partition"
@@ -27,17 +30,25 @@ PIPELINE = "gspmd-partition"
 def default_pipeline(options: Mapping[str, Any] | None = None) -> list[Pass]:
     """From what a framework emits to the program of one device.
 
-    `options` are fields of the passes (`max_rounds`) with their values; each goes to every pass that declares it.
-    Raises UsageError for an option that no pass declares.
+    `options` are fields of the passes (`combine_bytes`, also written `combine-bytes`) with their values; each goes to
+    every pass that declares it. The update of weights is split where `update_axes` are given. Raises UsageError for an
+    option that no pass declares, and for a value of another type.
     """
-    options = options or {}
-    known = {option.field for option in pipeline_options()}
-    for name in options:
-        if name not in known:
-            raise unknown_option(PIPELINE, name, known)
-    return [declaration(**select_options(declaration, options)) for declaration in STAGES]
+    known = {option.field: option for option in pipeline_options()}
+    given = {}
+    for name, value in (options or {}).items():
+        field = name.replace("-", "_")
+        if field not in known:
+            raise unknown_option(PIPELINE, name, (option.name for option in known.values()))
+        given[field] = known[field].checked(value, PIPELINE)
+    passes = [declaration(**select_options(declaration, given)) for declaration in STAGES]
+    if given.get("update_axes"):
+        passes.insert(1, ShardWeightUpdate(**select_options(ShardWeightUpdate, given)))
+    return passes
 
 
 def pipeline_options() -> tuple[Option, ...]:
     """The options of the default pipeline: those of its passes, each name once."""
-    return tuple({option.name: option for declaration in STAGES for option in options_of(declaration)}.values())
+    return tuple(
+        {option.name: option for declaration in (*STAGES, *OPTIONAL) for option in options_of(declaration)}.values()
+    )

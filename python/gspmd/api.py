@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.collectives import Collective, collectives_of
+from gspmd.dialect.errors import UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
@@ -98,6 +99,7 @@ def partition(
     custom_rules: Mapping[str, RuleSource] | None = None,
     strict: bool | int = False,
     target: str = "",
+    options: Mapping[str, Any] | None = None,
     on_stage: Callable[[str, float], None] | None = None,
 ) -> Partitioned:
     """Turn an annotated single-device program into one per-device program.
@@ -108,17 +110,16 @@ def partition(
     every device instead of refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
     (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `strict` refuses
     programs with reshards that nobody asked for; a number is what a device may send for each. `target` is the hardware
-    that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `on_stage` is called after each stage with its
-    name and seconds.
+    that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes, by name, as
+    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
+    called after each stage with its name and seconds.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
-    with all reshards, for `strict`.
+    with all reshards, for `strict`; UsageError for options that there are not.
     """
     module = read_program(program, new_context())
-    options: dict[str, Any] = {"target": target}
-    if strict is not False:
-        options |= {"strict": True, "strict_bytes": 0 if strict is True else strict}
-    _run(_passes(num_partitions, replicate_unsupported, options), module, custom_rules, on_stage)
+    passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
+    _run(passes, module, custom_rules, on_stage)
     return Partitioned(module)
 
 
@@ -131,14 +132,28 @@ def propagate(
 ) -> ir.Module:
     """Complete the sharding of every value; returns the annotated module, still with global shapes."""
     module = read_program(program, new_context())
-    _run(_passes(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
+    _run(passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
 
 
-def _passes(
-    num_partitions: int | None, replicate_unsupported: bool, options: Mapping[str, Any] | None = None
+def passes_of(
+    num_partitions: int | None,
+    replicate_unsupported: bool,
+    strict: bool | int = False,
+    target: str = "",
+    options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
-    given = {"num_partitions": num_partitions or 0, "replicate_unsupported": replicate_unsupported}
+    """The passes that `partition` runs for these arguments. Raises UsageError."""
+    given: dict[str, Any] = {
+        "num_partitions": num_partitions or 0,
+        "replicate_unsupported": replicate_unsupported,
+        "strict": strict is not False,
+        "strict_bytes": int(strict) if strict is not True else 0,
+        "target": target,
+    }
+    for name in options or {}:
+        if name.replace("-", "_") in (*given, "custom_rules"):
+            raise UsageError(f"option '{name}' is an argument of its own", hint="leave it out of options")
     return default_pipeline({**given, **(options or {})})
 
 

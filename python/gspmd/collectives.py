@@ -14,7 +14,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.cost import sent_bytes
+from gspmd.transforms.support.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.trip_count import trip_count
 
@@ -46,6 +46,13 @@ def collective_operations(module: ir.Module, mesh: Mesh) -> Iterator[tuple[Any, 
     for op in module.body.operations:
         if op.operation.name == "func.func":
             yield from _in_block(op.operation.regions[0].blocks[0], mesh, 1)
+
+
+def time_of(op: Any, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
+    """Seconds that a collective takes each time it runs."""
+    axes = parse_axes(f"{{{collective.axes}}}", mesh) if collective.axes else mesh.all_axes()
+    local = sum(bytes_of(read_type(operand)) for operand in op.operands)
+    return collective_time(collective.kind, local, size_of(axes), hardware, axes)
 
 
 def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, Collective]]:

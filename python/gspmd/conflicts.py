@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.collectives import Collective, collective_operations
+from gspmd.collectives import Collective, collective_operations, time_of
 from gspmd.derivations import Derivation, Explainer
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.errors import SourceLocation
@@ -105,31 +105,39 @@ def place_of(location: Any) -> int | None:
     return int(match[1]) if match else None
 
 
-def find_conflicts(explainer: Explainer, decisions: Sequence[Decision], module: ir.Module) -> tuple[Conflict, ...]:
+def find_conflicts(
+    explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware
+) -> tuple[Conflict, ...]:
     """The conflicts of a partitioned module, the dearest first. Every collective belongs to exactly one."""
     made: dict[int | None, list[Collective]] = {}
-    for op, collective in collective_operations(module, explainer.completion.annotated.mesh):
-        made.setdefault(place_of(op.location), []).append(collective)
+    times_s: dict[int | None, float] = {}
+    mesh = explainer.completion.annotated.mesh
+    for op, collective in collective_operations(module, mesh):
+        place = place_of(op.location)
+        made.setdefault(place, []).append(collective)
+        once = time_of(op, collective, mesh, hardware)
+        times_s[place] = times_s.get(place, 0.0) + once * (collective.count or 1)
     decided: dict[int | None, list[Decision]] = {}
     for decision in decisions:
         decided.setdefault(place_of(decision.location), []).append(decision)
-    finder = _Finder(explainer)
+    finder = _Finder(explainer, hardware)
     found = [
-        finder.conflict(place, decided.get(place, []), made.get(place, []))
+        finder.conflict(place, decided.get(place, []), made.get(place, []), times_s.get(place, 0.0))
         for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
     ]
     return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
 
 
 class _Finder:
-    def __init__(self, explainer: Explainer) -> None:
+    def __init__(self, explainer: Explainer, hardware: Hardware) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(Planner(self.mesh), OPS)
-        self.hardware = Hardware()
+        self.chooser = Chooser(Planner(self.mesh, hardware), OPS)
         self._candidates: dict[tuple[OpInfo, tuple[TensorSharding, ...], tuple[bool, ...]], list[Strategy]] = {}
 
-    def conflict(self, place: int | None, decisions: list[Decision], collectives: list[Collective]) -> Conflict:
+    def conflict(
+        self, place: int | None, decisions: list[Decision], collectives: list[Collective], time_s: float
+    ) -> Conflict:
         operation, value, location = self._subject(place)
         tensors: list[Tensor] = []
         reasons: list[str] = []
@@ -140,15 +148,10 @@ class _Finder:
         if not decisions:
             reasons = list(dict.fromkeys(c.cause for c in collectives))
         sent = sum(c.bytes * (c.count or 1) for c in collectives)
-        time_s = sum(self._time(c) for c in collectives)
         alternatives = self._alternatives(decisions)
         return Conflict(
             operation, value, location, tuple(reasons), tuple(tensors), tuple(collectives), sent, time_s, alternatives
         )
-
-    def _time(self, collective: Collective) -> float:
-        once = self.hardware.collective_latency_s + collective.bytes / self.hardware.link_bytes_per_s
-        return once * (collective.count or 1)
 
     def _subject(self, place: int | None) -> tuple[str, str, SourceLocation | None]:
         """Name, result and location of the operation with that number."""

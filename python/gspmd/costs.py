@@ -9,22 +9,19 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.collectives import Collective, collective_operations
+from gspmd.collectives import Collective, collective_operations, time_of
 from gspmd.cost_buffers import Fusion, bytes_of_value
 from gspmd.cost_memory import ARGUMENT, Held, aliases_of, memory_of
 from gspmd.cost_replication import Names, replicated_axes
 from gspmd.cost_work import Work, work_of
-from gspmd.dialect.axes import size_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes
 from gspmd.executable_module import is_partitioned
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.custom_rules import RuleSource
 from gspmd.transforms.support.mlir import main_function, new_context, source_location
 from gspmd.transforms.support.program import Program
@@ -170,6 +167,7 @@ def cost(
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
     strict: bool | int = False,
+    options: Mapping[str, Any] | None = None,
     original: Any = None,
 ) -> CostReport:
     """Price a program on a target: a name such as `tpu-v5p`, a .toml file, or '' for a neutral device.
@@ -189,6 +187,7 @@ def cost(
             custom_rules=custom_rules,
             strict=strict,
             target=target,
+            options=options,
         )
         model = _flops(original, num_partitions)
         return cost_of(product.module, target, model)
@@ -227,13 +226,10 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
 
 
 def _collectives(module: ir.Module, mesh: Mesh, hardware: Hardware) -> tuple[CollectiveCost, ...]:
-    found = []
-    for op, collective in collective_operations(module, mesh):
-        axes = parse_axes(f"{{{collective.axes}}}", mesh) if collective.axes else mesh.all_axes()
-        local = sum(bytes_of(read_type(operand)) for operand in op.operands)
-        time_s = collective_time(collective.kind, local, size_of(axes), hardware, axes)
-        found.append(CollectiveCost(collective, time_s))
-    return tuple(found)
+    return tuple(
+        CollectiveCost(collective, time_of(op, collective, mesh, hardware))
+        for op, collective in collective_operations(module, mesh)
+    )
 
 
 def _memory(program: Program, fusion: Fusion, signature: Signature, hardware: Hardware) -> MemoryCost:

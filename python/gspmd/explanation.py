@@ -11,12 +11,12 @@ import difflib
 import functools
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.api import Partitioned
+from gspmd.api import Partitioned, passes_of
 from gspmd.conflicts import Conflict, find_conflicts, mark_places
 from gspmd.derivations import Derivation, Explainer, Origin
 from gspmd.dialect.errors import SourceLocation, UsageError
@@ -24,13 +24,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.ingest import Ingest
-from gspmd.transforms.localize import Localize
-from gspmd.transforms.optimize import Optimize
-from gspmd.transforms.propagate import complete
-from gspmd.transforms.reshard import reshard
+from gspmd.transforms.propagate import Propagate, complete
+from gspmd.transforms.reshard import Reshard, reshard
 from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
 from gspmd.transforms.support.mlir import main_function, new_context
+from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.target_file import read_hardware
 from gspmd.value_names import GivenNames
 
 
@@ -76,10 +75,13 @@ class Explanation:
     `given_text` is the module as it was given, with the names that values go by.
     """
 
-    def __init__(self, explainer: Explainer, names: GivenNames, given_text: str, replicate_unsupported: bool) -> None:
+    def __init__(
+        self, explainer: Explainer, names: GivenNames, given_text: str, reshard: Reshard, later: Sequence[Pass]
+    ) -> None:
         self._explainer = explainer
         self._names = names
-        self._replicate_unsupported = replicate_unsupported
+        self._reshard = reshard
+        self._later = later
         self.given_text = given_text
         self.mesh: Mesh = explainer.completion.annotated.mesh
 
@@ -111,9 +113,10 @@ class Explanation:
         with module.context, ir.Location.unknown(module.context):
             mark_places(self._explainer)
             self._explainer.completion.write()
-            decisions = reshard(module, self._replicate_unsupported)
-        PassManager([Localize(replicate_unsupported=self._replicate_unsupported), Optimize()]).run(module)
-        return find_conflicts(self._explainer, decisions, module), Partitioned(module)
+            decisions = reshard(module, self._reshard.replicate_unsupported, self._reshard.target)
+        PassManager(self._later).run(module)
+        hardware = read_hardware(self._reshard.target, self.mesh)
+        return find_conflicts(self._explainer, decisions, module, hardware), Partitioned(module)
 
     def __str__(self) -> str:
         """The summary that `gspmd explain` prints."""
@@ -185,20 +188,28 @@ def explain(
     *,
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
+    target: str = "",
+    options: Mapping[str, Any] | None = None,
 ) -> Explanation:
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
+    passes = passes_of(num_partitions, replicate_unsupported, target=target, options=options)
+    place = next(index for index, pass_ in enumerate(passes) if isinstance(pass_, Propagate))
+    ingest, *early = passes[:place]
+    resharding, *later = passes[place + 1 :]
+    assert isinstance(resharding, Reshard)
     context = new_context()
     module = read_program(program, context)
     given = str(module)
     text, filename = _text_of(program)
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
-    PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
+    PassManager([ingest]).run(module)
     if custom_rules:
         attach_rules(custom_calls(main_function(module)), custom_rules)
+    PassManager(early).run(module)
     with context, ir.Location.unknown(context):
         explainer = Explainer(complete(module, replicate_unsupported), names)
-    return Explanation(explainer, names, given, replicate_unsupported)
+    return Explanation(explainer, names, given, resharding, later)
 
 
 def _text_of(program: Any) -> tuple[str, str]:

@@ -20,8 +20,8 @@ from gspmd.dialect.notation import print_mesh
 from gspmd.dtypes import numpy_dtype
 from gspmd.reading import read_program
 from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
-from gspmd.transforms.support.mlir import new_context
-from gspmd.transforms.support.signature import ValueSignature, dictionaries, main_function, set_dictionaries
+from gspmd.transforms.support.mlir import main_function, new_context
+from gspmd.transforms.support.signature import ValueSignature, dictionaries, set_dictionaries
 from gspmd.value_shardings import Given
 
 

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(gspmd-shard-weight-update{axes=x update-min-bytes=64})' %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(gspmd-shard-weight-update{update-axes=x update-min-bytes=64})' %s | FileCheck %s
 
 // CHECK-LABEL: module @state_is_split_at_the_boundary_and_weights_are_not
 // CHECK: @main(%arg0: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32},

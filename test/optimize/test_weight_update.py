@@ -39,7 +39,7 @@ def held(product: gspmd.Partitioned) -> int:
 def test_each_gradient_is_scattered_once_and_each_weight_gathered_once() -> None:
     lowered = mlp.lower(mlp.Config(recipe="dp"), mesh())
     before = partitioned(lowered, "")
-    after = partitioned(lowered, "gspmd-shard-weight-update{axes=x,y update-min-bytes=0},")
+    after = partitioned(lowered, "gspmd-shard-weight-update{update-axes=x,y update-min-bytes=0},")
     assert Counter(c.kind for c in before.collectives) == {"all_reduce": 5}
     assert Counter(c.kind for c in after.collectives) == {"reduce_scatter": 4, "all_gather": 4, "all_reduce": 1}
     assert sum(c.bytes for c in after.collectives) == sum(c.bytes for c in before.collectives)
@@ -52,7 +52,7 @@ def test_each_gradient_is_scattered_once_and_each_weight_gathered_once() -> None
 def test_the_loss_of_several_steps_is_that_of_one_device() -> None:
     config = mlp.Config(recipe="dp")
     lowered = mlp.lower(config, mesh())
-    step = gspmd.compile(partitioned(lowered, "gspmd-shard-weight-update{axes=x,y},"))
+    step = gspmd.compile(partitioned(lowered, "gspmd-shard-weight-update{update-axes=x,y},"))
     single = mlp.program(config, ONE_DEVICE)
     ours, theirs = jax.tree.leaves(single.init()), single.init()
     reference = jax.jit(single.step)
@@ -74,7 +74,7 @@ def test_the_loss_of_several_steps_is_that_of_one_device() -> None:
 def test_nothing_more_is_sent_and_less_is_held(example: Any, config: Any) -> None:
     lowered = example.lower(config, mesh())
     before = partitioned(lowered, "")
-    after = partitioned(lowered, "gspmd-shard-weight-update{axes=x},")
+    after = partitioned(lowered, "gspmd-shard-weight-update{update-axes=x},")
     assert sum(c.bytes * (c.count or 1) for c in after.collectives) <= sum(
         c.bytes * (c.count or 1) for c in before.collectives
     )
@@ -87,8 +87,8 @@ def test_nothing_more_is_sent_and_less_is_held(example: Any, config: Any) -> Non
 def test_axes_have_to_be_named() -> None:
     lowered = mlp.lower(mlp.Config(recipe="dp"), mesh())
     with pytest.raises(
-        gspmd.Error, match="pass 'gspmd-shard-weight-update' is given no axes; set axes= to some of x, y"
+        gspmd.Error, match="pass 'gspmd-shard-weight-update' is given no axes; set update-axes= to some of x, y"
     ):
         partitioned(lowered, "gspmd-shard-weight-update,")
     with pytest.raises(gspmd.Error, match='has no axis "q"'):
-        partitioned(lowered, "gspmd-shard-weight-update{axes=q},")
+        partitioned(lowered, "gspmd-shard-weight-update{update-axes=q},")

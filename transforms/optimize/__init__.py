@@ -17,7 +17,7 @@ from gspmd.transforms.optimize.narrow import NarrowCollectives
 from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
-from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.passes import Pass, option, same_option, select_options
 
 PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,
@@ -45,8 +45,15 @@ class Optimize(Pass):
     summary = "Merge equal operations, drop unused ones, and simplify collectives"
 
     hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
+    merge_distance: int = same_option(MergeCollectives, "merge_distance")
     collective_matmul: bool = option(False, "overlap large products with the communication around them")
+    matmul_min_bytes: int = same_option(CollectiveMatmul, "matmul_min_bytes")
+    bidirectional: bool = same_option(CollectiveMatmul, "bidirectional")
+    max_unrolled_steps: int = same_option(CollectiveMatmul, "max_unrolled_steps")
+    use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
+    target: str = same_option(CollectiveMatmul, "target")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
+    move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
     def run(self, module: ir.Module) -> None:
@@ -63,16 +70,22 @@ class Optimize(Pass):
 
     def _passes(self) -> list[CollectivePass]:
         passes: list[CollectivePass] = [
-            MergeCollectives(),
+            self._handing_on(MergeCollectives),
             NarrowCollectives(),
             FuseCollectives(),
             DelayReductions(),
             ReduceAfterLoops(),
             SimplifyPermutes(),
-            HoistCollectives(self.hoist_max_bytes),
+            self._handing_on(HoistCollectives),
         ]
         if self.collective_matmul:
-            passes.append(CollectiveMatmul())
+            passes.append(self._handing_on(CollectiveMatmul))
+        if self.move_permutes:
+            passes.append(MovePermutes())
         if self.combine_bytes:
             passes.append(CombineCollectives(self.combine_bytes))
         return passes
+
+    def _handing_on(self, declaration: type[CollectivePass]) -> CollectivePass:
+        """A pass with those of its options that this one has too."""
+        return declaration(**select_options(declaration, dataclasses.asdict(self)))

@@ -19,6 +19,7 @@ from gspmd.transforms.support.cost import Hardware, collective_time
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import option
+from gspmd.transforms.support.target_file import read_hardware
 
 _DOT = "stablehlo.dot_general"
 _WORTH_IT = 0.95  # estimates are not better than that
@@ -40,6 +41,7 @@ class CollectiveMatmul(CollectivePass):
     bidirectional: bool = option(False, "let shards travel around the ring both ways")
     max_unrolled_steps: int = option(8, "rings of more devices become a while loop")
     use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
+    target: str = option("", "hardware that this is estimated for: a name or a .toml file")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -68,7 +70,8 @@ class CollectiveMatmul(CollectivePass):
             return False
         if not self.use_cost_model:
             return True
-        together, apart = found.seconds(Hardware(), self.bidirectional)
+        assert program.mesh is not None
+        together, apart = found.seconds(read_hardware(self.target, program.mesh), self.bidirectional)
         if together > _WORTH_IT * apart:
             estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
             program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
@@ -143,17 +146,18 @@ class _Candidate:
         result = read_type(self.dot.results[0])
         contracted = _Dims.of(self.dot).contracting
         depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in contracted)
-        product = 2.0 * math.prod(result.shape) * depth / hardware.flops_per_s
+        product = 2.0 * math.prod(result.shape) * depth / hardware.flops_of(read_type(self.dot.operands[0]).element)
         count = self.devices
         moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
         if both_ways and self.collective.kind == "reduce_scatter":
             moved /= 2
         waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
-        permute = collective_time("collective_permute", moved, count, hardware)
+        axes = self.collective.axes
+        permute = collective_time("collective_permute", moved, count, hardware, axes)
         step = product / count
         hidden = step * (count - 1) / waits  # what is computed while one permute is on its way
         together = step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
-        return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware)
+        return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware, axes)
 
     def _copied_bytes(self) -> float:
         """What steps read and write more often than the product in one piece."""

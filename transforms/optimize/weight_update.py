@@ -39,15 +39,15 @@ class ShardWeightUpdate(Pass):
         "Gradients are then reduce-scattered, and updated weights gathered; state takes a fraction of the memory.",
     )
 
-    axes: tuple[str, ...] = option((), "the mesh axes to split over, most major first")
-    update_min_bytes: int = option(1024, "smaller tensors are updated on every device")
+    update_axes: tuple[str, ...] = option((), "mesh axes to split the update of weights over, most major first")
+    update_min_bytes: int = option(1024, "smaller weights are updated on every device")
 
     def run(self, module: ir.Module) -> None:
         annotated = AnnotatedModule(module)
-        if not self.axes:
+        if not self.update_axes:
             known = ", ".join(name for name, _ in annotated.mesh.axes)
-            raise UsageError(f"pass '{self.argument}' is given no axes", hint=f"set axes= to some of {known}")
-        axes = tuple(annotated.mesh.axis(name) for name in self.axes)
+            raise UsageError(f"pass '{self.argument}' is given no axes", hint=f"set update-axes= to some of {known}")
+        axes = tuple(annotated.mesh.axis(name) for name in self.update_axes)
         _Update(annotated, canonical(axes), self.update_min_bytes).run()
 
 

@@ -27,6 +27,12 @@ def option(default: Any, help: str) -> Any:
     return dataclasses.field(default=default, metadata={"help": help})
 
 
+def same_option(declaration: type[Pass], field: str) -> Any:
+    """A field like one of another pass, for a pass that hands it on."""
+    found = next(each for each in dataclasses.fields(declaration) if each.name == field)
+    return dataclasses.field(default=found.default, metadata=found.metadata)
+
+
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """One transformation of a module, in place.
@@ -84,6 +90,20 @@ class Option:
                 f"option '{self.name}' of pass '{owner}' has value '{text}'",
                 hint=f"give a value of type {self.type_name}",
             ) from None
+
+    def checked(self, value: Any, owner: str) -> Any:
+        """A value given in Python, of the option's type, or a list for a tuple. Raises UsageError naming `owner`."""
+        if self.optional and value is None:
+            return None
+        if self.type is tuple and isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+        allowed = (int, float) if self.type is float else self.type
+        if isinstance(value, allowed) and self.type is not tuple and (self.type is bool) == isinstance(value, bool):
+            return value
+        raise UsageError(
+            f"option '{self.name}' of pass '{owner}' has value {value!r}",
+            hint=f"give a value of type {self.type_name}",
+        )
 
     def print(self, value: Any) -> str:
         """Text that `parse` reads back, quoted where pipeline text needs it."""
