@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gspmd.costs import Buffer, CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
 from gspmd.report import bytes_text, mesh_text, table
+
+_COLUMNS = 100  # characters that a line has at most, as far as its parts can be broken
 
 
 def report_lines(report: CostReport, most: int = 10) -> list[str]:
@@ -22,7 +25,7 @@ def report_lines(report: CostReport, most: int = 10) -> list[str]:
         _work_lines(report),
         *_collective_blocks(report, most),
         _memory_lines(report, most),
-        [f"note: {note}" for note in report.notes],
+        [line for note in report.notes for line in textwrap.wrap(f"note: {note}", _COLUMNS, subsequent_indent="  ")],
     ]
     lines: list[str] = []
     for block in blocks:
@@ -80,7 +83,7 @@ def _grouped(
     shown = ranked[: int(min(most, len(ranked)))]
     rows = [_sums(members) + names for names, members in shown]
     rows.append((*_sums(report.collectives), "total", *[""] * (len(titles) - 1)))
-    lines = table([("runs", "sent", "time", *titles), *rows], right=(0, 1, 2))
+    lines = table([("runs", "sent", "time", *titles), *rows], right=(0, 1, 2), most=_COLUMNS)
     if len(ranked) > len(shown):
         lines.insert(-1, f"  ... and {len(ranked) - len(shown)} more")
     return lines
@@ -107,7 +110,7 @@ def _memory_lines(report: CostReport, most: int) -> list[str]:
     rest = sum(b.bytes for b in memory.buffers[most:])
     return [
         f"memory of a device at its peak: {bytes_text(memory.peak)}{capacity}",
-        f"  {parts}",
+        *textwrap.wrap(parts, _COLUMNS, initial_indent="  ", subsequent_indent="  "),
         *table(rows, right=(0,)),
         *([f"  ... and {more} more of {bytes_text(rest)}"] if more > 0 else []),
     ]

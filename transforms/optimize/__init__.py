@@ -17,6 +17,7 @@ from gspmd.transforms.optimize.narrow import NarrowCollectives
 from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
+from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.support.passes import Pass, option, same_option, select_options
 
 PASSES: tuple[type[CollectivePass], ...] = (
@@ -30,6 +31,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     CombineCollectives,
     MovePermutes,
     CollectiveMatmul,
+    Regather,
 )
 """Every pass on collectives, each of which can be run alone."""
 
@@ -45,7 +47,9 @@ class Optimize(Pass):
     summary = "Merge equal operations, drop unused ones, and simplify collectives"
 
     hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
+    keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")
     merge_distance: int = same_option(MergeCollectives, "merge_distance")
+    assume_finite: bool = same_option(DelayReductions, "assume_finite")
     collective_matmul: bool = option(False, "overlap large products with the communication around them")
     matmul_min_bytes: int = same_option(CollectiveMatmul, "matmul_min_bytes")
     bidirectional: bool = same_option(CollectiveMatmul, "bidirectional")
@@ -73,11 +77,13 @@ class Optimize(Pass):
             self._handing_on(MergeCollectives),
             NarrowCollectives(),
             FuseCollectives(),
-            DelayReductions(),
+            self._handing_on(DelayReductions),
             ReduceAfterLoops(),
             SimplifyPermutes(),
             self._handing_on(HoistCollectives),
         ]
+        if self.keep_gathered_bytes:
+            passes.append(self._handing_on(Regather))
         if self.collective_matmul:
             passes.append(self._handing_on(CollectiveMatmul))
         if self.move_permutes:

@@ -19,7 +19,9 @@ from gspmd.transforms.optimize.program import (
     splat_number,
     users,
 )
+from gspmd.transforms.optimize.uniformity import Uniformity
 from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.passes import option
 
 SUMS = ("stablehlo.add", "stablehlo.subtract")
 _MOVES = ("stablehlo.transpose", "stablehlo.reshape")
@@ -36,77 +38,115 @@ class DelayReductions(CollectivePass):
     argument = "gspmd-delay-reductions"
     summary = "Reduce sums of reductions, and reductions of reductions, once"
 
+    assume_finite: bool = option(False, "take numbers that floats are scaled with for finite, divisors for not zero")
+
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
+        scales = Scales(program, self.assume_finite)
         work = program.collectives("all_reduce")
         known = {reduce.result: reduce for reduce in work}  # by value: what operations hash to changes with them
         while work:
             reduce = work.pop()
             if not reduce.is_gone:
-                made = _delay(program, reduce, known)
+                made = _delay(program, reduce, known, scales)
                 if made is not None:
                     known[made.result] = made
                     work.append(made)
 
 
-def _delay(program: DeviceProgram, reduce: Collective, known: dict[Any, Collective]) -> Collective | None:
+class Scales:
+    """Which runtime scalars the sum of addends may be scaled with in place of each addend, or the other way round.
+
+    They must be the same on all devices. With an infinity, a sum that is finite becomes infinite where two addends of
+    opposite signs become NaN together: only integers do without `assume_finite`.
+    """
+
+    def __init__(self, program: DeviceProgram, assume_finite: bool) -> None:
+        self._program, self._assume_finite = program, assume_finite
+        self._changes, self._uniformity = program.changes, Uniformity(program)
+
+    def allow(self, factor: Any) -> bool:
+        op = owner(factor)
+        spread = op is not None and op.name == "stablehlo.broadcast_in_dim" and not read_type(op.operands[0]).rank
+        if not (spread or not read_type(factor).rank):
+            return False
+        if not (self._assume_finite or read_type(factor).element.startswith(("i", "ui"))):
+            return False
+        if self._changes != self._program.changes:
+            self._changes, self._uniformity = self._program.changes, Uniformity(self._program)
+        return self._uniformity.on_all(op.operands[0] if spread else factor)
+
+
+def _delay(
+    program: DeviceProgram, reduce: Collective, known: dict[Any, Collective], scales: Scales
+) -> Collective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
-    path, end = _linear_path(reduce)
+    path, end = _linear_path(reduce, scales)
     if end is None or (end.name not in SUMS and result_of(end) not in known):
         return None
     if end.block != reduce.op.block or reduce.combiner != "add" or not reduce.axes:
         return None
     if end.name in SUMS:
-        return _reduce_sum(program, reduce, path, end, known)
+        return _reduce_sum(program, reduce, path, end, known, scales)
     outer = known[result_of(end)]
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
 
 
-def _linear_path(reduce: Collective) -> tuple[list[Any], Any]:
+def _linear_path(reduce: Collective, scales: Scales) -> tuple[list[Any], Any]:
     """Linear operations that alone use the reduction, and what uses the last of them."""
     path: list[Any] = []
     value = reduce.result
     while len(path) < _STEPS:
         following = only_user(value)
-        if following is None or not is_linear(following, value):
+        if following is None or not is_linear(following, value, scales):
             return path, following
         path.append(following)
         value = following.results[0]
     return path, None
 
 
-def is_linear(op: Any, value: Any) -> bool:
-    """Whether a unary operation, or a product with a finite constant, gives the sum of its results on addends."""
+def is_linear(op: Any, value: Any, scales: Scales | None = None) -> bool:
+    """Whether a unary operation, or a product with a finite number, gives the sum of its results on addends.
+
+    `scales` says of which numbers that are not constant this may be taken for granted.
+    """
     name = op.name
     if name in _MOVES or name == "stablehlo.negate":
         return True
     floats = read_type(value).element.startswith(("f", "bf"))
     if name == "stablehlo.multiply":
         factor = op.operands[1] if op.operands[0] == value else op.operands[0]
-        return factor != value and _is_finite_splat(factor)
-    return name == "stablehlo.divide" and floats and op.operands[0] == value and _is_finite_splat(op.operands[1])
+        return factor != value and _scales(factor, scales)
+    return name == "stablehlo.divide" and floats and op.operands[0] == value and _scales(op.operands[1], scales)
 
 
-def _is_finite_splat(value: Any) -> bool:
-    number = splat_number(value)
-    return number is not None and math.isfinite(number) and number != 0
+def _scales(factor: Any, scales: Scales | None) -> bool:
+    number = splat_number(factor)
+    if number is not None:
+        return math.isfinite(number) and number != 0
+    return scales is not None and scales.allow(factor)
 
 
 def _reduce_sum(
-    program: DeviceProgram, reduce: Collective, path: list[Any], end: Any, known: dict[Any, Collective]
+    program: DeviceProgram,
+    reduce: Collective,
+    path: list[Any],
+    end: Any,
+    known: dict[Any, Collective],
+    scales: Scales,
 ) -> Collective | None:
     left, right = end.operands
     mine = path[-1].results[0] if path else reduce.result
     if left == right:
         return None  # one reduction already
-    other = _reduction_before(right if left == mine else left, known)
+    other = _reduction_before(right if left == mine else left, known, scales)
     if other is None:
         return None
     if other.groups != reduce.groups or other.combiner != "add":
         program.decline(end, "reduced once", "its operands are reduced over different axes")
         return None
-    shared = _shared_between(other, end)
+    shared = _shared_between(other, end, scales)
     if shared:
         program.decline(end, "reduced once", shared)
         return None
@@ -120,7 +160,7 @@ def _reduce_sum(
     return value
 
 
-def _reduction_before(value: Any, known: dict[Any, Collective]) -> Collective | None:
+def _reduction_before(value: Any, known: dict[Any, Collective], scales: Scales) -> Collective | None:
     """The reduction that the value is a linear image of."""
     for _ in range(_STEPS):
         op = owner(value)
@@ -128,16 +168,16 @@ def _reduction_before(value: Any, known: dict[Any, Collective]) -> Collective | 
             return None
         if value in known:
             return known[value]
-        operand = next((o for o in op.operands if is_linear(op, o)), None)
+        operand = next((o for o in op.operands if is_linear(op, o, scales)), None)
         if operand is None:
             return None
         value = operand
     return None
 
 
-def _shared_between(other: Collective, end: Any) -> str:
+def _shared_between(other: Collective, end: Any, scales: Scales) -> str:
     """Why the other reduction is needed elsewhere; nothing if it is not."""
-    path, found = _linear_path(other)
+    path, found = _linear_path(other, scales)
     if found is not None and found == end:
         return "" if other.op.block == end.block else "one operand is reduced outside the loop"
     where = path[-1].results[0] if path else other.result

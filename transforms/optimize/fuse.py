@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, overlap, remove_prefix, starts_with, without
+from gspmd.dialect.axes import Axes, atoms, canonical, overlap, remove_prefix, size_of, split_at, starts_with, without
 from gspmd.transforms.optimize.partition_values import PartitionValues
 from gspmd.transforms.optimize.program import (
     ELEMENTWISE,
@@ -21,6 +21,7 @@ from gspmd.transforms.optimize.program import (
 )
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import CollectiveBuilder
+from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.op_info import TensorType
 
 _SLICE = "stablehlo.dynamic_slice"
@@ -171,9 +172,6 @@ def _scatter(program: DeviceProgram, reduce: Collective, values: PartitionValues
     if not path:
         return None
     what = "made a reduce-scatter"
-    if path[-1].block != reduce.op.block:
-        program.decline(reduce.op, what, "its shard is cut in another block")
-        return None
     cut = cut_of(path[-1], values)
     if isinstance(cut, str):
         program.decline(reduce.op, what, cut)
@@ -232,19 +230,41 @@ def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: 
     combiner, axes, rest = reduce.combiner, reduce.axes, reduce.axes
     if combiner is None or not program.is_along_axes(reduce):
         return "its groups or its reducer are of an unknown form"
-    scattered = {dim: mine for dim, mine in cut.dims.items() if overlap(mine, axes)}
+    dims = {dim: mine for dim, mine in cut.dims.items() if overlap(mine, axes)}
     try:
+        cuts = atoms([*dims.values(), axes])
+        parts = {dim: split_at(mine, cuts) for dim, mine in dims.items()}
+        summed = split_at(axes, cuts)
+        scattered = {dim: tuple(axis for axis in mine if axis in summed) for dim, mine in parts.items()}
         for mine in scattered.values():
-            if without(mine, axes):
-                return "its shards are cut along further axes in the same dimension"
             rest = without(rest, mine)
     except ValueError:
         return "its shards are cut along parts of an axis that do not fit"
+    others = cut.without(dims)
+    if before.block != reduce.op.block:
+        if others.dims:
+            return "its shard is cut in another block, along other dimensions too"
+        before = reduce.op
     emit = program.emitter(before)
-    value = cut.without(scattered).slice(emit, reduce.operand)
-    for dim, mine in scattered.items():
-        value = emit.reduce_scatter(value, dim, mine, combiner, reduce.cause)
+    value = others.slice(emit, reduce.operand)
+    for dim, mine in parts.items():
+        value = _cut_between(emit, value, dim, mine, scattered[dim])
+        value = emit.reduce_scatter(value, dim, canonical(scattered[dim]), combiner, reduce.cause)
     return emit.all_reduce(value, rest, combiner, reduce.cause) if rest else value
+
+
+def _cut_between(emit: Emitter, value: Any, dim: int, axes: Axes, kept: Axes) -> Any:
+    """Of a dimension to be split over `axes`, the device's own part along those that are not `kept`."""
+    if axes == kept:
+        return value
+    type_ = read_type(value)
+    shape, size, zero = type_.shape, type_.shape[dim] // size_of(axes), emit.constant(INDEX, 0)
+    apart = (*shape[:dim], *(axis.size for axis in axes), size, *shape[dim + 1 :])
+    own = tuple(1 if place < len(axes) and axes[place] not in kept else n for place, n in enumerate(apart[dim:]))
+    starts = [zero] * dim + [zero if axis in kept else emit.shard_index((axis,)) for axis in axes]
+    starts += [zero] * (len(apart) - len(starts))
+    value = emit.dynamic_slice(emit.reshape(value, apart), starts, (*apart[:dim], *own))
+    return emit.reshape(value, (*shape[:dim], size_of(kept) * size, *shape[dim + 1 :]))
 
 
 def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: Cut, before: Any) -> Any:
