@@ -111,16 +111,19 @@ def test_microbatches_of_every_devices_examples_keep_the_batch_split(batch: Any)
     assert runs([c for c in found if c.bytes > F32 * 2]) == {"all_reduce": 2}
 
 
-def test_microbatches_cut_from_the_batch_in_order_are_exchanged_once() -> None:
+@pytest.mark.parametrize("said", [True, False], ids=["annotated", "plain"])
+def test_microbatches_cut_from_the_batch_in_order_are_exchanged_once(said: bool) -> None:
     """Each microbatch lies on one device before: an all-to-all gives every device its part of every one."""
 
     def loss(x: Any, w1: Any, w2: Any) -> Any:
-        return accumulated(split(x.reshape(4, -1, x.shape[-1]), None, "x", None), w1, w2)
+        parts = x.reshape(4, -1, x.shape[-1])
+        return accumulated(split(parts, None, "x", None) if said else parts, w1, w2)
 
     text = lowered(jax.value_and_grad(loss, argnums=(1, 2)), MESH, ((64, 64), ("x", None)), *MATRICES)
     found = collectives(text)
     assert runs([c for c in found if c.bytes > F32 * 2]) == {"all_to_all": 1, "all_reduce": 2}
     assert next(c.bytes for c in found if c.kind == "all_to_all") == 64 * 64 * F32 // 4 * 3 // 4
+    assert gspmd.cost(text).flops_ratio == pytest.approx(2, abs=0.1), "over y everything is computed twice, as said"
 
 
 # ---- vocabulary parallelism ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, RuleBuilder, Stage
@@ -102,13 +102,28 @@ def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
     )
 
 
+def iterated_reshape_rule(info: OpInfo, iterated: Set[int]) -> OpShardingRule | None:
+    """The rule where a loop takes one element after the other of some result dimensions; None if it is the same.
+
+    Split, these would be on one device at a time. So where a dimension becomes an iterated one and others, its axes go
+    to the others: the elements of each iteration are then dealt out, once.
+    """
+    chosen = frozenset(
+        n for n, (left, right) in enumerate(_groups(info)) if len(left) == 1 < len(right) and right[0] in iterated
+    )
+    return _reshape_rule(info, frozenset(), chosen) if chosen else None
+
+
 def _groups(info: OpInfo) -> list[tuple[list[int], list[int]]]:
     source, target = info.operands[0].shape, info.results[0].shape
     return [] if 0 in source else reshape_groups(source, target)
 
 
-def _reshape_rule(info: OpInfo, moved: frozenset[int]) -> OpShardingRule:
-    """`moved` are the groups of which the most major dimensions are one factor."""
+def _reshape_rule(info: OpInfo, moved: frozenset[int], last: frozenset[int] = frozenset()) -> OpShardingRule:
+    """`moved` are the groups of which the most major dimensions are one factor, `last` those whose most major dimension
+
+    of the result is split last.
+    """
     source, target = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([source], [target], stage=Stage.ELEMENTWISE)
     for number, (left, right) in enumerate(_groups(info)):
@@ -117,7 +132,8 @@ def _reshape_rule(info: OpInfo, moved: frozenset[int]) -> OpShardingRule:
         elif number in moved:
             builder.factor([left[0]], [right[0]], max(source[left[0]], target[right[0]]), PERMUTATION)
         else:
-            _refine(builder, [(d, source[d]) for d in left], [(d, target[d]) for d in right])
+            order = [*right[1:], right[0]] if number in last else right
+            _refine(builder, [(d, source[d]) for d in left], [(d, target[d]) for d in order])
     return builder.build()
 
 

@@ -6,6 +6,8 @@ import dataclasses
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.sharding import TensorSharding, unknown
+from gspmd.transforms.ops.layout import iterated_reshape_rule
+from gspmd.transforms.propagate.iterations import iterated_dims
 from gspmd.transforms.propagate.solver import Node
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.mlir import source_location
@@ -14,6 +16,7 @@ from gspmd.transforms.support.program import CONSTRAINT, GROUP, MANUAL, PROPAGAT
 from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
+RESHAPE = "stablehlo.reshape"
 
 
 @dataclasses.dataclass(slots=True)
@@ -58,6 +61,7 @@ class GraphBuilder:
             self.initial.append(blank[rank])
         self.nodes: list[Node] = []
         self.entries: dict[int, list[int]] = {}
+        self.iterated = iterated_dims(program)
 
     def build(self) -> Graph:
         program = self.annotated.program
@@ -113,8 +117,13 @@ class GraphBuilder:
             for region in op.regions:
                 self._join_returned(region, op)
         elif not op.splittable and name not in (GROUP, PROPAGATION_BARRIER):
-            rule = self.rules.of_op(op.info, op.ir)
+            rule = self._rule(op)
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
+
+    def _rule(self, op: Op) -> int:
+        iterated = self.iterated.get(op.result_slots[0]) if op.info.name == RESHAPE else None
+        around = iterated_reshape_rule(op.info, iterated) if iterated else None
+        return self.rules.of_op(op.info, op.ir) if around is None else self.rules.number(around)
 
     def _join_returned(self, block: Block, op: Op) -> None:
         for left, right in zip(block.returned_slots, op.result_slots, strict=True):

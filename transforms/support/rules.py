@@ -37,7 +37,7 @@ class RuleBook:
         """The number of an operation's rule. Raises Unsupported, located at `ir_op`."""
         number = self._of_info.get(info)
         if number is None:
-            number = self._of_info[info] = self._number(self._make(info, ir_op))
+            number = self._of_info[info] = self.number(self._make(info, ir_op))
         return number
 
     def identity(self, shape: tuple[int, ...], direction: Direction = Direction.BOTH) -> int:
@@ -45,7 +45,7 @@ class RuleBook:
         number = self.entering(shape, (1,) * len(shape))
         if direction is Direction.BOTH:
             return number
-        return self._number(dataclasses.replace(self.rules[number], direction=direction))
+        return self.number(dataclasses.replace(self.rules[number], direction=direction))
 
     def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
         """The rule of a value inside a manual computation, of that shape, and the same outside, where each
@@ -60,10 +60,11 @@ class RuleBook:
                 if count > 1:
                     builder.factor([None], [dim], count)
                 builder.factor([dim], [dim], size)
-            number = self._identities[shape, counts] = self._number(builder.build())
+            number = self._identities[shape, counts] = self.number(builder.build())
         return number
 
-    def _number(self, rule: OpShardingRule) -> int:
+    def number(self, rule: OpShardingRule) -> int:
+        """The number of a rule that an operation need not have by itself."""
         number = self._numbers.get(rule)
         if number is None:
             number = self._numbers[rule] = len(self.rules)

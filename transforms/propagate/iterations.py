@@ -1,0 +1,32 @@
+"""Which dimensions loops go along: those of which an iteration takes one element, as of a batch in parts."""
+
+from __future__ import annotations
+
+from gspmd.transforms.support.program import Block, Program
+
+_SLICE, _WHILE = "stablehlo.dynamic_slice", "stablehlo.while"
+
+
+def iterated_dims(program: Program) -> dict[int, set[int]]:
+    """By the slot of what a loop is given: its dimensions of which every iteration takes one element."""
+    found: dict[int, set[int]] = {}
+    for op in program.ops:
+        if op.info.name != _WHILE:
+            continue
+        taken = _taken(op.regions[1])
+        for given, carried in zip(op.operand_slots, op.result_slots, strict=True):
+            if carried in taken:
+                found.setdefault(given, set()).update(taken[carried])
+    return found
+
+
+def _taken(block: Block) -> dict[int, set[int]]:
+    """By slot the dimensions that the block's own slices take one element of, and something else of no other."""
+    found: dict[int, set[int]] = {}
+    for op in block.ops:
+        if op.info.name == _SLICE:
+            shapes = zip(op.info.operands[0].shape, op.info.results[0].shape, strict=True)
+            cut = {dim: window for dim, (size, window) in enumerate(shapes) if window != size}
+            if set(cut.values()) == {1}:
+                found.setdefault(op.operand_slots[0], set()).update(cut)
+    return found
