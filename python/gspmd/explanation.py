@@ -113,7 +113,12 @@ class Explanation:
         with module.context, ir.Location.unknown(module.context):
             mark_places(self._explainer)
             self._explainer.completion.write()
-            decisions = reshard(module, self._reshard.replicate_unsupported, self._reshard.target)
+            decisions = reshard(
+                module,
+                self._reshard.replicate_unsupported,
+                self._reshard.target,
+                max_temporary_bytes=self._reshard.max_temporary_bytes,
+            )
         PassManager(self._later).run(module)
         hardware = read_hardware(self._reshard.target, self.mesh)
         return find_conflicts(self._explainer, decisions, module, hardware), Partitioned(module)
