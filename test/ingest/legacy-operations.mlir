@@ -69,3 +69,16 @@ func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
   %2 = sdy.data_flow_edge %1 : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
+
+// -----
+
+// Frontend attributes that are not about shardings, as TensorFlow's on its products, go with the old operation.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NEXT: %[[A:.*]] = stablehlo.dot_general %arg0, %arg0, contracting_dims = [1] x [0]
+// CHECK-NEXT: return %[[A]]
+func.func @main(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.dot %arg0, %arg0 {mhlo.frontend_attributes = {grad_x = "false", grad_y = "false"}} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = mhlo.copy %0 {mhlo.frontend_attributes = {grad_x = "true"}, mhlo.attributes = {}} : tensor<4x4xf32>
+  return %1 : tensor<4x4xf32>
+}

@@ -7,6 +7,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ingest.annotations import FRONTEND, NESTED, PREFIX, entries_of
+
 
 def create(
     name: str, operands: Sequence[Any], results: Sequence[ir.Type], attributes: dict[str, ir.Attribute], before: Any
@@ -61,7 +63,7 @@ def drop(op: Any, names: Iterable[str]) -> None:
 
 def mark(value: Any, said: dict[str, ir.Attribute], after: Any) -> None:
     """Let the users of `value` see it through a `@Sharding` call that says this, if it says anything."""
-    if not said:
+    if not _says(said):
         return
     call = _marker(value, said, after)
     call.move_after(after)
@@ -70,8 +72,15 @@ def mark(value: Any, said: dict[str, ir.Attribute], after: Any) -> None:
 
 def mark_operand(user: Any, index: int, said: dict[str, ir.Attribute]) -> None:
     """The same for one operand of one user."""
-    if said:
+    if _says(said):
         user.operands[index] = _marker(user.operands[index], said, user).results[0]
+
+
+def _says(said: dict[str, ir.Attribute]) -> bool:
+    """Whether a sharding is among it: frameworks put their own on operations, too, as TensorFlow's `grad_x`."""
+    nested = {name for key in (FRONTEND, NESTED) if key in said for name in entries_of(said[key])}
+    names = nested.union(said)
+    return not names.isdisjoint(("sdy.sharding", "mhlo.sharding")) or any(name.startswith(PREFIX) for name in nested)
 
 
 def _marker(value: Any, said: dict[str, ir.Attribute], before: Any) -> Any:
