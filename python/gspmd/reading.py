@@ -25,6 +25,7 @@ _HLO_TEXT = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTA
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _HLO_POSITION = re.compile(r"(?:was parsing )?(\d+):(\d+): error: ([^\n]*)")
 _HLO_INSTRUCTION = re.compile(r"^[ \t]*(?:ROOT )?%?([\w.\-]+) = ", re.MULTILINE)
+_ELIDED = re.compile(r"\bconstant\(\{\.\.\.\}\)")
 _NAME_LOCATION = re.compile(r'loc\("([^"\\]+)"\)')
 _FORMATS = "MLIR text or bytecode, a StableHLO portable artifact, HLO text or a serialized HloModuleProto"
 
@@ -109,6 +110,13 @@ def _from_portable_artifact(data: bytes, context: ir.Context, filename: str) -> 
 
 
 def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
+    if elided := _ELIDED.search(text):  # XLA's parser would take it for zeros
+        start = elided.start()
+        raise ParseError(
+            "the elements of a constant were left out of the text",
+            hint="print it with large constants, or give the serialized HloModuleProto",
+            location=SourceLocation(filename, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)),
+        )
     try:
         proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     except RuntimeError as error:

@@ -82,3 +82,17 @@ func.func @main(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %1 = mhlo.copy %0 {mhlo.frontend_attributes = {grad_x = "true"}, mhlo.attributes = {}} : tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
 }
+
+// -----
+
+// The size of a whole dimension, set as TensorFlow does it behind its top-k, is no news.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NOT: set_dimension_size
+// CHECK: %[[A:.*]] = sdy.sharding_constraint %arg0 <@mesh, [{"axis_0"}, {}]>
+// CHECK-NEXT: return %[[A]]
+func.func @main(%arg0: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  %0 = stablehlo.constant dense<3> : tensor<i32>
+  %1 = stablehlo.set_dimension_size %arg0, %0, dim = 1 {mhlo.sharding = "{devices=[4,1]<=[4]}"} : (tensor<4x3xf32>, tensor<i32>) -> tensor<4x3xf32>
+  return %1 : tensor<4x3xf32>
+}

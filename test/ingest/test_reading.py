@@ -129,6 +129,7 @@ def test_hlo_text_keeps_the_number_of_partitions() -> None:
             "expects layout to end",
             SourceLocation("-", 4, 18),
         ),
+        (HLO.replace("tanh(a.1)", "constant({...})"), ParseError, "elements of a constant", SourceLocation("-", 5, 24)),
         (b"ML\xefRnonsense", ParseError, "", SourceLocation("-", 0, 0)),
         (portable_artifact()[:60], ParseError, "", SourceLocation("-", 0, 0)),
         (3, UsageError, "cannot read a program from an object of type 'int'", None),

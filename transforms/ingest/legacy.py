@@ -16,6 +16,7 @@ from gspmd.transforms.ingest.annotations import NESTED, entries_of, text_of
 from gspmd.transforms.ingest.edits import create, drop, mark, replace
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
 from gspmd.transforms.support.mlir import error_from_mlir, located
+from gspmd.transforms.support.trip_count import constant_integer
 
 # MHLO's operations and CHLO's that mean the same.
 _CHLO = {
@@ -23,6 +24,7 @@ _CHLO = {
     for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
 }
 _CONSTANTS = {"sdy.constant": "stablehlo.constant", "chlo.constant": "stablehlo.constant"}
+_SIZED = "stablehlo.set_dimension_size"
 # Deprecated operations that StableHLO's own pass leaves alone.
 _THROUGH_MHLO = ("stablehlo.einsum", "stablehlo.torch_index_select")
 _MHLO_PASSES = ("mhlo-legalize-einsum-to-dot-general", "mhlo-legalize-torch-index-select-to-gather")
@@ -34,7 +36,10 @@ def modernise(module: ir.Module, survey: Survey) -> bool:
     Raises Unsupported (located) for MHLO operations that have no counterpart.
     """
     changed = False
-    for op in [*survey.all("stablehlo.custom_call", "stablehlo.composite", *_CONSTANTS), *survey.dialect("mhlo")]:
+    for op in [
+        *survey.all("stablehlo.custom_call", "stablehlo.composite", _SIZED, *_CONSTANTS),
+        *survey.dialect("mhlo"),
+    ]:
         with located(op):
             changed |= _replace_one(op)
     if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in survey.found if _is_mhlo(name)):
@@ -103,13 +108,20 @@ def _replace_one(op: Any) -> bool:
             return _rename(op, "func.call", {"callee": attributes["decomposition"]})
     if name == "mhlo.topk":
         return _top_k(op, given)
-    if name == "mhlo.copy":
+    if name == "mhlo.copy" or (name == _SIZED and _is_whole(op)):
         mark(op.results[0], _said(op), op)
         replace(op, [op.operands[0]])
         return True
     if name in _CONSTANTS:
         return _rename(op, _CONSTANTS[name], {"value": attributes["value"]})
     return name in _CHLO and _rename(op, _CHLO[name], {})
+
+
+def _is_whole(op: Any) -> bool:
+    """Whether the size set is that of the whole dimension, as TensorFlow sets it of what its top-k found."""
+    type_, dim = ir.RankedTensorType(op.results[0].type), ir.IntegerAttr(op.attributes["dimension"]).value
+    size = constant_integer(op.operands[1])
+    return type_ == op.operands[0].type and not type_.is_dynamic_dim(dim) and type_.get_dim_size(dim) == size
 
 
 def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:

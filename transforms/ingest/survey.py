@@ -26,6 +26,7 @@ _SOUGHT = {
     "stablehlo.case",
     "stablehlo.custom_call",
     "stablehlo.get_tuple_element",
+    "stablehlo.set_dimension_size",
     "stablehlo.tuple",
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}

@@ -21,10 +21,10 @@ def trip_count(loop: Any) -> int | None:
     if "LT" not in str(compare.attributes["comparison_direction"]):
         return None
     counter = _argument_number(compare.operands[0], condition)
-    limit = _constant(compare.operands[1])
+    limit = constant_integer(compare.operands[1])
     if counter is None or limit is None:
         return None
-    start = _constant(loop.operands[counter])
+    start = constant_integer(loop.operands[counter])
     step = _step(list(body.operations)[-1].operation.operands[counter], body, counter)
     if start is None or step is None or step <= 0:
         return None
@@ -37,7 +37,7 @@ def _step(value: Any, body: Any, counter: int) -> int | None:
         return None
     for mine, other in ((0, 1), (1, 0)):
         if _argument_number(add.operands[mine], body) == counter:
-            return _constant(add.operands[other])
+            return constant_integer(add.operands[other])
     return None
 
 
@@ -53,7 +53,8 @@ def _argument_number(value: Any, block: Any) -> int | None:
     return None
 
 
-def _constant(value: Any) -> int | None:
+def constant_integer(value: Any) -> int | None:
+    """The one integer that all elements of a constant are; None for what is no such constant."""
     owner = _owner(value)
     if owner is None or owner.name != "stablehlo.constant":
         return None
