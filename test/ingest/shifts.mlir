@@ -124,3 +124,39 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   %2 = stablehlo.slice %1 [0:8] : (tensor<12xf32>) -> tensor<8xf32>
   return %2 : tensor<8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: module @a_window_pads_what_it_reads
+// CHECK-NOT: stablehlo.pad
+// CHECK: "stablehlo.reduce_window"(%arg0, %cst) <{base_dilations = array<i64: 2, 1>, padding = dense<{{\[}}[2, 1], [0, 0]]>
+module @a_window_pads_what_it_reads {
+  func.func @main(%arg0: tensor<16x4xf32>) -> tensor<32x4xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %p = stablehlo.pad %arg0, %z, low = [2, 0], high = [1, 0], interior = [1, 0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<34x4xf32>
+    %r = "stablehlo.reduce_window"(%p, %z) <{window_dimensions = array<i64: 3, 1>, window_strides = array<i64: 1, 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<34x4xf32>, tensor<f32>) -> tensor<32x4xf32>
+    return %r : tensor<32x4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @padding_of_another_value_stays
+// CHECK: stablehlo.pad
+module @padding_of_another_value_stays {
+  func.func @main(%arg0: tensor<16xf32>) -> tensor<16xf32> {
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %p = stablehlo.pad %arg0, %one, low = [1], high = [1], interior = [0] : (tensor<16xf32>, tensor<f32>) -> tensor<18xf32>
+    %r = "stablehlo.reduce_window"(%p, %z) <{window_dimensions = array<i64: 3>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<18xf32>, tensor<f32>) -> tensor<16xf32>
+    return %r : tensor<16xf32>
+  }
+}

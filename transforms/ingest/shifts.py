@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.survey import PAD, all_operations
 
-ADD, SLICE = "stablehlo.add", "stablehlo.slice"
+ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
 _SAID = "sdy.sharding"
 
 
@@ -27,11 +28,13 @@ class _Part(NamedTuple):
 
 def join_shifts(main: Any) -> None:
     """Rewrite the shifts of a function, which has no calls left."""
-    for op in [op for op in all_operations(main) if op.name in (SLICE, PAD, ADD)]:
+    for op in [op for op in all_operations(main) if op.name in (SLICE, PAD, ADD, WINDOW)]:
         if op.name == SLICE:
             _cut_pad(op)
         elif op.name == PAD:
             _pad_again(op)
+        elif op.name == WINDOW:
+            _window_pads(op)
         elif all(_is_only_padding(operand) for operand in op.operands):
             _join(op)
 
@@ -96,6 +99,32 @@ def _pad_once(op: Any, low: list[int], high: list[int]) -> None:
 def _constant(value: Any) -> ir.Attribute | None:
     op = _owner(value)
     return op.attributes["value"] if op is not None and op.name == "stablehlo.constant" else None
+
+
+# ---- pads that windows read ----
+
+
+def _window_pads(op: Any) -> None:
+    """Let a reduction over windows pad its operand itself, where that is padded with the initial value."""
+    if len(op.operands) != 2:
+        return
+    pad, initial = _owner(op.operands[0]), _constant(op.operands[1])
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
+        return
+    edges = [_ints(pad, name) for name in ("edge_padding_low", "edge_padding_high")]
+    if initial is None or initial != _constant(pad.operands[1]) or min(map(min, edges), default=0) < 0:
+        return
+    rank = len(edges[0])
+    dilations = _ints(op, "base_dilations") if "base_dilations" in op.attributes else [1] * rank
+    attribute: Any = op.attributes.get("padding", None)
+    given = [0] * (2 * rank) if attribute is None else [int(n) for n in ir.DenseIntElementsAttr(attribute)]
+    padding = [given[2 * dim + side] + edges[side][dim] * dilations[dim] for dim in range(rank) for side in range(2)]
+    wider = [d * (between + 1) for d, between in zip(dilations, _ints(pad, "interior_padding"), strict=True)]
+    type_ = ir.RankedTensorType.get([rank, 2], ir.IntegerType.get_signless(64))
+    op.attributes["padding"] = ir.DenseIntElementsAttr.get(np.array(padding, np.int64).reshape(rank, 2), type=type_)
+    op.attributes["base_dilations"] = ir.DenseI64ArrayAttr.get(wider)
+    op.operands[0] = pad.operands[0]
+    pad.erase()
 
 
 # ---- sums of padded values ----
