@@ -62,13 +62,18 @@ class Mesh:
         """Whether this is the mesh of one single device."""
         return not self.axes and len(self.device_ids) == 1
 
+    @property
+    def _words(self) -> str:
+        """What errors call the mesh: those of Python functions have no name."""
+        return f'mesh "@{self.name}"' if self.name else "the mesh"
+
     def axis_size(self, name: str) -> int:
         """Size of the named axis. Raises AnnotationError when the mesh has none."""
         for axis, size in self.axes:
             if axis == name:
                 return size
         known = ", ".join(f'"{axis}"' for axis, _ in self.axes) or "none"
-        raise AnnotationError(f'mesh "@{self.name}" has no axis "{name}"; its axes are {known}')
+        raise AnnotationError(f'{self._words} has no axis "{name}"; its axes are {known}')
 
     def axis(self, name: str, pre: int = 1, size: int | None = None) -> Axis:
         """The axis, or the sub-axis `:(pre)size` of it, checked against the mesh."""
@@ -88,7 +93,7 @@ class Mesh:
         for index, (name, _) in enumerate(self.axes):
             if name == axis.name:
                 return index, axis.pre
-        raise AnnotationError(f'mesh "@{self.name}" has no axis "{axis.name}"')
+        raise AnnotationError(f'{self._words} has no axis "{axis.name}"')
 
     def sorted(self, axes: tuple[Axis, ...]) -> Axes:
         """The axes in mesh order."""
@@ -104,4 +109,4 @@ class Mesh:
             if name == axis.name:
                 return after * (size // axis.end)
             after *= size
-        raise AnnotationError(f'mesh "@{self.name}" has no axis "{axis.name}"')
+        raise AnnotationError(f'{self._words} has no axis "{axis.name}"')

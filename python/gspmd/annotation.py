@@ -6,6 +6,9 @@ Source: arXiv 2105.04663, section 3 (the API) and section 3.5 (gradients of anno
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +22,7 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 
 from gspmd.device_mesh import MeshLike, device_mesh
 from gspmd.dialect.axes import Axes, Axis, canonical
-from gspmd.dialect.errors import AnnotationError, UsageError
+from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
@@ -61,9 +64,31 @@ def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
 def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
     """`x` annotated; `every`: as many entries as dimensions are expected."""
     x = jax.numpy.asarray(x)
-    if len(dims) > x.ndim or (every and len(dims) != x.ndim):
-        raise AnnotationError(f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension")
-    return mesh_split_p.bind(x, sharding=sharding_of(mesh, dims, x.ndim))
+    try:
+        if len(dims) > x.ndim or (every and len(dims) != x.ndim):
+            raise AnnotationError(f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension")
+        return mesh_split_p.bind(x, sharding=sharding_of(mesh, dims, x.ndim))
+    except AnnotationError as error:
+        raise error.at(_callers_line()) from None
+
+
+def _callers_line() -> SourceLocation | None:
+    """Where the user's function calls us."""
+    here = os.path.dirname(__file__)
+    for frame, line in traceback.walk_stack(None):
+        code = frame.f_code
+        if os.path.dirname(code.co_filename) != here:
+            column = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))[2]
+            return SourceLocation(code.co_filename, line, 0 if column is None else column + 1)
+    return None
+
+
+def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None]) -> list[Any]:
+    """The values annotated, those that have no sharding as they are."""
+    return [
+        x if sharding is None else mesh_split_p.bind(x, sharding=sharding)
+        for x, sharding in zip(values, shardings, strict=True)
+    ]
 
 
 def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
@@ -118,9 +143,11 @@ ad.deflinear2(mesh_split_p, lambda cotangent, x, *, sharding: [mesh_split_p.bind
 
 def _batched(axis: Any, values: Any, dims: Any, *, sharding: TensorSharding) -> tuple[Any, Any]:
     """The dimension that `vmap` adds is open, or split as `spmd_axis_name` says."""
+    (position,) = dims
+    if position is None:  # the same for all
+        return mesh_split_p.bind(values[0], sharding=sharding), None
     names = axis.spmd_name
     added = DimSharding(_axes(sharding.mesh, names)) if names else OPEN
-    (position,) = dims
     entries = (*sharding.dims[:position], added, *sharding.dims[position:])
     return mesh_split_p.bind(values[0], sharding=dataclasses.replace(sharding, dims=entries)), position
 

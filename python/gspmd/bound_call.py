@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
-from jax.api_util import shaped_abstractify
 
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.mesh import Mesh
-from gspmd.sharded_array import ShardedArray
-from gspmd.value_shardings import Given, sharding_of_array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,16 +20,34 @@ class Parameters:
     static_argnames: tuple[str, ...]
     donate_argnums: tuple[int, ...]
     donate_argnames: tuple[str, ...]
+    signature: inspect.Signature | None
 
     @staticmethod
     def of(fun: Callable[..., Any], static: Any, static_names: Any, donated: Any, donated_names: Any) -> Parameters:
-        """Errors: UsageError for names or positions that the function does not have."""
+        """Errors: UsageError for names or positions that the function does not have, or has both static and donated."""
         try:
-            parameters = list(inspect.signature(fun).parameters.values())
+            signature = inspect.signature(fun)
         except (TypeError, ValueError):
-            parameters = None
-        given = (_both("static", static, static_names, parameters), _both("donate", donated, donated_names, parameters))
-        return Parameters(*given[0], *given[1])
+            signature = None
+        known = None if signature is None else list(signature.parameters.values())
+        given = (_both("static", static, static_names, known), _both("donate", donated, donated_names, known))
+        for both in ({*given[0][0]} & {*given[1][0]}, {*given[0][1]} & {*given[1][1]}):
+            for argument in both:
+                raise UsageError(f"argument {argument!r} is static and donated", hint="only arrays can be donated")
+        return Parameters(*given[0], *given[1], signature)
+
+    def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise UsageError for a call that the function does not take."""
+        if self.signature is not None:
+            try:
+                self.signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise UsageError(f"'{name}' cannot be called so: {error}", hint=f"it takes {self.signature}") from None
+
+    def name_of(self, position: int) -> str | None:
+        """What the function calls an argument given by position."""
+        names = [] if self.signature is None else list(self.signature.parameters.values())
+        return names[position].name if position < len(names) and names[position].kind in _POSITIONAL else None
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -44,8 +57,7 @@ def _both(
     what: str, numbers: Any, names: Any, parameters: list[inspect.Parameter] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names, each completed by the other where the function's signature tells it."""
-    found = tuple(int(n) for n in ((numbers,) if hasattr(numbers, "__index__") else numbers))
-    named = (names,) if isinstance(names, str) else tuple(names)
+    found, named = _numbers(what, numbers), _names(what, names)
     if parameters is None:
         return found, named
     positional = [p.name for p in parameters if p.kind in _POSITIONAL]
@@ -64,49 +76,75 @@ def _both(
     return tuple(dict.fromkeys(found + more_numbers)), tuple(dict.fromkeys(named + more_names))
 
 
-@dataclasses.dataclass(frozen=True)
+def _numbers(what: str, given: Any) -> tuple[int, ...]:
+    several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    if not all(hasattr(number, "__index__") for number in several):
+        raise UsageError(f"{what}_argnums is {given!r:.50}, expected a number or several")
+    return tuple(number.__index__() for number in several)
+
+
+def _names(what: str, given: Any) -> tuple[str, ...]:
+    several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    if not all(isinstance(name, str) for name in several):
+        raise UsageError(f"{what}_argnames is {given!r:.50}, expected a name or several")
+    return several
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class BoundCall:
     """Arguments as given, and the leaves of those that are not static, in JAX's order."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     static_argnums: frozenset[int]
-    dynamic_args: tuple[Any, ...]
     dynamic_kwargs: Mapping[str, Any]
     leaves: list[Any]
     tree: Any
 
     @property
-    def is_traced(self) -> bool:
-        return any(isinstance(leaf, jax.core.Tracer) for leaf in self.leaves)
-
-    @property
     def key(self) -> Any:
         """What of the call, besides the leaves, the program depends on."""
+        if not self.static_argnums and len(self.dynamic_kwargs) == len(self.kwargs):
+            return self.tree
         statics = tuple((i, self.args[i]) for i in sorted(self.static_argnums))
         named = tuple((name, v) for name, v in sorted(self.kwargs.items()) if name not in self.dynamic_kwargs)
         return self.tree, statics, named, tuple(type(value) for _, value in statics + named)
 
-    def abstract(self, avals: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with shapes and dtypes in place of leaves, for lowering."""
-        dynamic, named = jax.tree.unflatten(self.tree, avals)
+    def with_leaves(self, leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments by position and by name with others in place of the leaves."""
+        dynamic, named = jax.tree.unflatten(self.tree, leaves)
         rest = iter(dynamic)
         args = [arg if i in self.static_argnums else next(rest) for i, arg in enumerate(self.args)]
         return args, {**self.kwargs, **named}
 
+    def paths(self, parameters: Parameters) -> list[str]:
+        """What errors call the leaves: `state['params']['w']`."""
+        positions = [i for i in range(len(self.args)) if i not in self.static_argnums]
+        numbered = jax.tree.unflatten(self.tree, range(self.tree.num_leaves))
+        found = []
+        for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]:
+            by_position = path[0].idx == 0
+            position = positions[path[1].idx] if by_position else -1
+            name = (parameters.name_of(position) or f"args[{position}]") if by_position else path[1].key
+            found.append(f"{name}{jax.tree_util.keystr(path[2:])}")
+        return found
+
 
 def bind(parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundCall:
     """Errors: UsageError for a static argument that cannot be hashed."""
+    if not parameters.static_argnums and not parameters.static_argnames:
+        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+        return BoundCall(args, kwargs, frozenset(), kwargs, leaves, tree)
     static = frozenset(n % len(args) for n in parameters.static_argnums if -len(args) <= n < len(args))
     named = {name: value for name, value in kwargs.items() if name not in parameters.static_argnames}
     for what, value in (
-        *((f"argument {i}", args[i]) for i in sorted(static)),
-        *((f"argument '{name}'", value) for name, value in kwargs.items() if name not in named),
+        *((f"'{parameters.name_of(i) or i}'", args[i]) for i in sorted(static)),
+        *((f"'{name}'", value) for name, value in kwargs.items() if name not in named),
     ):
         _check_hashable(what, value)
     dynamic = tuple(arg for i, arg in enumerate(args) if i not in static)
     leaves, tree = jax.tree.flatten((dynamic, named))
-    return BoundCall(args, kwargs, static, dynamic, named, leaves, tree)
+    return BoundCall(args, kwargs, static, named, leaves, tree)
 
 
 def _check_hashable(what: str, value: Any) -> None:
@@ -114,37 +152,6 @@ def _check_hashable(what: str, value: Any) -> None:
         hash(value)
     except TypeError:
         raise UsageError(
-            f"static {what} is a {type(value).__name__}, which cannot be hashed", hint="pass a tuple or a frozen value"
+            f"static argument {what} is of type {type(value).__name__}, which cannot be hashed",
+            hint="pass a tuple or a frozen value",
         ) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class Leaves:
-    """Shape, dtype and, where an array comes with one that the mesh has, sharding of every leaf."""
-
-    avals: list[jax.ShapeDtypeStruct]
-    shardings: Given
-    key: Any
-
-    @staticmethod
-    def of(call: BoundCall, mesh: Mesh, inferred: bool) -> Leaves:
-        """`inferred`: shardings are looked for. Errors: UsageError for a leaf that is no array."""
-        kinds = [_kind(leaf, i, call.tree) for i, leaf in enumerate(call.leaves)]
-        shardings: Given = [sharding_of_array(leaf, mesh) if inferred else None for leaf in call.leaves]
-        avals = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
-        return Leaves(avals, shardings, (tuple(kinds), tuple(shardings)))
-
-
-def _kind(leaf: Any, index: int, tree: Any) -> tuple[tuple[int, ...], Any, bool]:
-    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | ShardedArray):
-        weak = bool(getattr(leaf, "weak_type", False))
-        return tuple(leaf.shape), jax.dtypes.canonicalize_dtype(leaf.dtype, allow_extended_dtype=True), weak
-    try:
-        aval = shaped_abstractify(leaf)
-    except TypeError:
-        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(tree, range(tree.num_leaves)))[0]
-        path = jax.tree_util.keystr(paths[index][0])
-        raise UsageError(
-            f"argument {path} is a {type(leaf).__name__}, not an array", hint="make it static, or convert it"
-        ) from None
-    return aval.shape, aval.dtype, aval.weak_type

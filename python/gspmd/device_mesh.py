@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,16 +20,41 @@ MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2)
 
 @dataclasses.dataclass(frozen=True)
 class DeviceMesh:
-    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has when it runs."""
+    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has when it runs.
+
+    `kind` is the AbstractMesh that the mesh was given as, or a part of: JAX compares it with the meshes of
+    `jax.shard_map` by what devices it says.
+    """
 
     mesh: Mesh
     devices: tuple[Any, ...] | None = None
+    kind: AbstractMesh | None = dataclasses.field(default=None, compare=False)
 
     def abstract(self) -> AbstractMesh:
         """The mesh in which JAX traces: every axis left to the partitioner."""
         names = tuple(name for name, _ in self.mesh.axes)
         sizes = tuple(size for _, size in self.mesh.axes)
-        return AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(names))
+        types = (AxisType.Auto,) * len(names)
+        if self.kind is not None:
+            kind: AbstractMesh = self.kind.update(axis_types=types)
+            return kind
+        devices = jax.devices()
+        if self.mesh.size > len(devices):
+            return AbstractMesh(sizes, names, axis_types=types)
+        grid = np.array(devices[: self.mesh.size], object).reshape(sizes)
+        found: AbstractMesh = jax.sharding.Mesh(grid, names, axis_types=types).abstract_mesh
+        return found
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """Make it the mesh that JAX traces in, taking one that `jax.set_mesh` set, which may be of another size, away."""
+        none = jax.sharding.Mesh(np.empty((), object), ())
+        with (
+            contextlib.nullcontext() if jax.sharding.get_mesh().empty else jax.set_mesh(none),
+            jax.sharding.use_abstract_mesh(none.abstract_mesh),
+            jax.sharding.use_abstract_mesh(self.abstract()),
+        ):
+            yield
 
     def here(self) -> tuple[Any, ...]:
         """The devices to run on. Raises ExecutionError where there are too few."""
@@ -62,9 +88,9 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
     if isinstance(mesh, Mesh):
         return DeviceMesh(dataclasses.replace(mesh, name=""))
     if isinstance(mesh, jax.sharding.Mesh):
-        return DeviceMesh(_mesh(mesh.shape.items()), tuple(mesh.devices.flat))
+        return DeviceMesh(_mesh(mesh.shape.items()), tuple(mesh.devices.flat), mesh.abstract_mesh)
     if isinstance(mesh, AbstractMesh):
-        return DeviceMesh(_mesh(mesh.shape.items()))
+        return DeviceMesh(_mesh(mesh.shape.items()), kind=mesh)
     if isinstance(mesh, Mapping):
         return DeviceMesh(_mesh(mesh.items()))
     if isinstance(mesh, np.ndarray) and mesh.ndim:
@@ -90,7 +116,7 @@ def make_mesh(
     shapes, names = tuple(axis_shapes), tuple(axis_names)
     if len(shapes) != len(names):
         raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}")
-    abstract = DeviceMesh(_mesh(zip(names, shapes, strict=True))).abstract()
+    abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
     available = jax.devices() if devices is None else list(devices)
     if len(available) < abstract.size:
         return abstract
@@ -102,8 +128,13 @@ def make_mesh(
     return jax.sharding.Mesh(grid.reshape(shapes), names, axis_types=types)
 
 
-def _mesh(axes: Any) -> Mesh:
-    return Mesh(tuple((str(name), int(size)) for name, size in axes), name="")
+def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
+    for name, size in axes:
+        if not isinstance(name, str) or not isinstance(size, int | np.integer):
+            raise UsageError(
+                f"a mesh has sizes by name, not {size!r:.50} by {name!r:.50}", hint='give {"x": 4, "y": 2}'
+            )
+    return Mesh(tuple((name, int(size)) for name, size in axes), name="")
 
 
 def _around() -> DeviceMesh:
@@ -111,11 +142,17 @@ def _around() -> DeviceMesh:
     abstract = jax.sharding.get_abstract_mesh()
     if abstract.empty:
         raise UsageError("there is no mesh", hint='give one, as mesh={"x": 8}, or use jax.set_mesh')
-    return DeviceMesh(_mesh(abstract.shape.items()))
+    try:
+        concrete = jax.sharding.get_mesh()
+    except ValueError:  # while JAX traces, devices are not known, nor needed
+        concrete = None
+    if concrete is not None and concrete.shape_tuple == abstract.shape_tuple:
+        return device_mesh(concrete)
+    return device_mesh(abstract)
 
 
 def _of_ids(ids: np.ndarray[Any, Any]) -> DeviceMesh:
-    if sorted(ids.flat) != list(range(ids.size)):
+    if ids.dtype.kind not in "iu" or sorted(ids.flat) != list(range(ids.size)):
         raise AnnotationError(f"device ids of a mesh of {ids.size} devices must be a permutation of 0..{ids.size - 1}")
     mesh, by_id = _numbered(ids.shape), {device.id: device for device in jax.devices()}
     missing = any(int(i) not in by_id for i in ids.flat)
@@ -129,4 +166,4 @@ def _numbered(shape: tuple[int, ...]) -> Mesh:
         return _mesh(around.shape.items())
     if len(shape) > len(DEFAULT_NAMES):
         raise UsageError(f"a mesh of {len(shape)} axes needs names", hint='give {"name": size, ...}')
-    return _mesh(zip(DEFAULT_NAMES, shape, strict=False))
+    return _mesh(tuple(zip(DEFAULT_NAMES, shape, strict=False)))

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.extend import source_info_util
 
-from gspmd.bound_call import BoundCall, Leaves, Parameters, bind
+from gspmd import api
+from gspmd.annotation import annotate_as
+from gspmd.argument_kinds import TRACED, Leaves, kinds_of
+from gspmd.bound_call import BoundCall, Parameters, bind
 from gspmd.device_mesh import DeviceMesh, MeshLike, device_mesh
 from gspmd.dialect.errors import UsageError
 from gspmd.lowered import Compiled, Lowered
 from gspmd.value_shardings import Given, given_shardings
 
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Names = str | Iterable[str]
 Numbers = int | Sequence[int]
+_OPTIONS = set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"}
+# What JAX traces depends on these, too; they may be changed between calls.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_numpy_dtype_promotion",
+    "jax_threefry_partitionable",
+)
+# How JAX says that a mesh with axes of type Explicit meets one whose axes are all left to the partitioner.
+_OF_EXPLICIT_AXES = ("only refer to Auto axes", "of type Auto or Manual", "should match the mesh passed to")
 
 
 def jit(
@@ -42,7 +60,7 @@ def jit(
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
     has `lower(*args)`, whose result has `partitioned` and `compile()`. Called while `gspmd.jit` traces another
-    function, it becomes part of that one.
+    function, it becomes part of that one, and its shardings annotate values there.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.
@@ -61,6 +79,9 @@ def jit(
         )
     if not callable(fun):
         raise UsageError(f"{fun!r:.100} is not a function")
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise UsageError(f"gspmd.jit has no option '{unknown[0]}'", hint=f"it also takes {', '.join(sorted(_OPTIONS))}")
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     return Jitted(fun, parameters, mesh, in_shardings, out_shardings, options)
 
@@ -95,47 +116,95 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = bind(self._parameters, args, kwargs)
-        if call.is_traced:
-            return self._inlined(args, kwargs)
+        kinds = kinds_of(call.leaves, split=self._in_shardings is None)
+        if TRACED in kinds or _is_tracing():
+            return self._inlined(call)
         mesh = self._mesh or device_mesh()
-        leaves = Leaves.of(call, mesh.mesh, inferred=self._in_shardings is None)
-        key = (mesh, call.key, leaves.key)
+        config = jax.config
+        key = (mesh, call.key, kinds, *[getattr(config, name) for name in _SETTINGS])
         compiled = self._compiled.get(key)
         if compiled is None:
-            compiled = self._compiled[key] = self._lower(mesh, call, leaves).compile()
+            if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
+                raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
+            compiled = self._compiled[key] = self._lower(mesh, call).compile()
         return compiled.run(call.leaves)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
-        call, mesh = bind(self._parameters, args, kwargs), self._mesh or device_mesh()
-        return self._lower(mesh, call, Leaves.of(call, mesh.mesh, inferred=self._in_shardings is None))
+        return self._lower(self._mesh or device_mesh(), bind(self._parameters, args, kwargs))
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
         self._compiled.clear()
         self._inner.clear_cache()
 
-    def _lower(self, mesh: DeviceMesh, call: BoundCall, leaves: Leaves) -> Lowered:
-        given = self._given(mesh, call, leaves)
-        args, kwargs = call.abstract(leaves.avals)
-        with jax.sharding.use_abstract_mesh(mesh.abstract()):
-            lowered = self._inner.lower(*args, **kwargs)
-        outputs = given_shardings(mesh.mesh, self._out_shardings, lowered.out_info, "out_shardings")
-        return Lowered(lowered, mesh, given, outputs, call.tree, self._options)
+    def _lower(self, mesh: DeviceMesh, call: BoundCall) -> Lowered:
+        self._parameters.check(self._name, call.args, call.kwargs)
+        paths = call.paths(self._parameters)
+        leaves = Leaves.of(call.leaves, paths, mesh.mesh, split=self._in_shardings is None)
+        given = leaves.shardings if self._in_shardings is None else self._given(mesh, call, leaves.avals)
+        args, kwargs = call.with_leaves(leaves.avals)
+        with mesh.around():
+            traced = self._traced(args, kwargs)
+            lowered = traced.lower()
+        results = jax.tree.unflatten(jax.tree.structure(traced.out_info), traced.jaxpr.out_avals)
+        outputs = given_shardings(mesh.mesh, self._out_shardings, results, "out_shardings")
+        return Lowered(lowered, mesh, given, outputs, call.tree, results, paths, self._options)
 
-    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: Leaves) -> Given:
-        if self._in_shardings is None:
-            return leaves.shardings
+    def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        try:
+            return self._inner.trace(*args, **kwargs)
+        except ValueError as error:
+            if not any(words in str(error) for words in _OF_EXPLICIT_AXES):
+                raise
+            raise UsageError(
+                f"in '{self._name}', JAX says: {' '.join(str(error).split()):.400}",
+                hint="gspmd.jit leaves every axis of its mesh to the partitioner: give the function that mesh, made by "
+                "gspmd.make_mesh or with axis_types=(AxisType.Auto, ...), or no mesh at all",
+            ) from error
+
+    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: Sequence[Any]) -> Given:
+        """What `in_shardings` say of the leaves."""
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
             raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
-        return given_shardings(mesh.mesh, self._in_shardings, call.dynamic_args, "in_shardings")
+        values, _ = jax.tree.unflatten(call.tree, leaves)
+        return given_shardings(mesh.mesh, self._in_shardings, values, "in_shardings")
 
-    def _inlined(self, args: Any, kwargs: Any) -> Any:
+    def _inlined(self, call: BoundCall) -> Any:
         """Called on traced values: part of the function around, if that one is partitioned, too."""
         if jax.sharding.get_abstract_mesh().empty:
             raise UsageError(
                 f"'{self._name}' was called on traced values outside of gspmd.jit",
                 hint="put gspmd.jit around the transformation: gspmd.jit(jax.grad(f)), not jax.grad(gspmd.jit(f))",
             )
-        return self._inner(*args, **kwargs)
+        self._parameters.check(self._name, call.args, call.kwargs)
+        around = device_mesh()
+        if self._mesh is not None and self._mesh.mesh.axes != around.mesh.axes:
+            raise UsageError(
+                f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "
+                f"{dict(around.mesh.axes)}",
+                hint="leave its mesh out, or annotate inside with the function's",
+            )
+        args: Sequence[Any] = call.args
+        kwargs = call.kwargs
+        if self._in_shardings is not None:
+            leaves = [jax.numpy.asarray(leaf) for leaf in call.leaves]
+            args, kwargs = call.with_leaves(annotate_as(leaves, self._given(around, call, leaves)))
+        results, tree = jax.tree.flatten(self._inner(*args, **kwargs))
+        shardings = given_shardings(around.mesh, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
+        return jax.tree.unflatten(tree, annotate_as(results, shardings))
+
+
+def _is_tracing() -> bool:
+    """Whether JAX traces a function over a mesh at the moment."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return False
+    try:
+        jax.sharding.get_mesh()
+    except ValueError:  # as it is while JAX traces
+        return True
+    return False

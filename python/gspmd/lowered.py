@@ -7,41 +7,53 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd import api, runtime
+from gspmd import api, costs, explanation, runtime
 from gspmd.annotation import sdy_text
 from gspmd.api import Partitioned
+from gspmd.callbacks import refuse_callbacks
+from gspmd.costs import CostReport
 from gspmd.device_mesh import DeviceMesh
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_mesh
-from gspmd.dtypes import numpy_dtype
+from gspmd.dispatch import Dispatcher
+from gspmd.explanation import Explanation
 from gspmd.reading import read_program
-from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
+from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
-from gspmd.transforms.support.signature import ValueSignature, dictionaries, set_dictionaries
+from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
 from gspmd.value_shardings import Given
+
+_EXPLAINED = ("replicate_unsupported", "custom_rules")  # options of `partition` that `explain` has, too
 
 
 class Lowered:
     """A function lowered for arguments of known shapes, with what is said of its shardings."""
 
     def __init__(
-        self, lowered: Any, mesh: DeviceMesh, inputs: Given, outputs: Given, in_tree: Any, options: dict[str, Any]
+        self,
+        lowered: Any,
+        mesh: DeviceMesh,
+        inputs: Given,
+        outputs: Given,
+        in_tree: Any,
+        results: Any,
+        names: Sequence[str],
+        options: dict[str, Any],
     ) -> None:
         self.mesh = mesh
         self.in_tree = in_tree
-        self.out_info = lowered.out_info
-        self._lowered, self._given, self._options = lowered, (inputs, outputs), options
+        self.out_info = results
+        self._lowered, self._given, self._names, self._options = lowered, (inputs, outputs), names, options
 
     @functools.cached_property
     def program(self) -> ir.Module:
         """The annotated module that is partitioned: StableHLO for one device, with shardings."""
         module = read_program(self._lowered, new_context())
         with module.context:
-            _annotate(module, self.mesh, *self._given)
+            refuse_callbacks(module)
+            _annotate(module, self.mesh, *self._given, self._names)
         return module
 
     def as_text(self) -> str:
@@ -56,6 +68,16 @@ class Lowered:
         """
         return api.partition(self.program, **self._options)
 
+    def cost(self, target: str | None = None) -> CostReport:
+        """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
+        target = self._options.get("target", "") if target is None else target
+        return costs.cost(self.partitioned, target=target, original=self.program)
+
+    def explain(self) -> Explanation:
+        """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
+        options = {name: self._options[name] for name in _EXPLAINED if name in self._options}
+        return explanation.explain(self.program, **options)
+
     def compile(self, devices: Sequence[Any] | None = None) -> Compiled:
         """Ready to run, on the mesh's devices or the given ones. Errors: as `gspmd.compile`."""
         chosen = self.mesh.here() if devices is None else tuple(devices)
@@ -69,7 +91,8 @@ class Compiled:
         self.partitioned = partitioned
         self.executable = executable
         self.in_tree = in_tree
-        self._out_avals, self.out_tree = jax.tree.flatten(out_info)
+        out_avals, self.out_tree = jax.tree.flatten(out_info)
+        self._dispatch = Dispatcher(executable, out_avals)
 
     @property
     def in_shardings(self) -> Any:
@@ -94,18 +117,19 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
-            raise UsageError(f"compiled for arguments {self.in_tree}, called with {tree}")
+            raise UsageError(
+                f"compiled for arguments {self.in_tree}, called with {tree}",
+                hint="static arguments are part of the program: leave them out",
+            )
         return self.run(leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments."""
-        inputs = self.executable.signature.inputs
-        results = self.executable(*map(_argument, leaves, inputs))
-        return jax.tree.unflatten(self.out_tree, map(_result, results, self._out_avals))
+        return jax.tree.unflatten(self.out_tree, self._dispatch(leaves))
 
 
-def _annotate(module: ir.Module, mesh: DeviceMesh, inputs: Given, outputs: Given) -> None:
-    """Write shardings of arguments and results, and the mesh, into what JAX lowered for one device."""
+def _annotate(module: ir.Module, mesh: DeviceMesh, inputs: Given, outputs: Given, names: Sequence[str]) -> None:
+    """Write shardings of arguments and results, names, and the mesh into what JAX lowered for one device."""
     func = main_function(module)
     for key, given, types in (
         ("arg_attrs", inputs, func.type.inputs),
@@ -116,6 +140,9 @@ def _annotate(module: ir.Module, mesh: DeviceMesh, inputs: Given, outputs: Given
             if sharding is not None:
                 text = sdy_text(sharding, ir.RankedTensorType(type_).rank)
                 entry["sdy.sharding"] = ir.Attribute.parse(text)
+        if key == "arg_attrs":
+            for entry, name in zip(entries, names, strict=True):
+                entry[NAME] = ir.StringAttr.get(name)
         set_dictionaries(func, key, entries)
     count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.mesh.size)
     module.operation.attributes["mhlo.num_partitions"] = count
@@ -127,23 +154,3 @@ def _annotate(module: ir.Module, mesh: DeviceMesh, inputs: Given, outputs: Given
         ir.Operation.create(
             "sdy.mesh", attributes=attributes, ip=ir.InsertionPoint.at_block_begin(module.body), loc=func.location
         )
-
-
-def _argument(leaf: Any, value: ValueSignature) -> Any:
-    """A leaf as the runtime takes it: random keys as their bits, host values as arrays of the expected type."""
-    if isinstance(leaf, ShardedArray):
-        return leaf
-    if isinstance(leaf, jax.Array):
-        return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-    return np.asarray(leaf, numpy_dtype(value.element_type))
-
-
-def _result(array: ShardedArray, aval: Any) -> Any:
-    if aval.dtype == jax.dtypes.float0:
-        return np.zeros(aval.shape, aval.dtype)
-    if not jax_can_hold(array.sharding, array.shape):
-        return array
-    found = array.to_jax()
-    if jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(found, impl=aval.dtype._impl.name)  # JAX names it on arrays only
-    return found

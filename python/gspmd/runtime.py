@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,43 +58,47 @@ class Executable:
         """
         arguments.check_count(self.signature.inputs, len(args))
         arguments.check_donation(self.signature.inputs, args)
-        return tuple(
-            arguments.place(i, value, arg, self.devices, self._padding)
-            for i, (value, arg) in enumerate(zip(self.signature.inputs, args, strict=True))
-        )
+        return tuple(self._placed(i, arg) for i, arg in enumerate(args))
 
     def __call__(self, *args: Any) -> tuple[ShardedArray, ...]:
         """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
         placed = self.place(*args)
+        handlers = [functools.partial(self.result, i) for i in range(len(self.signature.outputs))]
+        results = self.run([self._as_one(array) for array in placed], handlers)
+        for value, arg in zip(self.signature.inputs, args, strict=True):
+            if value.donated and isinstance(arg, ShardedArray | jax.Array):
+                arg.delete()
+        return tuple(results)
+
+    def run(self, inputs: Sequence[jax.Array], handlers: Sequence[Callable[[Sequence[jax.Array]], Any]]) -> list[Any]:
+        """Run once on arrays that have a shard on each of this process' devices, in the devices' order.
+
+        Of each result's shards, in that order, its handler makes what is returned.
+        """
         try:
-            with jax.enable_x64(True):
-                inputs = [self._per_device_array(array) for array in placed]
-                results = self.loaded.execute_sharded(inputs).disassemble_into_single_device_arrays()
+            results: list[Any] = self.loaded.execute_sharded(inputs).consume_with_handlers(handlers)
         except (JaxRuntimeError, ValueError) as error:
             raise ExecutionError(f"the program failed: {_first_line(error)}") from None
-        self._delete_donated(args, placed)
-        return tuple(
-            ShardedArray(
-                value.shape,
-                numpy_dtype(value.element_type),
-                value.sharding,
-                self.devices,
-                dict(zip(self._local_order, buffers, strict=True)),
-            )
-            for value, buffers in zip(self.signature.outputs, results, strict=True)
-        )
+        return results
 
-    def _per_device_array(self, array: ShardedArray) -> jax.Array:
+    def input(self, index: int, arg: Any) -> jax.Array:
+        """One argument as `run` takes it. Errors: as `place`."""
+        return self._as_one(self._placed(index, arg))
+
+    def result(self, index: int, buffers: Sequence[jax.Array]) -> ShardedArray:
+        """A result made of its shards on this process' devices."""
+        value = self.signature.outputs[index]
+        by_partition = dict(zip(self._local_order, buffers, strict=True))
+        return ShardedArray(value.shape, numpy_dtype(value.element_type), value.sharding, self.devices, by_partition)
+
+    def _placed(self, index: int, arg: Any) -> ShardedArray:
+        return arguments.place(index, self.signature.inputs[index], arg, self.devices, self._padding)
+
+    def _as_one(self, array: ShardedArray) -> jax.Array:
         shape = array.sharding.local_shape(array.shape)
         buffers = list(array.buffers.values())
-        return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
-
-    def _delete_donated(self, args: Sequence[Any], placed: Sequence[ShardedArray]) -> None:
-        for value, arg, array in zip(self.signature.inputs, args, placed, strict=True):
-            if value.donated:
-                array.delete()
-                if isinstance(arg, ShardedArray | jax.Array):
-                    arg.delete()
+        with jax.enable_x64(True):
+            return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
 
 
 def compile(partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero") -> Executable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -25,15 +26,31 @@ def given_shardings(mesh: Mesh, prefix: Any, values: Any, what: str) -> Given:
         return [None] * len(jax.tree.leaves(values))
     if isinstance(prefix, list) and isinstance(values, tuple):
         prefix = tuple(prefix)
+    said = jax.tree.map(_Said, prefix, is_leaf=_is_spec)  # a None that is a leaf, unlike those among the values
     try:
-        specs = jax.tree.leaves(jax.tree.broadcast(prefix, values, is_leaf=_is_spec), is_leaf=_is_spec)
+        specs = jax.tree.leaves(jax.tree.broadcast(said, values))
     except ValueError as error:
-        raise UsageError(f"{what} do not fit: {str(error).splitlines()[0]}") from None
+        raise _misfit(what, str(error)) from None
     paths = jax.tree_util.tree_flatten_with_path(values)[0]
     return [
-        _sharding(mesh, spec, len(jax.numpy.shape(value)), f"{what}{jax.tree_util.keystr(path)}")
+        _sharding(mesh, spec.sharding, len(value.shape), f"{what}{jax.tree_util.keystr(path)}")
         for spec, (path, value) in zip(specs, paths, strict=True)
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Said:
+    sharding: Any
+
+
+def _misfit(what: str, message: str) -> UsageError:
+    """What `jax.tree.broadcast` says in many lines, and where: `.. error: different types at key path\n .. tree[0]`."""
+    first, _, rest = message.partition("\n")
+    reason = first.partition(": ")[2].removesuffix(" at key path") or first
+    path = rest.split("\n")[0].partition("prefix_tree")[2].strip()
+    return UsageError(
+        f"{what}{path} does not fit the values: {reason}", hint="give a pytree that begins as that of the values"
+    )
 
 
 def _is_spec(value: Any) -> bool:

@@ -186,8 +186,10 @@ def _read_value(
 def write_signature(module: ir.Module, signature: Signature) -> None:
     """Make `module`, whose `@main` has per-device types, a partitioned module of this signature.
 
-    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`, which stay as they are. Errors:
-    ParseError when the number of arguments or results differs.
+    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`. These stay as they are, but for an argument whose
+    part is no longer of the type of the result that was to take its place: that one is any result's to take.
+
+    Errors: ParseError when the number of arguments or results differs.
     """
     mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
     func = main_function(module)
@@ -211,7 +213,18 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
                 entry.update(known[form])
                 if value.name is not None:
                     entry[NAME] = ir.StringAttr.get(value.name)
+                _give_up_alias(entry, value, signature.outputs)
             set_dictionaries(func, key, entries)
+
+
+def _give_up_alias(entry: dict[str, ir.Attribute], value: ValueSignature, outputs: Sequence[ValueSignature]) -> None:
+    """Leave the choice of a result to the compiler where the named one is of another size on a device."""
+    alias, donor = DONATION
+    if alias in entry:
+        result = outputs[ir.IntegerAttr(entry[alias]).value]
+        if (result.local_shape, result.element_type) != (value.local_shape, value.element_type):
+            del entry[alias]
+            entry[donor] = ir.BoolAttr.get(True)
 
 
 def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:

@@ -1,0 +1,117 @@
+"""Calls of an executable with jax.Arrays in and out, which pass as they are where they lie right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+from jaxlib import _jax
+
+from gspmd import arguments
+from gspmd.dtypes import numpy_dtype
+from gspmd.runtime import Executable
+from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
+from gspmd.transforms.support.signature import ValueSignature
+
+Handler = Callable[[Sequence[jax.Array]], Any]  # from the buffers of this process' devices
+
+
+class Dispatcher:
+    """An executable called with the leaves of a function's arguments; returns the leaves of its results.
+
+    `out_avals` are the results as JAX knows them: weakly typed, random keys, or of no values at all (float0).
+    """
+
+    def __init__(self, executable: Executable, out_avals: Sequence[Any]) -> None:
+        self._executable = executable
+        inputs, outputs = executable.signature.inputs, executable.signature.outputs
+        self._inputs = [_Input(value, executable.devices) for value in inputs]
+        self._donated = [i for i, value in enumerate(inputs) if value.donated]
+        self._handlers = [
+            _handler(executable, index, value, aval)
+            for index, (value, aval) in enumerate(zip(outputs, out_avals, strict=True))
+        ]
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        """Errors: as `Executable`."""
+        executable = self._executable
+        if self._donated:
+            arguments.check_donation(executable.signature.inputs, leaves)
+        arrays = [
+            leaf if expected.is_held_by(leaf) else executable.input(index, expected.argument(leaf))
+            for index, (leaf, expected) in enumerate(zip(leaves, self._inputs, strict=True))
+        ]
+        results: list[Any] = executable.run(arrays, self._handlers)
+        for index in self._donated:
+            if isinstance(leaves[index], jax.Array | ShardedArray):
+                leaves[index].delete()
+        return results
+
+
+class _Input:
+    """What an argument should be. Remembers of which shardings it was found that they are the right ones."""
+
+    def __init__(self, value: ValueSignature, devices: tuple[Any, ...]) -> None:
+        self._value, self._devices = value, devices
+        self._shape, self._dtype = value.shape, numpy_dtype(value.element_type)
+        self._known: dict[Any, bool] = {}
+
+    def is_held_by(self, leaf: Any) -> bool:
+        """Whether this is a jax.Array of the right shards on the right devices, to be passed as it is."""
+        if type(leaf) is not _jax.ArrayImpl or leaf.shape != self._shape or leaf.dtype != self._dtype:
+            return False
+        sharding = leaf.sharding
+        fits = self._known.get(sharding)
+        if fits is None:
+            fits = self._known[sharding] = self._fits(sharding)
+        return fits and not leaf.is_deleted()
+
+    def _fits(self, sharding: Any) -> bool:
+        if not isinstance(sharding, NamedSharding) or not jax_can_hold(self._value.sharding, self._shape):
+            return False
+        target = jax_sharding(self._value.sharding, self._devices)
+        return (
+            tuple(sharding.mesh.devices.flat) == self._devices
+            and tuple(target.mesh.devices.flat) == self._devices
+            and sharding.is_equivalent_to(target, len(self._shape))
+        )
+
+    def argument(self, leaf: Any) -> Any:
+        """A leaf as the runtime takes it: random keys as their bits, host arrays in the type that JAX gives them."""
+        if isinstance(leaf, jax.Array):
+            return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        if isinstance(leaf, np.ndarray | np.generic):
+            if leaf.dtype == jax.dtypes.float0:
+                return np.zeros(leaf.shape, self._dtype)
+            return np.asarray(leaf, self._dtype) if jax.dtypes.canonicalize_dtype(leaf.dtype) == self._dtype else leaf
+        return leaf
+
+
+def _handler(executable: Executable, index: int, value: ValueSignature, aval: Any) -> Any:
+    """Makes a result from its buffers, in jaxlib where that can be."""
+    devices = executable.devices
+    if aval.dtype == jax.dtypes.float0:
+        return lambda buffers: np.zeros(aval.shape, aval.dtype)
+    if not jax_can_hold(value.sharding, value.shape):
+        return lambda buffers: executable.result(index, buffers)
+    target = jax_sharding(value.sharding, devices)
+    is_key = jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
+    handler: Any
+    if tuple(target.mesh.devices.flat) == devices:
+        weak = bool(getattr(aval, "weak_type", False)) and not is_key
+        kind = jax.core.ShapedArray(value.shape, numpy_dtype(value.element_type), weak_type=weak)
+        handler = _jax.array_result_handler(kind, target, committed=True, _skip_checks=True)
+        if is_key:
+            handler = handler.wrap(_key(aval))
+        return handler
+    wrap = _key(aval) if is_key else lambda array: array
+    return lambda buffers: wrap(executable.result(index, buffers).to_jax())
+
+
+def _key(aval: Any) -> Callable[[jax.Array], jax.Array]:
+    name = aval.dtype._impl.name  # JAX names it on arrays only
+    return lambda bits: jax.random.wrap_key_data(bits, impl=name)
