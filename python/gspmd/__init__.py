@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gspmd.pass_manager import PassManager
     from gspmd.pipeline_schedule import bubble_ratio
     from gspmd.pipelining import pipeline
+    from gspmd.processes import wait
     from gspmd.runtime import Executable, compile, load, save
     from gspmd.sharded_array import ShardedArray
     from gspmd.transforms.reshard.strict import ReshardError
@@ -73,6 +74,7 @@ _HOME = {
     "load": "runtime",
     "save": "runtime",
     "ShardedArray": "sharded_array",
+    "wait": "processes",
 }
 
 __all__ = [
@@ -117,6 +119,7 @@ __all__ = [
     "pipeline",
     "propagate",
     "save",
+    "wait",
 ]
 
 

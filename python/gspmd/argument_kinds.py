@@ -95,4 +95,8 @@ def _aval(leaf: Any, path: str) -> jax.ShapeDtypeStruct:
             f"argument {path} is of type {type(leaf).__name__}, which is no array",
             hint="make it static, or convert it",
         ) from None
+    except OverflowError:
+        raise UsageError(
+            f"argument {path} is {leaf}, which JAX's integers cannot hold", hint="pass an array of a larger dtype"
+        ) from None
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

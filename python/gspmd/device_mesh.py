@@ -47,7 +47,7 @@ class DeviceMesh:
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """Make it the mesh that JAX traces in, taking one that `jax.set_mesh` set, which may be of another size, away."""
+        """Make it the mesh that JAX traces in, in place of one of any size that `jax.set_mesh` set."""
         none = jax.sharding.Mesh(np.empty((), object), ())
         with (
             contextlib.nullcontext() if jax.sharding.get_mesh().empty else jax.set_mesh(none),

@@ -14,10 +14,8 @@ from jaxlib import _jax
 from gspmd import arguments
 from gspmd.dtypes import numpy_dtype
 from gspmd.runtime import Executable
-from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
+from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding, local_partitions
 from gspmd.transforms.support.signature import ValueSignature
-
-Handler = Callable[[Sequence[jax.Array]], Any]  # from the buffers of this process' devices
 
 
 class Dispatcher:
@@ -41,24 +39,49 @@ class Dispatcher:
         executable = self._executable
         if self._donated:
             arguments.check_donation(executable.signature.inputs, leaves)
-        arrays = [
-            leaf if expected.is_held_by(leaf) else executable.input(index, expected.argument(leaf))
-            for index, (leaf, expected) in enumerate(zip(leaves, self._inputs, strict=True))
+        arrays: list[Any] = [
+            leaf if expected.is_held_by(leaf) else None for leaf, expected in zip(leaves, self._inputs, strict=True)
         ]
+        others = [index for index, array in enumerate(arrays) if array is None]
+        if others:
+            self._place(leaves, others, arrays)
         results: list[Any] = executable.run(arrays, self._handlers)
         for index in self._donated:
             if isinstance(leaves[index], jax.Array | ShardedArray):
                 leaves[index].delete()
         return results
 
+    def _place(self, leaves: Sequence[Any], others: Sequence[int], arrays: list[Any]) -> None:
+        """Bring the others of the leaves to the devices; those of the host all at once."""
+        hosts: dict[int, np.ndarray[Any, Any]] = {}
+        inputs = self._executable.signature.inputs
+        for index in others:
+            expected, leaf = self._inputs[index], self._inputs[index].argument(leaves[index])
+            if expected.target is None or isinstance(leaf, jax.Array | ShardedArray):
+                arrays[index] = self._executable.input(index, leaf)
+            else:
+                hosts[index] = arguments.to_host(index, inputs[index], leaf)
+        if hosts:
+            targets = [self._inputs[index].target for index in hosts]
+            with jax.enable_x64(True):
+                placed = jax.device_put(list(hosts.values()), targets, may_alias=False)
+            for index, array in zip(hosts, placed, strict=True):
+                arrays[index] = array
+
 
 class _Input:
-    """What an argument should be. Remembers of which shardings it was found that they are the right ones."""
+    """What an argument should be. Remembers of which shardings it was found that they are the right ones.
+
+    `target` is where JAX puts what comes from the host: None where it cannot, or would ask other processes first.
+    """
 
     def __init__(self, value: ValueSignature, devices: tuple[Any, ...]) -> None:
-        self._value, self._devices = value, devices
+        self._devices = devices
         self._shape, self._dtype = value.shape, numpy_dtype(value.element_type)
         self._known: dict[Any, bool] = {}
+        self._right = _jax_form(value, devices)
+        local = len(local_partitions(devices)) == len(devices)
+        self.target = self._right if local else None
 
     def is_held_by(self, leaf: Any) -> bool:
         """Whether this is a jax.Array of the right shards on the right devices, to be passed as it is."""
@@ -71,13 +94,11 @@ class _Input:
         return fits and not leaf.is_deleted()
 
     def _fits(self, sharding: Any) -> bool:
-        if not isinstance(sharding, NamedSharding) or not jax_can_hold(self._value.sharding, self._shape):
-            return False
-        target = jax_sharding(self._value.sharding, self._devices)
         return (
-            tuple(sharding.mesh.devices.flat) == self._devices
-            and tuple(target.mesh.devices.flat) == self._devices
-            and sharding.is_equivalent_to(target, len(self._shape))
+            self._right is not None
+            and isinstance(sharding, NamedSharding)
+            and tuple(sharding.mesh.devices.flat) == self._devices
+            and sharding.is_equivalent_to(self._right, len(self._shape))
         )
 
     def argument(self, leaf: Any) -> Any:
@@ -98,18 +119,28 @@ def _handler(executable: Executable, index: int, value: ValueSignature, aval: An
         return lambda buffers: np.zeros(aval.shape, aval.dtype)
     if not jax_can_hold(value.sharding, value.shape):
         return lambda buffers: executable.result(index, buffers)
-    target = jax_sharding(value.sharding, devices)
-    is_key = jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
-    handler: Any
-    if tuple(target.mesh.devices.flat) == devices:
-        weak = bool(getattr(aval, "weak_type", False)) and not is_key
-        kind = jax.core.ShapedArray(value.shape, numpy_dtype(value.element_type), weak_type=weak)
-        handler = _jax.array_result_handler(kind, target, committed=True, _skip_checks=True)
-        if is_key:
-            handler = handler.wrap(_key(aval))
-        return handler
-    wrap = _key(aval) if is_key else lambda array: array
-    return lambda buffers: wrap(executable.result(index, buffers).to_jax())
+    target, is_key = _jax_form(value, devices), jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
+    if target is None:
+        wrap = _key(aval) if is_key else lambda array: array
+        return lambda buffers: wrap(executable.result(index, buffers).to_jax())
+    weak = bool(getattr(aval, "weak_type", False)) and not is_key
+    handler = _array_handler(jax.core.ShapedArray(value.shape, numpy_dtype(value.element_type), weak_type=weak), target)
+    return handler.wrap(_key(aval)) if is_key else handler
+
+
+def _jax_form(value: ValueSignature, devices: tuple[Any, ...]) -> NamedSharding | None:
+    """The sharding of jax.Arrays whose shards are in the devices' order; None where there is none."""
+    if not jax_can_hold(value.sharding, value.shape):
+        return None
+    sharding = jax_sharding(value.sharding, devices)
+    return sharding if tuple(sharding.mesh.devices.flat) == devices else None
+
+
+def _array_handler(aval: Any, sharding: NamedSharding) -> Any:
+    try:
+        return _jax.array_result_handler(aval, sharding, committed=True, _skip_checks=True)
+    except TypeError:  # newer ones have nothing to skip
+        return _jax.array_result_handler(aval, sharding, committed=True)
 
 
 def _key(aval: Any) -> Callable[[jax.Array], jax.Array]:

@@ -155,6 +155,12 @@ def _is_own(name: str) -> bool:
     return name.startswith("gspmd.")
 
 
+def name_of(module: ir.Module) -> str:
+    """What the module is called, as `jit_step`."""
+    attributes = module.operation.attributes
+    return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "a module"
+
+
 def is_partitioned(module: ir.Module) -> bool:
     """Whether the module is, or claims to be, the result of partitioning."""
     return MESH in module.operation.attributes

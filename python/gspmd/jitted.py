@@ -18,6 +18,7 @@ from gspmd.bound_call import BoundCall, Parameters, bind
 from gspmd.device_mesh import DeviceMesh, MeshLike, device_mesh
 from gspmd.dialect.errors import UsageError
 from gspmd.lowered import Compiled, Lowered
+from gspmd.processes import TIMEOUT_S
 from gspmd.value_shardings import Given, given_shardings
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
@@ -47,6 +48,7 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Numbers = (),
     donate_argnames: Names = (),
+    timeout_s: float = TIMEOUT_S,
     **options: Any,
 ) -> Any:
     """Like `jax.jit`, but gspmd partitions the function over `mesh`, and PJRT runs it on the mesh's devices.
@@ -55,7 +57,8 @@ def jit(
     `jax.set_mesh` set. `in_shardings` and `out_shardings` are pytrees, or prefixes of these, of `PartitionSpec`,
     `NamedSharding`, or None: of an argument then, what a sharded array comes with, else what propagation finds.
     Shardings need not divide. Inside the function, `gspmd.mesh_split`, `gspmd.annotate` and
-    `jax.lax.with_sharding_constraint` annotate values. Static and donated arguments are as in `jax.jit`; further
+    `jax.lax.with_sharding_constraint` annotate values. Static and donated arguments are as in `jax.jit`. With
+    devices of several processes, each must compile the function within `timeout_s` seconds of the others. Further
     keyword arguments are those of `gspmd.partition`.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
@@ -75,6 +78,7 @@ def jit(
             static_argnames=static_argnames,
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
+            timeout_s=timeout_s,
             **options,
         )
     if not callable(fun):
@@ -83,7 +87,7 @@ def jit(
     if unknown:
         raise UsageError(f"gspmd.jit has no option '{unknown[0]}'", hint=f"it also takes {', '.join(sorted(_OPTIONS))}")
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jitted(fun, parameters, mesh, in_shardings, out_shardings, options)
+    return Jitted(fun, parameters, mesh, in_shardings, out_shardings, timeout_s, options)
 
 
 class Jitted:
@@ -96,6 +100,7 @@ class Jitted:
         mesh: MeshLike,
         in_shardings: Any,
         out_shardings: Any,
+        timeout_s: float,
         options: dict[str, Any],
     ) -> None:
         functools.update_wrapper(self, fun)
@@ -103,7 +108,7 @@ class Jitted:
         self._parameters = parameters
         self._mesh = None if mesh is None else device_mesh(mesh)
         self._in_shardings, self._out_shardings = in_shardings, out_shardings
-        self._options = options
+        self._timeout_s, self._options = timeout_s, options
         self._inner: Any = jax.jit(
             fun,
             static_argnums=parameters.static_argnums,
@@ -126,7 +131,7 @@ class Jitted:
         if compiled is None:
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
                 raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
-            compiled = self._compiled[key] = self._lower(mesh, call).compile()
+            compiled = self._compiled[key] = self._lower(mesh, call).compile(timeout_s=self._timeout_s)
         return compiled.run(call.leaves)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -195,7 +200,9 @@ class Jitted:
             leaves = [jax.numpy.asarray(leaf) for leaf in call.leaves]
             args, kwargs = call.with_leaves(annotate_as(leaves, self._given(around, call, leaves)))
         results, tree = jax.tree.flatten(self._inner(*args, **kwargs))
-        shardings = given_shardings(around.mesh, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
+        shardings = given_shardings(
+            around.mesh, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings"
+        )
         return jax.tree.unflatten(tree, annotate_as(results, shardings))
 
 

@@ -19,6 +19,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_mesh
 from gspmd.dispatch import Dispatcher
 from gspmd.explanation import Explanation
+from gspmd.processes import TIMEOUT_S
 from gspmd.reading import read_program
 from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
@@ -78,10 +79,11 @@ class Lowered:
         options = {name: self._options[name] for name in _EXPLAINED if name in self._options}
         return explanation.explain(self.program, **options)
 
-    def compile(self, devices: Sequence[Any] | None = None) -> Compiled:
-        """Ready to run, on the mesh's devices or the given ones. Errors: as `gspmd.compile`."""
+    def compile(self, devices: Sequence[Any] | None = None, *, timeout_s: float = TIMEOUT_S) -> Compiled:
+        """Ready to run, on the mesh's devices or the given ones. `timeout_s` and errors: as for `gspmd.compile`."""
         chosen = self.mesh.here() if devices is None else tuple(devices)
-        return Compiled(self.partitioned, runtime.compile(self.partitioned, chosen), self.in_tree, self.out_info)
+        executable = runtime.compile(self.partitioned, chosen, timeout_s=timeout_s)
+        return Compiled(self.partitioned, executable, self.in_tree, self.out_info)
 
 
 class Compiled:

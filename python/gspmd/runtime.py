@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
-from gspmd import arguments, executable_module
+from gspmd import arguments, executable_module, processes
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
@@ -101,15 +101,25 @@ class Executable:
             return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
 
 
-def compile(partitioned: Partitioned, devices: Sequence[Any] | None = None, *, padding: Padding = "zero") -> Executable:
+def compile(
+    partitioned: Partitioned,
+    devices: Sequence[Any] | None = None,
+    *,
+    padding: Padding = "zero",
+    timeout_s: float = processes.TIMEOUT_S,
+) -> Executable:
     """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
 
-    `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it.
-    Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices or a
-    module that PJRT does not take.
+    `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it. Where the devices
+    are of several processes, all of them have to compile the same module, within `timeout_s` seconds of each other.
+
+    Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices, a module that PJRT
+    does not take, or other processes that compile another one.
     """
     module, signature = executable_module.read_partitioned(_source(partitioned))
     chosen = _devices(devices, signature.num_partitions)
+    if jax.process_count() > 1:
+        processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
     return _executable(module, signature, chosen, padding)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 from handwritten import partitioned
+from two_processes import run_twice
 
 PROGRAM = """
 import sys
@@ -52,29 +49,8 @@ def test_a_program_runs_over_two_processes(tmp_path: Path) -> None:
     text = partitioned('<["x"=8]>', ['f32[15] [{"x"}]'], ["f32[1] [{}]", 'f32[15] [{"x"}]'], body)
     (tmp_path / "program.mlir").write_text(text)
     (tmp_path / "main.py").write_text(PROGRAM)
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        address = f"localhost:{probe.getsockname()[1]}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(tmp_path / "main.py"), address, str(i), str(tmp_path / "program.mlir")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=_environment(),
-        )
-        for i in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=120) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], outputs
-    last = [out.splitlines()[-1] for out, _ in outputs]
+    ends = run_twice(tmp_path / "main.py", str(tmp_path / "program.mlir"))
+    assert [end.returncode for end in ends] == [0, 0], ends
+    last = [end.stdout.splitlines()[-1] for end in ends]
     assert last[0] == "done [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]"
     assert last[1] == "done [[8.0, 9.0], [10.0, 11.0], [12.0, 13.0], [14.0]]"
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu"}

@@ -1,0 +1,69 @@
+"""What a call costs on the host: `gspmd.jit` beside `jax.jit`, for functions of few and of many arrays.
+
+    python benchmarks/dispatch.py [--calls 200] [--arrays 2,200]
+
+Arguments lie on eight virtual CPU devices as the program wants them; a call is timed until it returns, which is before
+the devices are done. The two are called in turn. Printed are medians in microseconds and their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from typing import Any
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+import gspmd
+
+FORMS = ("arrays that lie right", "the same, donated", "host arrays")
+
+
+def increments(values: Any) -> Any:
+    """One small operation for each array."""
+    return jax.tree.map(lambda x: x + 1, values)
+
+
+def measure(form: str, arrays: int, calls: int) -> tuple[float, float]:
+    """Median microseconds of a call, by gspmd.jit and by jax.jit."""
+    mesh = gspmd.make_mesh((4, 2), ("x", "y"))
+    split = NamedSharding(mesh, PartitionSpec("x"))
+    donated = (0,) if "donated" in form else ()
+    ours = gspmd.jit(increments, mesh=mesh, in_shardings=split, out_shardings=split, donate_argnums=donated)
+    peer = jax.jit(increments, in_shardings=split, out_shardings=split, donate_argnums=donated)
+    times: dict[Any, list[float]] = {ours: [], peer: []}
+    for call in range(calls + 3):
+        for function, found in times.items():
+            values: Any = {f"w{i}": jnp.full((8,), float(i)) for i in range(arrays)}
+            values = jax.device_get(values) if form == "host arrays" else jax.device_put(values, split)
+            jax.block_until_ready(values)
+            started = time.perf_counter()
+            result = function(values)
+            if call >= 3:
+                found.append(time.perf_counter() - started)
+            jax.block_until_ready(result)
+    return statistics.median(times[ours]) * 1e6, statistics.median(times[peer]) * 1e6
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="Time calls of gspmd.jit beside those of jax.jit.")
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--arrays", default="2,200", help="numbers of array arguments")
+    options = parser.parse_args(arguments)
+    print(f"{'':32}{'arrays':>7}{'gspmd.jit':>12}{'jax.jit':>12}{'ratio':>8}")
+    for form in FORMS:
+        for arrays in map(int, options.arrays.split(",")):
+            ours, peer = measure(form, arrays, options.calls)
+            print(f"{form:32}{arrays:7}{ours:9.0f} us{peer:9.0f} us{ours / peer:8.2f}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,29 @@
+"""`gspmd.jit` over two processes of four devices each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from two_processes import run_twice
+
+HERE = Path(__file__).parent
+
+
+def test_training_and_what_goes_wrong() -> None:
+    ends = run_twice(HERE / "jit_in_two_processes.py")
+    assert [end.returncode for end in ends] == [0, 0], ends
+    first, second = ([line for line in end.stdout.splitlines() if "Gloo" not in line] for end in ends)
+    assert first == second
+    assert first[-1] == "done"
+
+
+def test_a_dead_process_ends_in_an_error() -> None:
+    survivor, dead = run_twice(HERE / "dying_process.py", "SIGKILL")
+    assert dead.returncode == -9
+    assert survivor.returncode == 3, survivor
+    line = survivor.stdout.splitlines()[-1]
+    found = re.fullmatch(r"step \d+ after ([\d.]+) s: gspmd: error: (.*)", line)
+    assert found, line
+    assert float(found[1]) < 20
+    assert re.search("a process may have died|the devices failed|the program failed", found[2]), line
