@@ -18,6 +18,16 @@ def test_training_and_what_goes_wrong() -> None:
     assert first[-1] == "done"
 
 
+def test_the_page_runs(tmp_path: Path) -> None:
+    page = (HERE.parents[1] / "docs" / "multihost.md").read_text()
+    (tmp_path / "train.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    ends = run_twice(tmp_path / "train.py")
+    assert [end.returncode for end in ends] == [0, 0], ends
+    losses = [re.findall(r"^(\d) ([\d.]+)$", end.stdout, re.MULTILINE) for end in ends]
+    assert losses[0] == losses[1]
+    assert [number for number, _ in losses[0]] == ["0", "1", "2"]
+
+
 def test_a_dead_process_ends_in_an_error() -> None:
     survivor, dead = run_twice(HERE / "dying_process.py", "SIGKILL")
     assert dead.returncode == -9
