@@ -17,6 +17,10 @@ from gspmd.runtime import Executable
 from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding, local_partitions
 from gspmd.transforms.support.signature import ValueSignature
 
+# Newer jaxlibs read an array as a whole, by the shape that PJRT knows, which for a result is that of a shard: it has to
+# be assembled from its shards. Older ones read shard by shard, and take results as they are.
+_READ_AS_ONE = hasattr(_jax.ArrayImpl, "_to_np_array_did_copy")
+
 
 class Dispatcher:
     """An executable called with the leaves of a function's arguments; returns the leaves of its results.
@@ -124,8 +128,8 @@ def _handler(executable: Executable, index: int, value: ValueSignature, aval: An
         wrap = _key(aval) if is_key else lambda array: array
         return lambda buffers: wrap(executable.result(index, buffers).to_jax())
     weak = bool(getattr(aval, "weak_type", False)) and not is_key
-    handler = _array_handler(jax.core.ShapedArray(value.shape, numpy_dtype(value.element_type), weak_type=weak), target)
-    return handler.wrap(_key(aval)) if is_key else handler
+    kind = jax.core.ShapedArray(value.shape, numpy_dtype(value.element_type), weak_type=weak)
+    return _array_handler(kind, target, _key(aval) if is_key else None)
 
 
 def _jax_form(value: ValueSignature, devices: tuple[Any, ...]) -> NamedSharding | None:
@@ -136,11 +140,17 @@ def _jax_form(value: ValueSignature, devices: tuple[Any, ...]) -> NamedSharding 
     return sharding if tuple(sharding.mesh.devices.flat) == devices else None
 
 
-def _array_handler(aval: Any, sharding: NamedSharding) -> Any:
-    try:
-        return _jax.array_result_handler(aval, sharding, committed=True, _skip_checks=True)
-    except TypeError:  # newer ones have nothing to skip
-        return _jax.array_result_handler(aval, sharding, committed=True)
+def _array_handler(aval: Any, sharding: NamedSharding, finish: Callable[[jax.Array], jax.Array] | None) -> Any:
+    """Makes a jax.Array of its shards, which come in the devices' order, and goes on with `finish`."""
+    if not _READ_AS_ONE:
+        handler = _jax.array_result_handler(aval, sharding, committed=True, _skip_checks=True)
+        return handler if finish is None else handler.wrap(finish)
+
+    def assembled(buffers: list[jax.Array]) -> jax.Array:
+        array: jax.Array = _jax.ArrayImpl(aval, sharding, buffers, committed=True, _skip_checks=True)
+        return array if finish is None else finish(array)
+
+    return assembled
 
 
 def _key(aval: Any) -> Callable[[jax.Array], jax.Array]:

@@ -32,6 +32,7 @@ _SETTINGS = (
     "jax_default_prng_impl",
     "jax_numpy_dtype_promotion",
     "jax_threefry_partitionable",
+    "jax_use_shardy_partitioner",
 )
 # How JAX says that a mesh with axes of type Explicit meets one whose axes are all left to the partitioner.
 _OF_EXPLICIT_AXES = ("only refer to Auto axes", "of type Auto or Manual", "should match the mesh passed to")

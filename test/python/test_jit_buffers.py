@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import jax
@@ -153,3 +154,20 @@ def test_arrays_of_other_meshes_are_moved() -> None:
         split(counting(8), "x"),
     ):
         np.testing.assert_array_equal(f(array), counting(8) + 1)
+
+
+def test_results_are_arrays_as_any() -> None:
+    f = gspmd.jit(lambda x: x * 2, mesh=MESH, in_shardings=P("x"), out_shardings=P("x", "y"))
+    found, expected = f(counting(8, 8)), 2 * np.arange(64.0).reshape(8, 8)
+    np.testing.assert_array_equal(jax.jit(lambda x: x.T + 1)(found), expected.T + 1)
+    np.testing.assert_array_equal(found[3] + found.sum(), expected[3] + expected.sum())
+    for spec in ((), ("y", "x"), (None, "x")):
+        np.testing.assert_array_equal(jax.device_put(found, NamedSharding(MESH, P(*spec))), expected)
+    np.testing.assert_array_equal(jax.device_put(found, jax.devices()[3]), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)), expected)
+    np.testing.assert_array_equal(jnp.concatenate([found, found[:1]])[8], expected[0])
+    np.testing.assert_array_equal(jax.device_get({"a": found})["a"], expected)
+    np.testing.assert_array_equal(found.copy(), expected)
+    donated = jax.jit(lambda x: x + 1, donate_argnums=0)
+    np.testing.assert_array_equal(donated(found), expected + 1)
+    assert found.is_deleted()
