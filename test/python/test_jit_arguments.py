@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -182,6 +183,23 @@ def test_methods_and_partial_functions_and_callables() -> None:
     np.testing.assert_array_equal(gspmd.jit(model, mesh=MESH)(x), 3 + np.arange(8.0))
     np.testing.assert_array_equal(gspmd.jit(functools.partial(jnp.add, 1.0), mesh=MESH)(x), 1 + np.arange(8.0))
     np.testing.assert_array_equal(gspmd.jit(jax.jit(jnp.negative), mesh=MESH)(x), -np.arange(8.0))
+
+
+def test_variable_arguments_and_positions_from_the_end() -> None:
+    total = gspmd.jit(lambda *args, **kwargs: sum(args) + sum(kwargs.values()), mesh=MESH)
+    assert float(total(1, 2, b=3.0)) == 6.0
+    with pytest.raises(gspmd.UsageError, match=r"argument args\[1\]\['z'\] is of type str"):
+        total(1, {"z": "text"})
+    times = gspmd.jit(lambda x, n: x * n, mesh=MESH, static_argnums=-1)
+    np.testing.assert_array_equal(times(counting(8), 3), 3 * np.arange(8.0))
+
+
+def test_calls_from_several_threads() -> None:
+    square = gspmd.jit(lambda x: x @ x, mesh=MESH, in_shardings=P("x"))
+    x = counting(8, 8)
+    with ThreadPoolExecutor(4) as threads:
+        for i, found in enumerate(threads.map(lambda i: square(x * i), range(8))):
+            np.testing.assert_allclose(found, x @ x * i * i)
 
 
 def test_lowered_tells_what_it_knows() -> None:
