@@ -26,7 +26,12 @@ from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
 from gspmd.value_shardings import Given
 
-_EXPLAINED = ("replicate_unsupported", "custom_rules")  # options of `partition` that `explain` has, too
+_EXPLAINED = (
+    "replicate_unsupported",
+    "custom_rules",
+    "target",
+    "options",
+)  # options of `partition` that `explain` has, too
 
 
 class Lowered:
