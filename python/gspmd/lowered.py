@@ -26,12 +26,8 @@ from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
 from gspmd.value_shardings import Given
 
-_EXPLAINED = (
-    "replicate_unsupported",
-    "custom_rules",
-    "target",
-    "options",
-)  # options of `partition` that `explain` has, too
+# What `explain` takes of what `partition` does.
+_EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 
 
 class Lowered:
