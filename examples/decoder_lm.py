@@ -137,6 +137,7 @@ def specs(config: Config, recipe: Recipe) -> Params:
 
 
 Attend = Callable[[Array, Array, Array], tuple[Array, Any]]
+Blocks = Callable[[Config, Recipe, Array, Any], Array]
 
 
 def layer(recipe: Recipe, x: Array, w: Params, positions: Array, attend: Attend) -> tuple[Array, Any]:
@@ -147,9 +148,10 @@ def layer(recipe: Recipe, x: Array, w: Params, positions: Array, attend: Attend)
     split = recipe.split
     w = {name: weight.astype(x.dtype) for name, weight in w.items()}
     normed = layer_norm(x, w["attention_scale"], w["attention_bias"])
-    query, key, value = (jnp.einsum("bsm,mnd->bsnd", normed, w[name]) for name in ("query", "key", "value"))
-    query, key = split(rotary(query, positions), "BSND"), split(rotary(key, positions), "BSND")
-    mixed, kept = attend(query, key, split(value, "BSND"))
+    query = split(jnp.einsum("bsm,mnd->bsnd", normed, w["query"]), "BSND")
+    key = split(jnp.einsum("bsm,mnd->bsnd", normed, w["key"]), "BSND")
+    value = split(jnp.einsum("bsm,mnd->bsnd", normed, w["value"]), "BSND")
+    mixed, kept = attend(rotary(query, positions), rotary(key, positions), value)
     x = x + split(jnp.einsum("bsnd,ndm->bsm", split(mixed, "BSND"), w["output"]), "BPM")
     return x + split(_mlp(recipe, w, layer_norm(x, w["mlp_scale"], w["mlp_bias"])), "BPM"), kept
 
@@ -173,8 +175,8 @@ def logits(recipe: Recipe, params: Params, x: Array) -> Array:
     return recipe.split(jnp.einsum("bsm,vm->bsv", x, params["embedding"].astype(x.dtype)), "BSV")
 
 
-def loss(config: Config, recipe: Recipe, params: Params, tokens: Array) -> Array:
-    """Mean cross-entropy of predicting `tokens[:, 1:]`; tokens are int32 `[batch, sequence + 1]`."""
+def blocks(config: Config, recipe: Recipe, x: Array, layers: Any) -> Array:
+    """All `layers`, a list or stacked, on `x [batch, sequence, model]`, each position attending to those before."""
     positions = jnp.arange(config.sequence)
     causal = positions[:, None] >= positions
 
@@ -182,12 +184,17 @@ def loss(config: Config, recipe: Recipe, params: Params, tokens: Array) -> Array
         return layer(recipe, x, w, positions, lambda q, k, v: (attention(q, k, v, causal), None))
 
     step = jax.checkpoint(one) if config.remat else one
-    x = embed(config, recipe, params, tokens[:, :-1])
     if config.scan:
-        x, _ = jax.lax.scan(step, x, params["layers"])
-    else:
-        for w in params["layers"]:
-            x, _ = step(x, w)
+        return jax.lax.scan(step, x, layers)[0]
+    for w in layers:
+        x, _ = step(x, w)
+    return x
+
+
+def loss(config: Config, recipe: Recipe, params: Params, tokens: Array, run: Blocks = blocks) -> Array:
+    """Mean cross-entropy of predicting `tokens[:, 1:]`; tokens are int32 `[batch, sequence + 1]`."""
+    x = embed(config, recipe, params, tokens[:, :-1])
+    x = run(config, recipe, x, params["layers"])
     return cross_entropy(logits(recipe, params, x), tokens[:, 1:])
 
 
@@ -199,10 +206,11 @@ def batch(config: Config, step: int = 0) -> np.ndarray:
     return ((start + stride * np.arange(config.sequence + 1)) % config.vocabulary).astype(np.int32)
 
 
-def program(config: Config, recipe: Recipe) -> Program:
-    """Training."""
+def program(config: Config, recipe: Recipe, run: Blocks = blocks) -> Program:
+    """Training. Raises UsageError for settings that there are not."""
+    choose("dtype", config.dtype, DTYPES)
     return programs.training(
-        loss=lambda params, tokens: loss(config, recipe, params, tokens),
+        loss=lambda params, tokens: loss(config, recipe, params, tokens, run),
         init=lambda: init(config),
         specs=specs(config, recipe),
         batch=lambda step: batch(config, step),

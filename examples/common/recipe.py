@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,12 +33,20 @@ class Recipe:
         sizes = dict(axes) if isinstance(axes, Mapping) else {axis: self.mesh.get(axis, 1) for axis in axes}
         return dataclasses.replace(self, mesh=sizes)
 
+    def axes(self, dim: str) -> tuple[str, ...]:
+        """The mesh axes that a dimension is split over where it is alone."""
+        return tuple(axis for axis in _names(self.table.get(dim)) if axis in self.mesh)
+
+    def size(self, dim: str) -> int:
+        """How many parts that makes."""
+        return math.prod(self.mesh[axis] for axis in self.axes(dim))
+
     def spec(self, dims: str) -> PartitionSpec:
         """The sharding of a tensor with these dimensions, as `recipe.spec("BSM")`; `.` names none."""
         entries: list[Axes] = []
         used: set[str] = set()
         for dim in dims:
-            axes = tuple(a for a in _names(self.table.get(dim)) if a in self.mesh and a not in used)
+            axes = tuple(axis for axis in self.axes(dim) if axis not in used)
             used.update(axes)
             entries.append(axes[0] if len(axes) == 1 else axes or None)
         return PartitionSpec(*entries)
