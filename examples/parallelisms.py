@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 import gspmd
+from gspmd.dialect.errors import UsageError
 from gspmd.examples import decoder_lm
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import Recipe
@@ -64,9 +65,11 @@ class Config:
 
 def program(config: Config, recipe: Recipe) -> Program:
     """Training. What the recipe splits layers over are the stages of a pipeline."""
+    stages = recipe.size("l")
+    if config.layers % stages:
+        raise UsageError(f"{config.layers} layers make no {stages} equal stages", hint="set 'layers' to a multiple")
 
     def pipelined(decoder: decoder_lm.Config, recipe: Recipe, x: Array, layers: Any) -> Array:
-        stages = recipe.size("l")
         if stages == 1:
             return decoder_lm.blocks(decoder, recipe, x, layers)
         by_stage = jax.tree.map(lambda w: w.reshape(stages, w.shape[0] // stages, *w.shape[1:]), layers)

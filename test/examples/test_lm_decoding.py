@@ -48,7 +48,8 @@ def test_what_is_cached_is_what_reading_everything_at_once_gives() -> None:
     state, _ = jax.jit(program.step)(program.init(), program.batch(0))
     tokens = state["tokens"]
     assert np.array_equal(tokens[:, : SMALL.prompt], program.batch(0))
-    scores, cache = lm_decoding.read(SMALL, ONE_DEVICE, state["params"], program.init()["cache"], tokens[:, :-1], 0)
+    read = jax.jit(lambda *given: lm_decoding.read(SMALL, ONE_DEVICE, *given, 0))
+    scores, cache = read(state["params"], program.init()["cache"], tokens[:, :-1])
     for found, expected in zip(state["cache"], cache, strict=True):
         np.testing.assert_allclose(found[:, :, :-1], expected[:, :, :-1], atol=2e-5)
     best = np.argsort(np.asarray(scores), axis=-1)[:, -SMALL.top_k :]
@@ -81,7 +82,8 @@ def test_no_layer_of_a_cache_is_sent(recipe: str) -> None:
     assert {math.prod(v.shape) // math.prod(v.local_shape) for v in caches} == {8}
     shard = math.prod(caches[0].local_shape[1:])
     for op, collective in collective_operations(partitioned.module, partitioned.mesh):
-        assert (collective.count or 1) == 1 or math.prod(read_type(op.results[0]).shape) < shard
+        in_decoding = (collective.count or 1) >= SMALL.new - 1
+        assert not in_decoding or math.prod(read_type(op.results[0]).shape) < shard
         assert len(read_type(op.results[0]).shape) < 4 or collective.kind == "all_reduce"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import Counter
 
@@ -108,3 +109,9 @@ def test_weights_of_a_pipeline_stay_on_their_stage() -> None:
     weight = values["state['params']['layers']['mlp_in']"]
     assert weight.shape == (2, 16, 32)
     assert weight.local_shape == (1, 8, 16)
+
+
+def test_stages_are_equal() -> None:
+    config = dataclasses.replace(SMALL, layers=3)
+    with pytest.raises(gspmd.UsageError, match="3 layers make no 2 equal stages; set 'layers' to a multiple"):
+        parallelisms.program(config, parallelisms.RECIPES["pipeline-2d"])
