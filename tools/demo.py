@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", default="decoder_lm", help="which example (default: decoder_lm)")
     parser.add_argument("--list", action="store_true", help="list the examples and their recipes")
     parser.add_argument("--all", action="store_true", help="run every example in its default recipe, a line each")
-    parser.add_argument("--recipe", help="how the model is split (default: the example's)")
+    parser.add_argument("--recipe", help="how the model is split (default: the example's); all: each in turn")
     parser.add_argument("--mesh", metavar="AXES", help="sizes of the recipe's mesh axes, as x=4,y=2")
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
@@ -43,17 +43,21 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(_list()))
         return EXIT_PASSED
     if args.all:
-        return max(_run_one(args, name, None, brief=True) for name in _names())
-    return _run_one(args, args.model, axes, brief=False)
+        return max(_run_one(args, name, args.recipe, None, brief=True) for name in _names())
+    if args.recipe == "all":
+        return max(_run_one(args, args.model, recipe, axes, brief=True) for recipe in _example(args.model).RECIPES)
+    return _run_one(args, args.model, args.recipe, axes, brief=False)
 
 
-def _run_one(args: argparse.Namespace, name: str, axes: dict[str, int] | None, brief: bool) -> int:
+def _run_one(
+    args: argparse.Namespace, name: str, recipe_name: str | None, axes: dict[str, int] | None, brief: bool
+) -> int:
     from gspmd.tools._demonstration import Demonstration
 
     started = time.perf_counter()
     with stage("starting JAX"):
         example = _example(name)
-        config = _config(example, args)
+        config = _config(example, args.set, recipe_name)
     recipe = example.RECIPES[config.recipe]
     if axes is not None and list(axes) != list(recipe.mesh):
         raise UsageError(
@@ -101,13 +105,13 @@ def _list() -> list[str]:
     return [*lines[1:], "", "Recipes marked * are the default; choose others with --recipe."]
 
 
-def _config(example: Any, args: argparse.Namespace) -> Any:
+def _config(example: Any, given: list[str], recipe: str | None) -> Any:
     """The example's configuration with what `--recipe` and `--set` say."""
     known = {name: type(value) for name, value in vars(example.Config()).items()}
     chosen: dict[str, Any] = {}
-    settings = [item.partition("=") for item in args.set]
-    if args.recipe is not None:
-        settings.append(("recipe", "=", args.recipe))
+    settings = [item.partition("=") for item in given]
+    if recipe is not None:
+        settings.append(("recipe", "=", recipe))
     for name, _, value in settings:
         if name not in known:
             raise UsageError(f"the example has no setting '{name}'", hint=f"it has {', '.join(known)}")

@@ -37,6 +37,14 @@ def test_the_mesh_may_have_other_sizes() -> None:
     assert "x=2, y=3 (6 devices)" in done.stdout
 
 
+def test_all_recipes_of_a_model_in_turn() -> None:
+    done = demo("mlp", "--steps", "1", "--recipe", "all")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == [
+        f"PASS: mlp ({recipe})" for recipe in ("dp", "tp", "fsdp")
+    ]
+
+
 def test_examples_and_recipes_are_listed() -> None:
     done = demo("--list")
     assert done.returncode == 0, done.stderr
