@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
+
+from jaxlib.mlir import ir
 
 from gspmd.transforms.support.identity import is_identity
 from gspmd.transforms.support.op_info import combiner
 from gspmd.transforms.support.program import Op
+from gspmd.transforms.support.trip_count import trip_count
 
 _IN_ALL = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate", "transpose", "reshape", "slice"))
 _BY_A_CONSTANT = frozenset({"stablehlo.multiply", "stablehlo.divide"})
 _SUM = "stablehlo.reduce"
-LINEAR = _IN_ALL | _BY_A_CONSTANT | {_SUM}
+_SCATTER = "stablehlo.scatter"
+LINEAR = _IN_ALL | _BY_A_CONSTANT | {_SUM, _SCATTER}
 """Operations that can be linear; whether one is depends on its operands."""
 
 
@@ -27,7 +33,33 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
         return (1,) if constant == [True, False] and name == "stablehlo.multiply" else ()
     if name == _SUM and len(op.results) == 1 and combiner(op.info) == "add":
         return (0,) if is_identity(op.ir.operands[1], "add") else ()
+    if name == _SCATTER and len(op.results) == 1 and combiner(op.info) == "add":
+        return (2,) if _is_zero(op.ir.operands[0]) and _pays_in_loop(op) else ()
     return ()
+
+
+def _pays_in_loop(op: Op) -> bool:
+    """Whether a loop adds the scattered updates to what it carries, and their sum is no larger than all of them.
+
+    The sum is reduced once, after the loop. Anything else would reduce more than the updates.
+    """
+    uses = list(op.ir.results[0].uses)
+    user = uses[0].owner.operation if len(uses) == 1 else None
+    loop = op.ir.parent
+    if user is None or user.name != "stablehlo.add" or loop is None or loop.operation.name != "stablehlo.while":
+        return False
+    if not any(isinstance(operand.owner, ir.Block) for operand in user.operands):
+        return False
+    trips = trip_count(loop.operation)
+    return trips is not None and math.prod(op.info.results[0].shape) <= trips * math.prod(op.info.operands[2].shape)
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a value is known to be zero everywhere."""
+    owner = value.owner
+    if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "stablehlo.broadcast_in_dim":
+        value = owner.operation.operands[0]
+    return is_identity(value, "add")
 
 
 def _is_float(op: Op) -> bool:
