@@ -34,13 +34,13 @@ def rotary(x: Array, positions: Array) -> Array:
     return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
-def attention(query: Array, key: Array, value: Array, mask: Array) -> Array:
+def attention(query: Array, key: Array, value: Array, mask: Array | None = None) -> Array:
     """`query [b, q, n, d]` over `key` and `value [b, k, n, d]`, where `mask [q, k]` is true; softmax in float32.
 
     Source: Vaswani et al., arXiv 1706.03762.
     """
     score = jnp.einsum("bqnd,bknd->bnqk", query, key).astype(jnp.float32) / query.shape[-1] ** 0.5
-    weight = jax.nn.softmax(jnp.where(mask, score, -1e9), axis=-1)
+    weight = jax.nn.softmax(score if mask is None else jnp.where(mask, score, -1e9), axis=-1)
     return jnp.einsum("bnqk,bknd->bqnd", weight.astype(value.dtype), value)
 
 
