@@ -218,7 +218,7 @@ def loss(config: Config, recipe: Recipe, params: Params, batch: Params) -> tuple
     x = jax.lax.conv_general_dilated(
         batch["sound"], params["input"], (2,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
     )
-    x = recipe.split(jax.nn.relu(x + params["input_bias"]), "BSM")
+    x = recipe.split(jax.nn.swish(x + params["input_bias"]), "BSM")
     x = recipe.split(encode(config, recipe, params["layers"], x), "ESM")
     logits = recipe.split(jnp.einsum("bsm,mv->bsv", x, params["output"]) + params["output_bias"], "ESV")
     right = jnp.mean(jnp.argmax(logits, axis=-1) == batch["phonemes"])

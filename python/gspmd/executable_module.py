@@ -56,13 +56,18 @@ def _say_manual(module: ir.Module) -> None:
     """Mark every operation as the work of one device, as arguments and results are.
 
     XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process. Control flow, whose
-    operands XLA counts in its own way, is left to it.
+    operands XLA counts in its own way, is left to it, but what it hands on to other control flow is marked: of operands
+    with and without a mark XLA takes the latter for replicated, and refuses the loop when it finds that they are not.
     """
     one, texts = ir.StringAttr.get("{manual}"), dict[int, ir.Attribute]()
+    control_flow: list[Any] = []
 
     def visit(op: Any) -> ir.WalkResult:
         count = len(op.results)
-        if op.name.startswith("func.") or op.name in CONTROL_FLOW:
+        if op.name in CONTROL_FLOW:
+            control_flow.append(op)
+            return ir.WalkResult.ADVANCE
+        if op.name.startswith("func."):
             return ir.WalkResult.ADVANCE
         if count:
             if count > 1 and count not in texts:
@@ -71,6 +76,27 @@ def _say_manual(module: ir.Module) -> None:
         return ir.WalkResult.ADVANCE if op.name == "builtin.module" else ir.WalkResult.SKIP
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    for op in control_flow:
+        _mark_results(op, one)
+
+
+def _mark_results(op: Any, manual: ir.Attribute) -> None:
+    """Let control flow that uses tensors which `op` makes use marked ones. XLA drops reshapes that change nothing."""
+    for value in op.results:
+        users = [use.owner.operation for use in value.uses]
+        if not any(user.name in CONTROL_FLOW or user.parent != op.parent for user in users):
+            continue
+        if not isinstance(value.type, ir.RankedTensorType):
+            continue
+        marked = ir.Operation.create(
+            "stablehlo.reshape",
+            operands=[value],
+            results=[value.type],
+            attributes={"mhlo.sharding": manual},
+            loc=op.location,
+            ip=ir.InsertionPoint.after(op),
+        )
+        value.replace_all_uses_except(marked.results[0], marked)
 
 
 def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
