@@ -196,8 +196,15 @@ def encode(config: Config, recipe: Recipe, layers: Params, x: Array) -> Array:
         flat = jax.tree.map(lambda w: w.reshape(-1, *w.shape[2:]), layers)
         return jax.lax.scan(lambda x, w: (step(w, x), None), x, flat)[0]
     if config.repeats > 1:
-        options = {"schedule": "circular", "circular_repeats": config.repeats}
-        stages = gspmd.pipeline(one, config.layers, config.microbatches, axis=axis, remat=config.remat, **options)
+        stages = gspmd.pipeline(
+            one,
+            config.layers,
+            config.microbatches,
+            schedule="circular",
+            circular_repeats=config.repeats,
+            axis=axis,
+            remat=config.remat,
+        )
         return stages(layers, x)
     # Of every stage the first layer, the second, and so on: apart, their gradients are summed over the batch once.
     count = recipe.mesh[axis]
@@ -231,7 +238,7 @@ def batch(config: Config, step: int = 0) -> Params:
     spectra = np.random.default_rng(7).standard_normal((config.phonemes, config.features))
     half = -(-config.frames // 2)
     starts = rng.random((config.batch, half)) < 0.2
-    which = np.cumsum(starts, axis=1)
+    which = np.cumsum(starts, axis=1, dtype=np.int64)
     spoken = rng.integers(0, config.phonemes, (config.batch, half + 1))
     phonemes = np.take_along_axis(spoken, which, axis=1)
     loudness = rng.uniform(0.5, 1.5, (config.batch, 1, 1))
