@@ -92,7 +92,8 @@ class Chooser:
             found = self._price(rule, info, axes, operands, results, free, bound.time_s if bound else math.inf)
             if found is None:
                 continue
-            kept = found if keeps else kept
+            if keeps and (kept is None or found.time_s < kept.time_s):
+                kept = found
             if best is None or found.time_s < best.time_s:
                 best = found
         best = best or self._price(rule, info, {}, operands, results, free, math.inf)

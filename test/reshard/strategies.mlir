@@ -1,0 +1,19 @@
+// RUN: gspmd-opt --gspmd-reshard %s | FileCheck %s
+
+// Tokens [batch, sequence, model] come back from experts [expert, batch, capacity, model]. To exchange the experts' results is
+// less than to sum what each device has of all tokens, and nothing that the tensors agree on speaks for either.
+
+// CHECK-LABEL: module @of_strategies_that_keep_what_is_agreed_the_cheapest_is_taken
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.all_to_all [{"x"}: 0->1] %arg1 out_sharding=<@mesh, [{}, {"x"}, {}, {}]>
+// CHECK: stablehlo.dot_general %arg0, [[V0]]
+// CHECK-NOT: sdy.reduce_scatter
+module @of_strategies_that_keep_what_is_agreed_the_cheapest_is_taken {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func public @main(%combine: tensor<32x16x8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}, {}]>},
+      %made: tensor<8x32x5x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}, {}]>})
+      -> (tensor<32x16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>}) {
+    %0 = stablehlo.dot_general %combine, %made, batching_dims = [0] x [1], contracting_dims = [3, 2] x [2, 0]
+        {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}, {}]>]>} : (tensor<32x16x8x5xf32>, tensor<8x32x5x64xf32>) -> tensor<32x16x64xf32>
+    return %0 : tensor<32x16x64xf32>
+  }
+}
