@@ -46,11 +46,12 @@ def training(
     batch: Callable[[int], Tree],
     batch_specs: Tree,
     optimizer: Optimizer,
+    moment_specs: Tree | None = None,
 ) -> Program:
     """Steps of training: `loss(params, batch)` is a scalar, or a scalar and further metrics.
 
-    `specs` has a `PartitionSpec` for every parameter; the optimizer's state is split as these are. `init` gives
-    parameters, `batch(i)` the data of step i.
+    `specs` has a `PartitionSpec` for every parameter; the optimizer's state is split as these are, or as `moment_specs`
+    says of every parameter. `init` gives parameters, `batch(i)` the data of step i.
     """
 
     def measured(params: Tree, data: Tree) -> tuple[Any, Metrics]:
@@ -66,7 +67,8 @@ def training(
         params = init()
         return {"params": params, "moments": optimizer.init(params), "step": jax.numpy.zeros((), jax.numpy.int32)}
 
-    state_specs = {"params": specs, "moments": optimizer.specs(specs), "step": PartitionSpec()}
+    moments = optimizer.specs(specs if moment_specs is None else moment_specs)
+    state_specs = {"params": specs, "moments": moments, "step": PartitionSpec()}
     return Program(step, state, batch, state_specs, batch_specs)
 
 

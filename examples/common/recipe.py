@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jax.extend import source_info_util
@@ -22,11 +22,13 @@ class Recipe:
 
     `mesh` has the sizes of the axes on eight devices. A letter that occurs twice in a tensor, or whose axes another
     dimension before it has taken, is split once. Axes that `mesh` lacks are left out: one table serves several meshes.
+    `moments` are axes that the optimizer's state is split over besides.
     """
 
     summary: str
     mesh: Mapping[str, int]
     table: Mapping[str, Axes]
+    moments: Axes = None
 
     def on(self, axes: Iterable[str]) -> Recipe:
         """The same on a mesh of these axes: sizes by name, or names, where sizes do not matter."""
@@ -50,6 +52,18 @@ class Recipe:
             used.update(axes)
             entries.append(axes[0] if len(axes) == 1 else axes or None)
         return PartitionSpec(*entries)
+
+    def moment_spec(self, dims: str, shape: Sequence[int]) -> PartitionSpec:
+        """The sharding of the optimizer's state for such a parameter: its largest dimension is split over `moments`.
+
+        Source: Xu et al., arXiv 2004.13336 (weight-update sharding); Rajbhandari et al., arXiv 1910.02054 (ZeRO).
+        """
+        entries = [_names(entry) for entry in self.spec(dims)]
+        used = {axis for axes in entries for axis in axes}
+        more = tuple(axis for axis in _names(self.moments) if axis in self.mesh and axis not in used)
+        if entries:
+            entries[max(range(len(shape)), key=shape.__getitem__)] += more
+        return PartitionSpec(*(axes[0] if len(axes) == 1 else axes or None for axes in entries))
 
     def split(self, x: Any, dims: str) -> Any:
         """`x` annotated so; left alone where the recipe is for one device."""

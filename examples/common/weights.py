@@ -48,3 +48,8 @@ def init(weights: Tree, sizes: Mapping[str, int], seed: int = 0) -> Tree:
 def specs(weights: Tree, recipe: Recipe) -> Tree:
     """The `PartitionSpec` of every `Weight`."""
     return jax.tree.map(lambda weight: recipe.spec(weight.dims), weights)
+
+
+def moment_specs(weights: Tree, sizes: Mapping[str, int], recipe: Recipe) -> Tree:
+    """The `PartitionSpec` of the optimizer's state for every `Weight`."""
+    return jax.tree.map(lambda weight: recipe.moment_spec(weight.dims, weight.shape(sizes)), weights)
