@@ -30,7 +30,7 @@ Params = dict[str, Any]
 
 MASK = 0  # the token that stands for a hidden word
 
-# Beside those of common/transformer.py: v and V vocabulary, p positions, P predictions, c the head's inner dimension.
+# Beside those of common/transformer.py: v and V vocabulary, P predictions, c the head's inner dimension.
 RECIPES = {
     "dp": Recipe("data parallel: every device holds and updates all weights", {"x": 8}, {"B": "x"}),
     "dp+update": Recipe(
@@ -72,13 +72,13 @@ class Config:
     def sizes(self) -> dict[str, int]:
         """Of the dimensions of weights."""
         named = {"m": self.model, "n": self.heads, "d": self.head_size, "h": self.hidden}
-        return {**named, "v": self.vocabulary, "p": self.sequence, "c": self.model}
+        return {**named, "v": self.vocabulary, "s": self.sequence, "c": self.model}
 
 
 def model(config: Config) -> Params:
     return {
         "embedding": Weight("vm", fan_in="m"),
-        "positions": Weight("pM", fan_in="m"),
+        "positions": Weight("SM", fan_in="m"),
         "embedding_norm": transformer.NORM,
         "layers": [transformer.LAYER for _ in range(config.layers)],
         "norm": transformer.NORM,

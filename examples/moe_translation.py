@@ -30,7 +30,7 @@ Array = Any
 Params = dict[str, Any]
 
 # Beside those of common/transformer.py: e and E experts, o those that the gate chooses from, C places at an expert,
-# v and V vocabulary, p positions.
+# v and V vocabulary.
 RECIPES = {
     "expert": Recipe(
         "experts are split as the batch is; all else is data parallel",
@@ -77,7 +77,7 @@ class Config:
             "e": self.experts,
             "o": self.experts,
             "v": self.vocabulary,
-            "p": self.sequence,
+            "s": self.sequence,
         }
 
 
@@ -99,7 +99,7 @@ def model(config: Config) -> Params:
 
     return {
         "embedding": Weight("vm", fan_in="m"),
-        "positions": Weight("pM", fan_in="m"),
+        "positions": Weight("SM", fan_in="m"),
         "encoder": [layer(index) for index in range(config.layers)],
         "decoder": [decoding(index) for index in range(config.layers)],
         "encoder_norm": transformer.NORM,

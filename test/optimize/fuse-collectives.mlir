@@ -103,3 +103,56 @@ module @a_slice_at_another_place_stays attributes {gspmd.mesh = "<[\22x\22=2, \2
     return %1 : tensor<4xf32>
   }
 }
+
+// -----
+
+// CHECK-LABEL: module @a_sum_that_is_padded_to_even_shards_is_scattered
+// CHECK-NOT: "stablehlo.all_reduce"
+// CHECK: [[P:%[0-9]+]] = stablehlo.pad %arg0, {{.*}} high = [1]
+// CHECK: [[S:%[0-9]+]] = "stablehlo.reduce_scatter"([[P]]) {{.*}}scatter_dimension = 0
+// CHECK-NOT: dynamic_slice
+// CHECK: return [[S]]
+module @a_sum_that_is_padded_to_even_shards_is_scattered attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<7xf32>) -> tensor<4xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %y = stablehlo.remainder %p, %two : tensor<i32>
+    %start = stablehlo.multiply %y, %four : tensor<i32>
+    %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<7xf32>) -> tensor<7xf32>
+    %1 = stablehlo.pad %0, %zero, low = [0], high = [1], interior = [0] : (tensor<7xf32>, tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.dynamic_slice %1, %start, sizes = [4] : (tensor<8xf32>, tensor<i32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_a_sum_is_padded_with_is_not_summed
+// CHECK: "stablehlo.all_reduce"(%arg0)
+// CHECK: stablehlo.pad
+module @what_a_sum_is_padded_with_is_not_summed attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<7xf32>) -> tensor<4xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %y = stablehlo.remainder %p, %two : tensor<i32>
+    %start = stablehlo.multiply %y, %four : tensor<i32>
+    %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<7xf32>) -> tensor<7xf32>
+    %1 = stablehlo.pad %0, %one, low = [0], high = [1], interior = [0] : (tensor<7xf32>, tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.dynamic_slice %1, %start, sizes = [4] : (tensor<8xf32>, tensor<i32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+}

@@ -18,6 +18,7 @@ from gspmd.transforms.optimize.program import (
     integers,
     only_user,
     owner,
+    splat_number,
 )
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import CollectiveBuilder
@@ -26,6 +27,7 @@ from gspmd.transforms.support.op_info import TensorType
 
 _SLICE = "stablehlo.dynamic_slice"
 _TRANSPOSE = "stablehlo.transpose"
+_PAD = "stablehlo.pad"
 _STEPS = 32  # operations between a reduction and the slice that are looked through
 
 
@@ -49,7 +51,7 @@ class FuseCollectives(CollectivePass):
         for gather in program.collectives("all_gather"):
             _cut_gather(program, gather, values)
         for reduce in program.collectives("all_reduce"):
-            left: Collective | None = reduce
+            left: Collective | None = _padded_first(program, reduce, values)
             while left is not None:
                 left = _scatter(program, left, values)
 
@@ -197,6 +199,36 @@ def _scatter(program: DeviceProgram, reduce: Collective, values: PartitionValues
         op.erase()
     program.changed()
     return Collective(last, "all_reduce", program.mesh) if last.name == "stablehlo.all_reduce" else None
+
+
+def _padded_first(program: DeviceProgram, reduce: Collective, values: PartitionValues) -> Collective:
+    """A sum that is padded with zeros for shards to be even, and then cut, as a sum of padded values.
+
+    The reduction itself otherwise. What stands between reduction and padding keeps it from being moved.
+    """
+    pad = only_user(reduce.result)
+    if pad is None or pad.name != _PAD or reduce.combiner != "add" or not _adds_zeros_behind(pad):
+        return reduce
+    cut = only_user(pad.results[0])
+    if cut is None or cut.name != _SLICE or not program.is_along_axes(reduce):
+        return reduce
+    found = cut_of(cut, values)
+    if isinstance(found, str) or not any(overlap(axes, reduce.axes) for axes in found.dims.values()):
+        return reduce
+    emit = program.emitter(pad, reduce.op.location)
+    value = emit.pad_to(reduce.operand, read_type(pad.results[0]).shape)
+    value = emit.all_reduce(value, reduce.axes, reduce.combiner, reduce.cause)
+    pad.results[0].replace_all_uses_with(value)
+    pad.erase()
+    reduce.op.erase()
+    program.changed()
+    return Collective(owner(value), "all_reduce", program.mesh)
+
+
+def _adds_zeros_behind(pad: Any) -> bool:
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    low, high, interior = (integers(pad.attributes[name]) for name in names)
+    return not any(low) and not any(interior) and min(high) >= 0 and splat_number(pad.operands[1]) == 0
 
 
 def _path_to_slice(reduce: Collective) -> list[Any]:
