@@ -43,6 +43,10 @@ class Recipe:
         """How many parts that makes."""
         return math.prod(self.mesh[axis] for axis in self.axes(dim))
 
+    def renamed(self, names: Mapping[str, str]) -> Recipe:
+        """For a part of a model: a dimension that is called `d` there is split as `names[d]` is here."""
+        return dataclasses.replace(self, table={**self.table, **{d: self.table.get(here) for d, here in names.items()}})
+
     def spec(self, dims: str) -> PartitionSpec:
         """The sharding of a tensor with these dimensions, as `recipe.spec("BSM")`; `.` names none."""
         entries: list[Axes] = []
