@@ -17,6 +17,10 @@ from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
 from gspmd.transforms.support.builder import read_type
 
+# Seen are 2e-5 and less; up to 2e-3 where Adam's first step divides a gradient near 0 by its own size, in a bias that
+# was 0 before and to whose size the error is relative.
+STATE_TOLERANCE = 5e-3
+
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
