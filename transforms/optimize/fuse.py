@@ -35,8 +35,8 @@ _STEPS = 32  # operations between a reduction and the slice that are looked thro
 class FuseCollectives(CollectivePass):
     """An all-reduce of which each device keeps its shard becomes a reduce-scatter, also through elementwise
 
-    operations and transposes, which then work on the shard. A reduce-scatter that is gathered again becomes an
-    all-reduce. A gather of which each device keeps its own shard is not done.
+    operations and transposes, which then work on the shard, and where zeros make uneven shards even. A reduce-scatter
+    that is gathered again becomes an all-reduce. A gather of which each device keeps its own shard is not done.
     """
 
     argument = "gspmd-fuse-collectives"
