@@ -76,7 +76,7 @@ class Demonstration:
 
 def _curve(done: list[Step]) -> list[str]:
     """A row a step: every scalar metric both ways, and how far they are apart."""
-    names = [name for name, value in done[0].partitioned.items() if value.ndim == 0]
+    names = [name for name in _by_importance(done) if done[0].partitioned[name].ndim == 0]
     head = ("step", *(part for name in names for part in (name, "on one device")), "difference")
     rows = [
         (
@@ -87,6 +87,11 @@ def _curve(done: list[Step]) -> list[str]:
         for index, step in enumerate(done)
     ]
     return report.table([head, *rows], right=range(len(head)))
+
+
+def _by_importance(done: list[Step]) -> list[str]:
+    """Names of the metrics, "loss" first."""
+    return sorted(done[0].partitioned, key=lambda name: (name != "loss", name))
 
 
 def _check_plot(path: str) -> None:
@@ -101,10 +106,10 @@ def _check_plot(path: str) -> None:
 
 
 def _draw(done: list[Step], path: str, title: str) -> None:
-    """The first metric of both runs by step. Raises InputError."""
+    """The loss of both runs by step, or what stands for it. Raises InputError."""
     from matplotlib.figure import Figure
 
-    metric = next(iter(done[0].partitioned))
+    metric = _by_importance(done)[0]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.plot([float(step.partitioned[metric]) for step in done], label="partitioned", linewidth=2)

@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from gspmd.examples.common.optimizers import Optimizer
 
 Tree = Any  # a pytree of arrays
-Metrics = dict[str, Any]  # scalars by name; the first is what a curve shows
+Metrics = dict[str, Any]  # arrays by name; a curve shows "loss", or what comes first
 
 
 @dataclasses.dataclass(frozen=True)
