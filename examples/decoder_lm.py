@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 
 from gspmd.examples.common import program as programs
 from gspmd.examples.common.layers import attention, cross_entropy, layer_norm, rotary
-from gspmd.examples.common.optimizers import adam, factored
+from gspmd.examples.common.optimizers import adam, factored, momentum
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import Recipe
 from gspmd.examples.common.settings import choose
@@ -86,7 +86,7 @@ class Config:
 
 
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
-_OPTIMIZERS = {"adam": adam(1e-3), "factored": factored(1e-2)}
+_OPTIMIZERS = {"adam": adam(1e-3), "factored": factored(1e-2), "momentum": momentum(1e-2)}
 
 # Vectors follow the activations they meet.
 _OUTER = {"embedding": "vm", "final_scale": "M", "final_bias": "M"}

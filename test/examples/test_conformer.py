@@ -107,7 +107,8 @@ def test_a_pipeline_sends_a_microbatch_a_step_there_and_back(repeats: int) -> No
     steps = example.Config.microbatches * repeats + LAYERS - 1
     assert {(each.bytes, each.count) for each in permutes} == {(microbatch, steps)}
     # The result goes to where its examples are, its gradient comes back; the rest are gradients of weights.
-    assert outside["reduce_scatter", "stage"] == outside["all_to_all", "stage"] == 1
+    # A reduce-scatter and an all-to-all send the same here: what of all stages is that of the last one.
+    assert outside["reduce_scatter", "stage"] + outside["all_to_all", "stage"] == 2
     assert not [key for key in outside if key[0] == "all_gather"]
 
 

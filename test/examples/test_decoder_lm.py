@@ -58,7 +58,8 @@ def test_all_options_together_and_an_uneven_batch() -> None:
 
 
 def test_in_bfloat16_losses_agree_to_its_precision() -> None:
-    check("2d", metric=5e-3, state=5e-2, dtype="bfloat16")
+    """By momentum: Adam's first steps are the signs of gradients, which rounding to 8 bits may turn."""
+    check("2d", metric=5e-3, state=5e-2, dtype="bfloat16", optimizer="momentum")
 
 
 def test_the_loss_falls_on_one_device() -> None:
