@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 from gspmd import unannotated
 from gspmd.dialect.errors import InputError
@@ -31,6 +32,8 @@ from gspmd.transforms.support.signature import (
 from gspmd.transforms.support.xla_on_cpu import repair
 
 _ONE_DEVICE = Mesh(())
+# How PJRT's door to XLA comes from StableHLO to HLO.
+_AS_XLA = "builtin.module(stablehlo-legalize-to-hlo,canonicalize,hlo-legalize-to-stablehlo)"
 
 
 def read_module(source: Any) -> ir.Module:
@@ -48,40 +51,69 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
         _set_value_attributes(module, kept, {"mhlo.sharding"})
         _drop_own_attributes(module)
         if signature.num_partitions > 1:
-            _say_manual(module)
+            with_loops = _loops_as_xla_has_them(module)
+            module = module if with_loops is None else with_loops
+            _say_manual(module, control_flow=with_loops is not None)
     return module, signature
 
 
-def _say_manual(module: ir.Module) -> None:
-    """Mark every operation as the work of one device, as arguments and results are.
+def _say_manual(module: ir.Module, control_flow: bool) -> None:
+    """Mark every operation as the work of one device, as arguments and results are, `control_flow` too.
 
-    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process. Control flow, whose
-    operands XLA counts in its own way, is left to it, but what it hands on to other control flow is marked: of operands
-    with and without a mark XLA takes the latter for replicated, and refuses the loop when it finds that they are not.
+    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process.
     """
     one, texts = ir.StringAttr.get("{manual}"), dict[int, ir.Attribute]()
-    control_flow: list[Any] = []
+    found: list[Any] = []
 
     def visit(op: Any) -> ir.WalkResult:
-        count = len(op.results)
-        if op.name in CONTROL_FLOW:
-            control_flow.append(op)
-            return ir.WalkResult.ADVANCE
-        if op.name.startswith("func."):
-            return ir.WalkResult.ADVANCE
-        if count:
-            if count > 1 and count not in texts:
-                texts[count] = ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
-            op.attributes["mhlo.sharding"] = one if count == 1 else texts[count]
-        return ir.WalkResult.ADVANCE if op.name == "builtin.module" else ir.WalkResult.SKIP
+        count, flows = len(op.results), op.name in CONTROL_FLOW
+        if flows:
+            found.append(op)
+        if count and not op.name.startswith("func.") and (control_flow or not flows):
+            if count not in texts:
+                texts[count] = one if count == 1 else ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
+            op.attributes["mhlo.sharding"] = texts[count]
+        inside = flows or op.name.startswith("func.") or op.name == "builtin.module"
+        return ir.WalkResult.ADVANCE if inside else ir.WalkResult.SKIP
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for op in control_flow:
+    for op in found:
         _mark_results(op, one)
 
 
+def _loops_as_xla_has_them(module: ir.Module) -> ir.Module | None:
+    """The module with the loops that XLA makes of it; None where they cannot be had.
+
+    XLA takes what a loop hands on unchanged for a value from outside. Marks have to be as many as results are then; a
+    loop without marks is refused where XLA loses those of its operands.
+    """
+    if not any(op.name in CONTROL_FLOW for op in _operations(module)):
+        return module
+    text = module.operation.get_asm(enable_debug_info=True)
+    copy = ir.Module.parse(text, module.context)
+    try:
+        PassManager.parse(_AS_XLA, module.context).run(copy.operation)
+    except ir.MLIRError:
+        return None
+    return copy if all(not op.name.startswith("mhlo.") for op in _operations(copy)) else None
+
+
+def _operations(module: ir.Module) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
 def _mark_results(op: Any, manual: ir.Attribute) -> None:
-    """Let control flow that uses tensors which `op` makes use marked ones. XLA drops reshapes that change nothing."""
+    """Let control flow that uses tensors which `op` makes use marked ones, as XLA takes others for replicated.
+
+    It drops reshapes that change nothing.
+    """
     for value in op.results:
         users = [use.owner.operation for use in value.uses]
         if not any(user.name in CONTROL_FLOW or user.parent != op.parent for user in users):
