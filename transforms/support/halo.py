@@ -19,6 +19,7 @@ from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blocks, cheapest, schedule, tiles
 from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import replica_groups
+from gspmd.transforms.support.identity import is_splat
 from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
@@ -66,7 +67,22 @@ def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windo
     """
     exchange = windows.exchange(size_of(axes), read_type(value).shape[dim])
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
-    return found if fill is None else _fill_outside(emit, found, dim, axes, windows, fill)
+    if fill is None or (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
+        return found
+    return _fill_outside(emit, found, dim, axes, windows, fill)
+
+
+def _is_zero(fill: Any) -> bool:
+    return fill == "zero" if isinstance(fill, str | int | float) else is_splat(fill, "zero")
+
+
+def _zeros_outside(exchange: Exchange, size: int) -> bool:
+    """Whether nothing but zeros comes from beyond the first and the last shard: where neighbours send what is wanted,
+
+    and shards of the `size` elements have no padding.
+    """
+    even = exchange.local * exchange.devices == size
+    return even and cheapest(exchange).margins is not None and bool(_wanting(exchange).all())
 
 
 @functools.lru_cache(maxsize=4096)

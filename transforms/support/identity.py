@@ -40,16 +40,8 @@ def identity_of(combiner: str) -> Any:
 
 def is_identity(init: Any, reducer: str) -> bool:
     """Whether an initial value is known to change nothing."""
-    owner = init.owner
-    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
-        return False
-    if "complex" in str(init.type):  # the bindings have no attributes for these
-        return False
-    value = owner.operation.attributes["value"]
-    if not isinstance(value, ir.DenseElementsAttr):
-        return False
     words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
-    return any(value == splat(value.type, word) for word in words)
+    return any(is_splat(init, word) for word in words)
 
 
 def partial_combiner(element: str) -> str:
@@ -67,6 +59,17 @@ def splat(type_: Any, value: Any) -> Any:
     if value == "zero":
         value = 0
     return ir.DenseElementsAttr.get_splat(type_, _scalar(element, value))
+
+
+def is_splat(value: Any, word: Any) -> bool:
+    """Whether a value is a constant with this everywhere, as `splat` reads it; no complex one is known to be."""
+    owner = value.owner
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
+        return False
+    if "complex" in str(value.type):  # the bindings have no attributes for these
+        return False
+    found = owner.operation.attributes["value"]
+    return isinstance(found, ir.DenseElementsAttr) and bool(found == splat(found.type, word))
 
 
 def _scalar(element: Any, value: Any) -> Any:
