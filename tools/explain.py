@@ -25,7 +25,8 @@ JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", 
 "source", "location", "level", "priority") to an "origin" ("kind", "value", "label", "dimension", "sharding",
 "location"). A conflict has "operation", "value", "location", "reasons", "tensors" ("place", "value", "has", "runs_as",
 "derivations"), "collectives" ("kind", "axes", "bytes", "count", "cause", "location"), "bytes" (sent by a device in a
-call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "time_s", "chosen").
+call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "bytes", "time_s",
+"chosen").
 """
 
 

@@ -19,9 +19,8 @@ from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
-from gspmd.transforms.reshard.strategy import Strategy
+from gspmd.transforms.reshard.strategy import Situation, Strategy
 from gspmd.transforms.support.cost import Hardware
-from gspmd.transforms.support.op_info import OpInfo
 from gspmd.value_names import set_mark
 
 _MARK = re.compile(r'fused<"gspmd\.place\.(\d+)">')
@@ -44,10 +43,11 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alternative:
-    """A way to run the operation that was priced: shardings of operands and results, and seconds."""
+    """A way to run the operation that was priced: shardings of operands and results, bytes a device sends, seconds."""
 
     operands: tuple[str, ...]
     results: tuple[str, ...]
+    bytes: int
     time_s: float
     chosen: bool
 
@@ -106,9 +106,12 @@ def place_of(location: Any) -> int | None:
 
 
 def find_conflicts(
-    explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware
+    explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware, planned: Hardware
 ) -> tuple[Conflict, ...]:
-    """The conflicts of a partitioned module, the dearest first. Every collective belongs to exactly one."""
+    """The conflicts of a partitioned module, the dearest first. Every collective belongs to exactly one.
+
+    Times are those of `hardware`; alternatives were compared for what the program was `planned` for.
+    """
     made: dict[int | None, list[Collective]] = {}
     times_s: dict[int | None, float] = {}
     mesh = explainer.completion.annotated.mesh
@@ -120,7 +123,7 @@ def find_conflicts(
     decided: dict[int | None, list[Decision]] = {}
     for decision in decisions:
         decided.setdefault(place_of(decision.location), []).append(decision)
-    finder = _Finder(explainer, hardware)
+    finder = _Finder(explainer, planned)
     found = [
         finder.conflict(place, decided.get(place, []), made.get(place, []), times_s.get(place, 0.0))
         for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
@@ -129,11 +132,11 @@ def find_conflicts(
 
 
 class _Finder:
-    def __init__(self, explainer: Explainer, hardware: Hardware) -> None:
+    def __init__(self, explainer: Explainer, planned: Hardware) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(Planner(self.mesh, hardware), OPS)
-        self._candidates: dict[tuple[OpInfo, tuple[TensorSharding, ...], tuple[bool, ...]], list[Strategy]] = {}
+        self.chooser = Chooser(Planner(self.mesh, planned), OPS)
+        self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
 
     def conflict(
         self, place: int | None, decisions: list[Decision], collectives: list[Collective], time_s: float
@@ -265,22 +268,20 @@ class _Finder:
     def _alternatives(self, decisions: list[Decision]) -> tuple[Alternative, ...]:
         found = []
         for decision in decisions:
-            if decision.rule is None or decision.info is None:
-                continue
-            if any(sharding.unreduced for sharding in decision.runs[: len(decision.info.operands)]):
-                continue  # the choice was made for the operation before
-            for strategy in self._strategies(decision.rule, decision.info, decision):
+            if decision.rule is None or decision.situation is None:
+                continue  # nothing to choose, or the choice was made for the operation before
+            for strategy, sent in self._strategies(decision.rule, decision.situation):
                 chosen = strategy.operands + strategy.results == decision.runs
                 forms = tuple(map(_form, strategy.operands)), tuple(map(_form, strategy.results))
-                found.append(Alternative(*forms, strategy.time_s, chosen))
+                found.append(Alternative(*forms, round(sent), strategy.time_s, chosen))
         return tuple(found)
 
-    def _strategies(self, rule: OpShardingRule, info: OpInfo, decision: Decision) -> list[Strategy]:
-        key = (info, decision.have, decision.free)
-        if key not in self._candidates:
-            operands, results = decision.have[: len(info.operands)], decision.have[len(info.operands) :]
-            self._candidates[key] = self.chooser.candidates(rule, info, operands, results, decision.free)
-        return self._candidates[key]
+    def _strategies(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
+        """All ways with the bytes that a device sends for each."""
+        if situation not in self._candidates:
+            ways = self.chooser.candidates(rule, situation)
+            self._candidates[situation] = [(way, self.chooser.sent_bytes(situation, way)) for way in ways]
+        return self._candidates[situation]
 
 
 def _form(sharding: TensorSharding) -> str:

@@ -29,7 +29,7 @@ from gspmd.transforms.reshard import Reshard, reshard
 from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.target_file import read_hardware
+from gspmd.transforms.support.target_file import planned_for, read_hardware
 from gspmd.value_names import GivenNames
 
 
@@ -120,8 +120,11 @@ class Explanation:
                 max_temporary_bytes=self._reshard.max_temporary_bytes,
             )
         PassManager(self._later).run(module)
-        hardware = read_hardware(self._reshard.target, self.mesh)
-        return find_conflicts(self._explainer, decisions, module, hardware), Partitioned(module)
+        target, mesh = self._reshard.target, self.mesh
+        found = find_conflicts(
+            self._explainer, decisions, module, read_hardware(target, mesh), planned_for(target, mesh)
+        )
+        return found, Partitioned(module)
 
     def __str__(self) -> str:
         """The summary that `gspmd explain` prints."""

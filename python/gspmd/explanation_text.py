@@ -60,9 +60,12 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     others = [a for a in conflict.alternatives if not a.chosen]
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:
-        lines.append(f"    compared {len(conflict.alternatives)} ways; chosen at {_time(chosen[0].time_s)}, against")
-        forms = [(_time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others]
-        lines += [f"    {line}" for line in table(forms[:alternatives], right=(0,))]
+        cost = f"{bytes_text(chosen[0].bytes)} and {_time(chosen[0].time_s)}"
+        lines.append(f"    compared {len(conflict.alternatives)} ways; chosen at {cost}, against")
+        forms = [
+            (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
+        ]
+        lines += [f"    {line}" for line in table(forms[:alternatives], right=(0, 1))]
     return lines
 
 
@@ -125,7 +128,10 @@ def _at(location: SourceLocation | None, prefix: str = "") -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+    for unit, name in ((1e-3, "ms"), (1e-6, "us")):
+        if seconds >= unit / 10:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds * 1e9:.0f} ns"
 
 
 def _more(count: int, most: int) -> list[str]:

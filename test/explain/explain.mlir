@@ -34,8 +34,8 @@
 // CONFLICT-NEXT: operand 1 %w [{"y"}, {}] from argument %w [{"y"}, {}]
 // CONFLICT-NEXT: result 0 %0 [{"x"}, {}] -> [{"x"}, {}], partial over "y" from argument %a [{"x"}, {}]
 // CONFLICT-NEXT: all_reduce over y: 128 B; 'stablehlo.dot_general' leaves partial results over "y"
-// CONFLICT-NEXT: compared 4 ways; chosen at 1.0 us, against
-// CONFLICT-NEXT: us [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
+// CONFLICT-NEXT: compared 4 ways; chosen at 128 B and {{[0-9]+}} ns, against
+// CONFLICT-NEXT: 512 B {{[0-9]+}} ns [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
 
 // LINE: %total = stablehlo.add
 // LINE-NOT: dot_general f32

@@ -373,7 +373,7 @@ def test_json_has_the_documented_keys() -> None:
         for collective in conflict["collectives"]:
             assert set(collective) == {"kind", "axes", "bytes", "count", "cause"} | PLACE
         for alternative in conflict["alternatives"]:
-            assert set(alternative) == {"operands", "results", "time_s", "chosen"}
+            assert set(alternative) == {"operands", "results", "bytes", "time_s", "chosen"}
 
 
 def check_derivations(derivations: list[dict[str, Any]]) -> None:

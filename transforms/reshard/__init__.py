@@ -15,7 +15,7 @@ from gspmd.transforms.reshard.strict import check_strict
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.target_file import read_hardware
+from gspmd.transforms.support.target_file import planned_for
 from gspmd.transforms.support.user_collectives import check_manual
 
 __all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
@@ -50,16 +50,17 @@ def reshard(
 ) -> list[Decision]:
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed.
 
-    `target` is the hardware that collectives are priced for. With `allowed_bytes`, raises ReshardError if a device
-    sends more than that for any reshard that nobody asked for. `max_temporary_bytes` is as in `Planner`.
+    `target` is the hardware that collectives are priced for; without one, bytes count first. With `allowed_bytes`,
+    raises ReshardError if a device sends more than that for any reshard that nobody asked for. `max_temporary_bytes` is
+    as in `Planner`.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    planner = Planner(annotated.mesh, read_hardware(target, annotated.mesh), max_temporary_bytes)
+    planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
     rewriter.run()
     if allowed_bytes is not None:
-        check_strict(rewriter.moves, annotated.mesh, allowed_bytes)
+        check_strict(rewriter.moves, allowed_bytes)
     return rewriter.decisions

@@ -19,6 +19,8 @@ _SUM = "stablehlo.reduce"
 _SCATTER = "stablehlo.scatter"
 LINEAR = _IN_ALL | _BY_A_CONSTANT | {_SUM, _SCATTER}
 """Operations that can be linear; whether one is depends on its operands."""
+LAYOUT = frozenset({"stablehlo.transpose", "stablehlo.reshape"})
+"""Those that hand on the same elements."""
 
 
 def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:

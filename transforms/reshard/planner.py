@@ -19,7 +19,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.path import Path, Step
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
-from gspmd.transforms.support.cost import Hardware
+from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.op_info import TensorType
 
 __all__ = ["Path", "Planner", "Step"]
@@ -46,7 +46,7 @@ class Planner:
 
     def __init__(self, mesh: Mesh, hardware: Hardware | None = None, max_temporary_bytes: int = 0) -> None:
         self.mesh = mesh
-        self.hardware = hardware or Hardware()
+        self.hardware = hardware or BYTES_FIRST
         self.max_temporary_bytes = max_temporary_bytes
         self._memo: dict[tuple[TensorType, TensorSharding, TensorSharding], Path] = {}
 
@@ -59,6 +59,13 @@ class Planner:
         if found is None:
             found = self._memo[key] = self._search(type_, source, target)
         return found
+
+    def nearest(
+        self, type_: TensorType, sources: tuple[TensorSharding, ...], target: TensorSharding
+    ) -> tuple[TensorSharding, Path]:
+        """The one of these shardings that gets to the target first, the first of equals, and how."""
+        paths = [(source, self.plan(type_, source, target)) for source in sources]
+        return min(paths, key=lambda pair: pair[1].time_s)
 
     def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         prices = Prices(type_, source, self.hardware)

@@ -41,6 +41,12 @@ class Prices:
             return memory
         return memory + collective_time(kind, self.local_bytes(before), devices, self.hardware, axes)
 
+    def interleaving(self, gathered: Dims, goal: Dims) -> float:
+        """Seconds to put gathered shards in order, where they do not follow each other in memory."""
+        first = min((d for d, axes in enumerate(gathered) if axes), default=0)
+        before = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape[:first], goal[:first], strict=True))
+        return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
+
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
         """Seconds to bring what an all-to-all leaves to the boundaries of even tiles."""
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))

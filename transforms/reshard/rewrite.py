@@ -12,9 +12,9 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.reshard.linear import LINEAR, linear_operands
+from gspmd.transforms.reshard.linear import LAYOUT, LINEAR, linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step
-from gspmd.transforms.reshard.strategy import Chooser, Strategy
+from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.custom_rules import RULE
@@ -41,7 +41,7 @@ class Decision:
 
     `have` are the shardings of the operands, then the results, that were completed; `runs` those that the
     operation runs with. Where a value is only handed on (`rule` is None), these are of the operand `operand`
-    alone: what it has and what it is moved to. `free` marks operands that cost nothing to move.
+    alone: what it has and what it is moved to. `situation` is what was chosen in, None where nothing was to choose.
     """
 
     location: Any
@@ -50,17 +50,25 @@ class Decision:
     runs: tuple[TensorSharding, ...]
     info: OpInfo | None = None
     rule: OpShardingRule | None = None
-    free: tuple[bool, ...] = ()
+    situation: Situation | None = None
     operand: int = 0
 
 
 def _summed_only(value: Any) -> bool:
-    """Whether a value's single use is by a linear operation beside its definition."""
-    uses = list(itertools.islice(value.uses, 2))
-    if len(uses) != 1:
-        return False
-    user = uses[0].owner.operation
-    return user.name in LINEAR and user.block == value.owner.operation.block
+    """Whether a value's single use is by a linear operation beside its definition that may save something.
+
+    What only changes the layout saves nothing: there it depends on what comes after it.
+    """
+    while True:
+        uses = list(itertools.islice(value.uses, 2))
+        if len(uses) != 1:
+            return False
+        user = uses[0].owner.operation
+        if user.name not in LINEAR or user.block != value.owner.operation.block:
+            return False
+        if user.name not in LAYOUT:
+            return True
+        value = user.results[0]
 
 
 def _partial_cause(op: Op, index: int, made: TensorSharding) -> str:
@@ -81,10 +89,13 @@ class Rewriter:
         self.handle: list[Any] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
-        # None where everything is right as it is.
-        self._strategies: dict[tuple[Any, ...], Strategy | None] = {}
-        self._moved: list[dict[tuple[int, TensorSharding], Any]] = []
+        self._strategies: dict[Situation, Strategy] = {}
+        # The situations in which nothing has to be done: plain tuples, as most operations ask.
+        self._right: set[Any] = set()
+        # Of every value, by scope: what it has been moved to.
+        self._moved: list[dict[int, dict[TensorSharding, Any]]] = []
         self._loops: list[tuple[Any, int]] = []
+        self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
         self.decisions: list[Decision] = []
         self.moves: list[ValueMove] = []
@@ -174,9 +185,11 @@ class Rewriter:
         self._use_all(op.ir, op.operands, list(region.in_shardings), f"'{MANUAL}' takes operand {{}}")
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self.sharding[argument] = region.inside(sharding)
+        outside, self._held = self._held, self._held + region.axes
         self._block(block)
         wanted = [region.inside(sharding) for sharding in region.out_shardings]
         self._use_all(block.terminator, block.returned, wanted, f"'{MANUAL}' returns value {{}}")
+        self._held = outside
         self._moved.pop()
 
     def _use_all(self, user: Any, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
@@ -204,22 +217,33 @@ class Rewriter:
                 self._reduce_now(value, op.ir)
         have = tuple([self.sharding[v] for v in op.operands])
         free = tuple([self._is_constant(v) for v in op.operands])
-        key = (op.info, have, wanted, free)
-        if key not in self._strategies:
-            chosen = self.chooser.choose(self.rules.rules[number], op.info, have, wanted, free)
-            self._strategies[key] = None if (chosen.operands, chosen.results) == (have, wanted) else chosen
-        strategy = self._strategies[key]
-        if strategy is not None:
-            rule, runs = strategy.rule, strategy.operands + strategy.results
-            self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, free))
-            for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
-                if have[index] != need:
-                    text = f"operand {index} of '{op.info.name}' is needed as {{to}}"
-                    op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
-            if strategy.results != wanted:
-                self._finish_results(op, strategy, wanted, rule.combiner, after)
+        key = (op.info, have, wanted, free, self._held)
+        if key not in self._right:
+            self._choose(op, self.rules.rules[number], Situation(*key), key, after)
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
+
+    def _choose(self, op: Op, rule: OpShardingRule, situation: Situation, key: Any, after: Any) -> None:
+        """Find the strategy where tensors disagree, move the operands and finish the results."""
+        moved = tuple([self._moved_to(value) for value in op.operands])
+        if any(moved):
+            situation = dataclasses.replace(situation, moved=moved)
+        strategy = self._strategies.get(situation)
+        if strategy is None:
+            strategy = self._strategies[situation] = self.chooser.choose(rule, situation)
+        runs, have, wanted = strategy.operands + strategy.results, situation.operands, situation.results
+        if runs == situation.shardings:
+            if not any(moved):
+                self._right.add(key)
+            return
+        name = op.info.name
+        self.decisions.append(Decision(op.ir.location, name, have + wanted, runs, op.info, strategy.rule, situation))
+        for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
+            if have[index] != need:
+                text = f"operand {index} of '{name}' is needed as {{to}}"
+                op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
+        if strategy.results != wanted:
+            self._finish_results(op, strategy, wanted, strategy.rule.combiner, after)
 
     def _finish_results(
         self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Any
@@ -297,19 +321,27 @@ class Rewriter:
         have = self.sharding[value]
         if have == need:
             return self.handle[value]
-        key = (value, need)
+        known = {have: self.handle[value]}
         for scope in self._moved:
-            if key in scope:
-                return scope[key]
+            known.update(scope.get(value, ()))
+        if need in known:
+            return known[need]
         if self._is_constant(value):
-            moved = self._moved[0][key] = self._remake(self.program.ops[self.program.value_def[value]], need)
+            moved = self._remake(self.program.ops[self.program.value_def[value]], need)
+            self._moved[0].setdefault(value, {})[need] = moved
             return moved
         depth, point = self._where(value, user)
-        path = self.planner.plan(self.program.value_type[value], have, need)
-        self.moves.append(ValueMove(user.name, user.location, self.program.value_type[value], have, path.steps, cause))
-        moved, _ = self._emit(self.handle[value], path.steps, point, user.location, cause, "add")
-        self._moved[depth][key] = moved
+        type_ = self.program.value_type[value]
+        source, path = self.planner.nearest(type_, tuple(known), need)
+        self.moves.append(ValueMove(user.name, user.location, type_, source, path.steps, cause))
+        moved, _ = self._emit(known[source], path.steps, point, user.location, cause, "add")
+        self._moved[depth].setdefault(value, {})[need] = moved
         return moved
+
+    def _moved_to(self, value: int) -> tuple[TensorSharding, ...]:
+        """What a value has been moved to for earlier users, where that serves here as well."""
+        found = [sharding for scope in self._moved for sharding in scope.get(value, ())]
+        return tuple(found)
 
     def _is_constant(self, value: int) -> bool:
         definer = self.program.value_def[value]

@@ -8,23 +8,26 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
+from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.reshard.assignments import agreed, assignments, valid
+from gspmd.transforms.reshard.planner import Path, Planner
+from gspmd.transforms.reshard.traffic import sent_by_step
 from gspmd.transforms.support.cost import collective_time
 from gspmd.transforms.support.op_definition import OpTable
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
-
-MOST_CANDIDATES = 512
 
 # What an operation's tensors agree on (the batch of activations and of what is made of them, a contraction that
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
 # gain, but its neighbours, computed alike, would not, and gathered operands are computed with again on every device.
 AGREEMENT_WORTH = 8
+# Devices along axes that no tensor uses would all do the same. They do a part each, which another collective puts
+# together, where something is more than this many times cheaper by it, as they send and gather less.
+SHARING_WORTH = 1.5
 # Where elements are only looked up or put into place nothing is computed again, so that less suffices.
 LOOKUP_WORTH = 4
 _LOOKUPS = frozenset(
@@ -33,6 +36,35 @@ _LOOKUPS = frozenset(
 
 # How many times its shards a device sends where the local form moves everything, at most.
 _EXCHANGED_SHARDS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Situation:
+    """An operation with the shardings its operands have and its results are wanted with.
+
+    `free` operands, constants, cost nothing to move. `held` are the manual axes that the operation is inside of.
+    `moved` are the shardings that each operand has been moved to already for others: what they have serves again.
+    """
+
+    info: OpInfo
+    operands: tuple[TensorSharding, ...]
+    results: tuple[TensorSharding, ...]
+    free: tuple[bool, ...]
+    held: Axes = ()
+    moved: tuple[tuple[TensorSharding, ...], ...] = ()
+
+    @property
+    def shardings(self) -> tuple[TensorSharding, ...]:
+        return self.operands + self.results
+
+    def split(self, rule: OpShardingRule) -> list[FactorAxes]:
+        """The axes of the factors, tensor by tensor."""
+        return [factor_axes(rule, t, s) for t, s in enumerate(self.shardings)]
+
+    def idle(self, mesh: Mesh) -> Axes:
+        """The axes of the mesh that no tensor uses."""
+        busy = [*self.held, *(axis for s in self.shardings for axis in (*s.used_axes(), *s.replicated))]
+        return tuple(axis for axis in mesh.all_axes() if not overlap([axis], busy))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,67 +85,49 @@ class Chooser:
         self.table = table
         self.hardware = planner.hardware
 
-    def choose(
-        self,
-        rule: OpShardingRule,
-        info: OpInfo,
-        operands: tuple[TensorSharding, ...],
-        results: tuple[TensorSharding, ...],
-        free: tuple[bool, ...],
-    ) -> Strategy:
-        """The cheapest way to get `results` from `operands`; `free` ones, constants, cost nothing to move."""
-        shardings = operands + results
-        if self._agree(rule, [factor_axes(rule, t, s) for t, s in enumerate(shardings)], shardings):
-            return Strategy(rule, operands, results, 0.0)
-        ways = [self._best(way, info, operands, results, free) for way in (rule, *self._others(info))]
+    def choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
+        """The cheapest way to get the results from the operands."""
+        if self._agree(rule, situation.split(rule), situation.shardings):
+            return Strategy(rule, situation.operands, situation.results, 0.0)
+        ways = [self._best(way, situation) for way in (rule, *self._others(situation.info))]
         return min(ways, key=lambda strategy: strategy.time_s)
 
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
         definition = self.table.get(info.name)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
-    def _best(
-        self,
-        rule: OpShardingRule,
-        info: OpInfo,
-        operands: tuple[TensorSharding, ...],
-        results: tuple[TensorSharding, ...],
-        free: tuple[bool, ...],
-    ) -> Strategy:
+    def _best(self, rule: OpShardingRule, situation: Situation) -> Strategy:
         """The cheapest way by one rule."""
-        split = [factor_axes(rule, t, s) for t, s in enumerate(operands + results)]
-        agreed = self._agreed(rule, split)
-        worth = LOOKUP_WORTH if info.name in _LOOKUPS else AGREEMENT_WORTH
-        kept: Strategy | None = None
-        best: Strategy | None = None
-        for axes in self._candidates(rule, split):
-            keeps = all(axes.get(factor, ()) == mine for factor, mine in agreed.items())
-            bound = kept if keeps else best
-            found = self._price(rule, info, axes, operands, results, free, bound.time_s if bound else math.inf)
+        split = situation.split(rule)
+        common = agreed(rule, split)
+        worth = LOOKUP_WORTH if situation.info.name in _LOOKUPS else AGREEMENT_WORTH
+        # The best of those that keep what is agreed on, and of all, with what counts for the comparison.
+        kept: tuple[float, Strategy] | None = None
+        best: tuple[float, Strategy] | None = None
+        for axes, alone in assignments(rule, split, situation.idle(self.planner.mesh)):
+            keeps = all(starts_with(axes.get(factor, ()), mine) for factor, mine in common.items())
+            bound, weight = kept if keeps else best, 1 if axes is alone else SHARING_WORTH
+            found = self._price(rule, axes, alone, situation, bound[0] / weight if bound else math.inf)
             if found is None:
                 continue
-            if keeps and (kept is None or found.time_s < kept.time_s):
-                kept = found
-            if best is None or found.time_s < best.time_s:
-                best = found
-        best = best or self._price(rule, info, {}, operands, results, free, math.inf)
-        assert best is not None, "computing everything whole is always possible"
-        return best if kept is None or best.time_s * worth < kept.time_s else kept
+            counted = (weight * found.time_s, found)
+            if keeps and (kept is None or counted[0] < kept[0]):
+                kept = counted
+            if best is None or counted[0] < best[0]:
+                best = counted
+        if best is None:
+            whole = self._price(rule, {}, {}, situation, math.inf)
+            assert whole is not None, "computing everything whole is always possible"
+            return whole
+        return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
 
-    def candidates(
-        self,
-        rule: OpShardingRule,
-        info: OpInfo,
-        operands: tuple[TensorSharding, ...],
-        results: tuple[TensorSharding, ...],
-        free: tuple[bool, ...],
-    ) -> list[Strategy]:
-        """All the ways to get `results` from `operands` that `choose` compares, the cheapest first."""
+    def candidates(self, rule: OpShardingRule, situation: Situation) -> list[Strategy]:
+        """All the ways to get the results from the operands that `choose` compares, the cheapest first."""
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
-        for way in (rule, *self._others(info)):
-            split = [factor_axes(way, t, s) for t, s in enumerate(operands + results)]
-            for axes in itertools.chain(self._candidates(way, split), [{}]):
-                priced = self._price(way, info, axes, operands, results, free, math.inf)
+        for way in (rule, *self._others(situation.info)):
+            ways = assignments(way, situation.split(way), situation.idle(self.planner.mesh))
+            for axes, alone in itertools.chain(ways, [({}, {})]):
+                priced = self._price(way, axes, alone, situation, math.inf)
                 if priced is not None:
                     found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
@@ -126,7 +140,7 @@ class Chooser:
         None if that cannot be.
         """
         axes = factor_axes(rule, partial[0], given)
-        if not self._valid(rule, axes) or any(rule.kinds[f] is not PASS_THROUGH for f in axes):
+        if not valid(rule, axes) or any(rule.kinds[f] is not PASS_THROUGH for f in axes):
             return None
         made = []
         for tensor in range(len(rule.operands) + 1):
@@ -144,89 +158,9 @@ class Chooser:
             for factor, mine in axes.items():
                 if merged.setdefault(factor, mine) != mine:
                     return False
-        if not self._valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
+        if not valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
             return False
         return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
-
-    @staticmethod
-    def _valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
-        seen: list[Axis] = []
-        for factor, mine in axes.items():
-            if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
-                return False
-            if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
-                return False
-            if factor in rule.even and rule.sizes[factor] % size_of(mine):
-                return False
-            seen.extend(mine)
-        return True
-
-    def _candidates(self, rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
-        """Assignments worth pricing: each factor as one of its tensors has it, in part, or whole; and axes of
-
-        dimensions that cannot be split moved to one that can.
-        """
-        displaced = {
-            axes
-            for mine in split
-            for factor, axes in mine.items()
-            if rule.kinds[factor] is NEED_REPLICATION or factor in rule.exchanged
-        }
-        options: list[list[tuple[int, Axes]]] = []
-        for factor, kind in enumerate(rule.kinds):
-            if kind is NEED_REPLICATION:
-                continue
-            seen: set[Axes] = set()
-            for axes in split:
-                mine = axes.get(factor, ())
-                seen.update(mine[:count] for count in range(1, len(mine) + 1))
-            for a, b in itertools.combinations(sorted(seen), 2):
-                seen.add(common_prefix(a, b))
-            seen.discard(())
-            if kind is PASS_THROUGH:
-                seen.update(self._with_displaced(rule, factor, seen, displaced))
-            if seen:
-                ordered = sorted(seen, key=lambda a: (-size_of(a), a))
-                options.append([(factor, axes) for axes in ordered] + [(factor, ())])
-        yielded = 0
-        for combination in itertools.product(*options):
-            chosen = {factor: axes for factor, axes in combination if axes}
-            if self._valid(rule, chosen):
-                yield chosen
-                yielded += 1
-                if yielded >= MOST_CANDIDATES:
-                    return
-
-    @staticmethod
-    def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
-        """The factors that several tensors carry and all of these have over the same axes."""
-        found: FactorAxes = {}
-        for factor in range(len(rule.sizes)):
-            carriers = [
-                axes.get(factor, ())
-                for mapping, axes in zip(rule.tensors, split, strict=True)
-                if any(factor in dim for dim in mapping)
-            ]
-            if factor in rule.exchanged:
-                continue  # everything moves, one way or the other
-            if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
-                found[factor] = carriers[0]
-        return found
-
-    @staticmethod
-    def _with_displaced(rule: OpShardingRule, factor: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
-        """What a factor can take over from dimensions that cannot be split, or not cheaply.
-
-        A factor that was split before must divide, as uneven shards do not nest.
-        """
-        size = rule.sizes[factor]
-        return {
-            canonical(axes + more)
-            for axes in [*seen, ()]
-            for more in displaced
-            if not overlap(axes, more)
-            and (size % size_of(axes + more) == 0 or (not axes and size > 1 and factor not in rule.even))
-        }
 
     def _shardings(
         self, rule: OpShardingRule, axes: FactorAxes, shardings: tuple[TensorSharding, ...]
@@ -247,32 +181,53 @@ class Chooser:
         return tuple(made)
 
     def _price(
-        self,
-        rule: OpShardingRule,
-        info: OpInfo,
-        axes: FactorAxes,
-        operands: tuple[TensorSharding, ...],
-        results: tuple[TensorSharding, ...],
-        free: tuple[bool, ...],
-        bound_s: float,
+        self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation, bound_s: float
     ) -> Strategy | None:
-        """The strategy with its cost, None when it cannot be written or is dearer than `bound_s`."""
-        made = self._shardings(rule, axes, operands + results)
+        """The strategy with its cost, None when it cannot be written or is dearer than `bound_s`.
+
+        Arithmetic is counted as `alone` has it: that devices along idle axes repeat it is what was asked for.
+        """
+        made = self._shardings(rule, axes, situation.shardings)
         if made is None:
             return None
-        count = len(operands)
-        time_s = self._compute_time(rule, info, axes, made)
-        for type_, have, need, is_free in zip(info.operands, operands, made[:count], free, strict=True):
+        info, count = situation.info, len(situation.operands)
+        time_s = self._compute_time(rule, info, alone, made)
+        for index, need in enumerate(made[:count]):
             if time_s >= bound_s:
                 return None
-            if have != need and not is_free:
-                time_s += self.planner.plan(type_, have, need).time_s
-        for type_, have, need in zip(info.results, made[count:], results, strict=True):
+            if situation.operands[index] != need and not situation.free[index]:
+                time_s += self._operand_path(situation, index, need).time_s
+        for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if time_s >= bound_s:
                 return None
             if have != need:
                 time_s += self.planner.plan(type_, have, need).time_s
         return Strategy(rule, made[:count], made[count:], time_s)
+
+    def _operand_path(self, situation: Situation, index: int, need: TensorSharding) -> Path:
+        """How an operand is moved: from what it is, or from what it has been moved to for others."""
+        moved = situation.moved[index] if situation.moved else ()
+        return self.planner.nearest(situation.info.operands[index], (situation.operands[index], *moved), need)[1]
+
+    def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
+        """Bytes that a device sends for a strategy: before the operation, within its local form, and after it."""
+        info, total = situation.info, 0.0
+        for index, need in enumerate(strategy.operands):
+            if situation.operands[index] != need and not situation.free[index]:
+                sources = (situation.operands[index], *(situation.moved[index] if situation.moved else ()))
+                source, path = self.planner.nearest(info.operands[index], sources, need)
+                total += sum(sent for _, sent in sent_by_step(info.operands[index], source, path.steps))
+        for type_, have, need in zip(info.results, strategy.results, situation.results, strict=True):
+            if have != need:
+                path = self.planner.plan(type_, have, need)
+                total += sum(sent for _, sent in sent_by_step(type_, have, path.steps))
+        axes = {
+            f: mine for t, s in enumerate(strategy.operands) for f, mine in factor_axes(strategy.rule, t, s).items()
+        }
+        if any(strategy.rule.kinds[factor] is PERMUTATION for factor in axes):
+            total += self._sent(info, strategy.operands, strategy.results)
+        exchanged = strategy.rule.exchanged & axes.keys()
+        return total + sum(_exchanged(info, axes[factor], strategy.operands) for factor in exchanged)
 
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
@@ -287,9 +242,8 @@ class Chooser:
             sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
             time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
         for factor in rule.exchanged & axes.keys():
-            shards = min(size_of(axes[factor]) - 1, _EXCHANGED_SHARDS)
-            held = sum(local_bytes(t, s) for t, s in zip(info.operands, made, strict=False) if t.shape)
-            time_s += collective_time("collective_permute", shards * held, 2, self.hardware)
+            sent = _exchanged(info, axes[factor], made)
+            time_s += collective_time("collective_permute", sent, 2, self.hardware)
             # There and back, with every operand.
             time_s += (2 * len(info.operands) - 1) * self.hardware.collective_latency_s
         return time_s
@@ -300,6 +254,12 @@ class Chooser:
         if definition is not None and definition.sends is not None:
             return definition.sends(info, operands, results)
         return max(local_bytes(t, s) for t, s in zip(info.results, results, strict=True))
+
+
+def _exchanged(info: OpInfo, axes: Axes, operands: tuple[TensorSharding, ...]) -> float:
+    """Bytes that a device sends where the local form moves everything along a dimension split over `axes`."""
+    shards = min(size_of(axes) - 1, _EXCHANGED_SHARDS)
+    return shards * sum(local_bytes(t, s) for t, s in zip(info.operands, operands, strict=False) if t.shape)
 
 
 def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:

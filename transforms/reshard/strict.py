@@ -12,21 +12,17 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gspmd.dialect.axes import size_of
 from gspmd.dialect.errors import SourceLocation, Unsupported
-from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.planner import Step
-from gspmd.transforms.support.blocks import all_to_all_moves
-from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.direct import changed_dims, direct_way
+from gspmd.transforms.reshard.traffic import sent_by_step
 from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.op_info import TensorType, element_bytes
+from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
-_NOT_MOVES = frozenset({"all_slice", "all_reduce", "reduce_scatter"})
+_REDUCTIONS = frozenset({"all_reduce", "reduce_scatter"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,16 +79,16 @@ class ReshardError(Unsupported):
         self.others = tuple(Unsupported(str(each), op=each.operation, location=each.location) for each in rest)
 
 
-def check_strict(moves: Iterable[ValueMove], mesh: Mesh, allowed_bytes: int) -> None:
+def check_strict(moves: Iterable[ValueMove], allowed_bytes: int) -> None:
     """Raise ReshardError if a device sends more than `allowed_bytes` for any of the moves that nobody asked for."""
-    found = [reshard for reshard in _forbidden(moves, mesh) if reshard.bytes > allowed_bytes]
+    found = [reshard for reshard in _forbidden(moves) if reshard.bytes > allowed_bytes]
     if found:
         raise ReshardError(tuple(sorted(found, key=lambda reshard: -reshard.bytes)), allowed_bytes)
 
 
-def _forbidden(moves: Iterable[ValueMove], mesh: Mesh) -> Iterator[ForbiddenReshard]:
+def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
     for move in moves:
-        sent = list(_sent(move, mesh))
+        sent = list(_sent(move))
         if move.user in _ASKED_FOR or not sent:
             continue
         target = print_dims(move.steps[-1].after)
@@ -108,32 +104,9 @@ def _forbidden(moves: Iterable[ValueMove], mesh: Mesh) -> Iterator[ForbiddenResh
         )
 
 
-def _sent(move: ValueMove, mesh: Mesh) -> Iterator[tuple[str, float]]:
-    """Kind and bytes of the steps that move the value."""
-    before = move.source
-    for step in move.steps:
-        if step.kind not in _NOT_MOVES:
-            local = math.prod(before.local_shape(move.type_.shape)) * element_bytes(move.type_.element)
-            if step.kind == "reshard":
-                yield _resharded(move.type_, before, step.after)
-            else:
-                yield step.kind, sent_bytes(step.kind, local, _devices(step, mesh))
-        before = step.after
-
-
-def _resharded(type_: TensorType, before: TensorSharding, after: TensorSharding) -> tuple[str, float]:
-    """What a direct exchange is made of, and the bytes that a device sends in it."""
-    old, new, size = before.dim_axes(), after.dim_axes(), element_bytes(type_.element)
-    if len(changed_dims(old, new)) > 1 and (moves := all_to_all_moves(old, new)):
-        count = size_of(axis for axes, _, _ in moves for axis in axes)
-        return "all_to_all", sent_bytes("all_to_all", math.prod(before.local_shape(type_.shape)) * size, count)
-    way = direct_way(before.mesh, type_.shape, old, new, (*before.unreduced, *before.manual))
-    return "collective_permute", size * way.sent if way else 0.0
-
-
-def _devices(step: Step, mesh: Mesh) -> int:
-    if step.kind == "all_gather":
-        return math.prod(size_of(axes) for axes in step.dims)
-    if step.kind == "all_to_all":
-        return math.prod(size_of(axes) for axes, _, _ in step.moves)
-    return mesh.size
+def _sent(move: ValueMove) -> Iterator[tuple[str, float]]:
+    """Kind and bytes of the steps that move the value. What is partial may be reduced in parts and gathered."""
+    reducing = {*_REDUCTIONS, "all_gather"} if move.source.unreduced else _REDUCTIONS
+    for kind, sent in sent_by_step(move.type_, move.source, move.steps):
+        if kind not in reducing:
+            yield kind, sent

@@ -62,6 +62,14 @@ class Hardware:
         return self.flops_by_element.get(element, self.flops_per_s)
 
 
+BYTES_FIRST = Hardware(collective_latency_s=3e-8)
+"""What is chosen for where no target is named: another collective has to save the bytes that are sent in 30 ns.
+
+Bytes are what a program sends everywhere. What a collective takes besides depends on the target, and where programs are
+compiled several often become one, or run beside the arithmetic.
+"""
+
+
 def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
     """Bytes a device sends in one collective; `local_bytes` is the size of its operand."""
     if kind == "all_gather":

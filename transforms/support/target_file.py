@@ -11,7 +11,7 @@ from typing import Any
 
 from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.cost import Hardware
+from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.targets import NEUTRAL, TARGETS, Network, Target
 
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
@@ -20,6 +20,11 @@ _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 def read_hardware(text: str, mesh: Mesh) -> Hardware:
     """The hardware that `text` means for a mesh: see `read_target`. '' and 'neutral' are the default."""
     return Hardware() if text in ("", NEUTRAL) else read_target(text).hardware(mesh)
+
+
+def planned_for(text: str, mesh: Mesh) -> Hardware:
+    """The hardware that a program is partitioned for: where none is named, bytes count first. Raises as above."""
+    return read_hardware(text, mesh) if text else BYTES_FIRST
 
 
 def read_target(text: str) -> Target:

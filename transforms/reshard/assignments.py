@@ -1,0 +1,117 @@
+"""Assignments of axes to the factors of an operation: the ways to run it that are worth pricing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
+from gspmd.dialect.placement import FactorAxes
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule
+
+MOST_ASSIGNMENTS = 512
+
+
+def assignments(rule: OpShardingRule, split: list[FactorAxes], idle: Axes) -> Iterator[tuple[FactorAxes, FactorAxes]]:
+    """Ways to split the factors, as `split` says, tensor by tensor, in part or not at all; each also with `idle` axes,
+
+    the second of a pair being the way without these. Axes are idle where no tensor uses them: all devices along them
+    would compute the same.
+    """
+    for axes in _as_tensors(rule, split):
+        yield axes, axes
+        if idle:
+            for shared in _sharing(rule, axes, idle):
+                yield shared, axes
+
+
+def _sharing(rule: OpShardingRule, axes: FactorAxes, idle: Axes) -> Iterator[FactorAxes]:
+    """The same with one factor more split over idle axes, which takes a cut of the operands at most."""
+    for factor, kind in enumerate(rule.kinds):
+        if kind not in (PASS_THROUGH, REDUCTION) or factor in rule.exchanged:
+            continue
+        chosen = {**axes, factor: canonical(axes.get(factor, ()) + idle)}
+        if rule.sizes[factor] % size_of(chosen[factor]) == 0 and valid(rule, chosen):
+            yield chosen
+
+
+def valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
+    """Whether factors can be split so at once."""
+    seen: list[Axis] = []
+    for factor, mine in axes.items():
+        if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
+            return False
+        if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
+            return False
+        if factor in rule.even and rule.sizes[factor] % size_of(mine):
+            return False
+        seen.extend(mine)
+    return True
+
+
+def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
+    """Each factor as one of its tensors has it, in part, or whole; and axes of
+
+    dimensions that cannot be split moved to one that can.
+    """
+    displaced = {
+        axes
+        for mine in split
+        for factor, axes in mine.items()
+        if rule.kinds[factor] is NEED_REPLICATION or factor in rule.exchanged
+    }
+    options: list[list[tuple[int, Axes]]] = []
+    for factor, kind in enumerate(rule.kinds):
+        if kind is NEED_REPLICATION:
+            continue
+        seen: set[Axes] = set()
+        for axes in split:
+            mine = axes.get(factor, ())
+            seen.update(mine[:count] for count in range(1, len(mine) + 1))
+        for a, b in itertools.combinations(sorted(seen), 2):
+            seen.add(common_prefix(a, b))
+        seen.discard(())
+        if kind is PASS_THROUGH:
+            seen.update(_with_displaced(rule, factor, seen, displaced))
+        if seen:
+            ordered = sorted(seen, key=lambda a: (-size_of(a), a))
+            options.append([(factor, axes) for axes in ordered] + [(factor, ())])
+    yielded = 0
+    for combination in itertools.product(*options):
+        chosen = {factor: axes for factor, axes in combination if axes}
+        if valid(rule, chosen):
+            yield chosen
+            yielded += 1
+            if yielded >= MOST_ASSIGNMENTS:
+                return
+
+
+def agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
+    """The factors that several tensors carry and all of these have over the same axes."""
+    found: FactorAxes = {}
+    for factor in range(len(rule.sizes)):
+        carriers = [
+            axes.get(factor, ())
+            for mapping, axes in zip(rule.tensors, split, strict=True)
+            if any(factor in dim for dim in mapping)
+        ]
+        if factor in rule.exchanged:
+            continue  # everything moves, one way or the other
+        if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
+            found[factor] = carriers[0]
+    return found
+
+
+def _with_displaced(rule: OpShardingRule, factor: int, seen: set[Axes], displaced: set[Axes]) -> set[Axes]:
+    """What a factor can take over from dimensions that cannot be split, or not cheaply.
+
+    A factor that was split before must divide, as uneven shards do not nest.
+    """
+    size = rule.sizes[factor]
+    return {
+        canonical(axes + more)
+        for axes in [*seen, ()]
+        for more in displaced
+        if not overlap(axes, more)
+        and (size % size_of(axes + more) == 0 or (not axes and size > 1 and factor not in rule.even))
+    }
