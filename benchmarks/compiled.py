@@ -6,6 +6,7 @@ import dataclasses
 import re
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,14 +22,19 @@ from gspmd.transforms.support.mlir import new_context, parse_module
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """Figures of one device and one call: bytes held at once, and seconds of a step, None where it was not run."""
+    """Figures of one device and one call.
+
+    `held_bytes` are arguments, results and temporaries as XLA lays them out. `step_s` is the median of timed calls,
+    None where none were made; `step_ratio`, of ours, the median ratio to the better peer.
+    """
 
     model: str
     partitioner: str
     devices: int
     counts: Counts
     held_bytes: int
-    step_s: float | None
+    step_s: float | None = None
+    step_ratio: float | None = None
 
     @property
     def bytes(self) -> float:
@@ -42,50 +48,68 @@ class Result:
         return {**dataclasses.asdict(self), "bytes": self.bytes}
 
 
-def measure(model: str, partitioner: str, text: str, devices: int, steps: int) -> Result:
-    """Partition with gspmd, or leave that to XLA, compile, and count; run it `steps` times."""
-    chosen = jax.devices()[:devices]
-    options = xla.compile_options(devices, use_shardy=partitioner == xla.SHARDY)
-    module = parse_module(text, new_context())
-    if partitioner not in (xla.GSPMD, xla.SHARDY):
-        module = api.partition(text).module
-    with module.context:
-        executable = chosen[0].client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), options)
-    text = executable.hlo_modules()[0].to_string()
-    memory = executable.get_compiled_memory_stats()
-    held = (
-        memory.argument_size_in_bytes
-        + memory.output_size_in_bytes
-        + memory.temp_size_in_bytes
-        - memory.alias_size_in_bytes
-    )
-    return Result(model, partitioner, devices, count(text), held, _step_s(executable, text, chosen, steps))
+class Compiled:
+    """A program partitioned with gspmd, or by XLA, and compiled for the first `devices` virtual devices."""
 
+    def __init__(self, partitioner: str, text: str, devices: int) -> None:
+        self.partitioner, self.devices = partitioner, jax.devices()[:devices]
+        options = xla.compile_options(devices, use_shardy=partitioner == xla.SHARDY)
+        ours = partitioner not in (xla.GSPMD, xla.SHARDY)
+        module = api.partition(text).module if ours else parse_module(text, new_context())
+        with module.context:
+            client = self.devices[0].client
+            self.executable = client.compile_and_load(module, _jax.DeviceList(tuple(self.devices)), options)
+        self.text = self.executable.hlo_modules()[0].to_string()
+        rng = np.random.default_rng(0)
+        self._values = [
+            rng.normal(size=shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
+            for shape, dtype in _parameters(self.text)
+        ]
 
-def _step_s(executable: Any, text: str, devices: list[Any], steps: int) -> float | None:
-    """Median seconds of a call on made-up arguments; the first, which warms up, is left out."""
-    if not steps:
-        return None
-    rng = np.random.default_rng(0)
-    # PJRT looks at the buffers of an argument only: any sharding whose shards have the local shape will do.
-    anyhow = NamedSharding(Mesh(np.array(devices), ("all",)), PartitionSpec())
-    values = [
-        rng.normal(size=shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
-        for shape, dtype in _parameters(text)
-    ]
-    seconds = []
-    for _ in range(steps + 1):
+    def result(self, model: str) -> Result:
+        memory = self.executable.get_compiled_memory_stats()
+        held = (
+            memory.argument_size_in_bytes
+            + memory.output_size_in_bytes
+            + memory.temp_size_in_bytes
+            - memory.alias_size_in_bytes
+        )
+        return Result(model, self.partitioner, len(self.devices), count(self.text), held)
+
+    def call(self) -> float:
+        """Seconds of a call on made-up arguments, which are new each time: a program may give their memory away."""
+        # PJRT looks at the buffers of an argument only: any sharding whose shards have the local shape will do.
+        anyhow = NamedSharding(Mesh(np.array(self.devices), ("all",)), PartitionSpec())
         arguments = [
             jax.make_array_from_single_device_arrays(
-                value.shape, anyhow, [jax.device_put(value, device) for device in devices]
+                value.shape, anyhow, [jax.device_put(value, device) for device in self.devices]
             )
-            for value in values
+            for value in self._values
         ]
         jax.block_until_ready(arguments)
         started = time.perf_counter()
-        jax.block_until_ready(executable.execute_sharded(arguments).disassemble_into_single_device_arrays())
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds[1:])
+        jax.block_until_ready(self.executable.execute_sharded(arguments).disassemble_into_single_device_arrays())
+        return time.perf_counter() - started
+
+
+def timed(programs: Sequence[Compiled], results: Sequence[Result], rounds: int) -> list[Result]:
+    """The results with step times: in every round each program is called once, one after the other, so that what
+
+    else the machine does slows all alike. The first of the programs is ours. The round that warms up is left out.
+    """
+    seconds: list[list[float]] = [[] for _ in programs]
+    for turn in range(rounds + 1):
+        for index in [(turn + k) % len(programs) for k in range(len(programs))]:
+            taken = programs[index].call()
+            if turn:
+                seconds[index].append(taken)
+    medians = [statistics.median(each) for each in seconds]
+    better = min(range(1, len(programs)), key=lambda index: medians[index])
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(seconds[0], seconds[better], strict=True))
+    return [
+        dataclasses.replace(result, step_s=median, step_ratio=None if index else ratio)
+        for index, (result, median) in enumerate(zip(results, medians, strict=True))
+    ]
 
 
 _PARAMETER = re.compile(r"^ *(?:ROOT )?%?[\w.\-]+ = (\w+)\[([\d,]*)\]\S* parameter\((\d+)\)", re.MULTILINE)

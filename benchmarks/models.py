@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -53,6 +54,30 @@ class Example:
         config = example.Config(recipe=self.recipe, **dict(self.sizes))
         lowered = annotating(shardy, lambda: example.lower(config, _mesh(devices)))
         return str(lowered.as_text(debug_info=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """The loss of the decoder with a recipe of annotations, without its gradient."""
+
+    recipe: str
+    sizes: tuple[tuple[str, Any], ...] = ()
+
+    def lower(self, devices: int = 8, shardy: bool = True) -> str:
+        import jax
+        import jax.numpy as jnp
+        from jax.sharding import NamedSharding
+
+        example = importlib.import_module("gspmd.examples.decoder_lm")
+        config, mesh = example.Config(recipe=self.recipe, **dict(self.sizes)), _mesh(devices)
+        tokens = jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32)
+        tokens_sharding = NamedSharding(mesh, example.partition_spec(config, "BS", mesh))
+        loss = jax.jit(
+            functools.partial(example.loss, config, mesh),
+            in_shardings=(example.weight_shardings(config, mesh), tokens_sharding),
+        )
+        weights = jax.eval_shape(lambda: example.init(config))
+        return str(annotating(shardy, lambda: loss.lower(weights, tokens)).as_text(debug_info=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,6 +284,8 @@ MODELS: dict[str, Model] = {
         f"decoder-{recipe}-scan": Example("decoder_lm", recipe, (*_HEADS, ("scan", True)))
         for recipe in ("2d", "dp", "fsdp", "tp")
     },
+    "decoder-2d-forward": Forward("2d", _HEADS),
+    "decoder-2d-scan-forward": Forward("2d", (*_HEADS, ("scan", True))),
     "sequence-parallel": Loss(_sequence_parallel, {"x": ((8, 32, 64), ("x", None, None)), **_BLOCK}),
     "mixture-of-experts": Loss(
         _mixture_of_experts,

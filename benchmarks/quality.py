@@ -1,9 +1,9 @@
 """What partitioned models send, hold and compute on a device, beside what XLA's partitioners make of them.
 
-python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--steps 5] [--markdown FILE] [--json FILE]
+python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--rounds 15] [--markdown FILE] [--json FILE]
 
 Every program is compiled by XLA for CPUs, ours after gspmd has partitioned it, and everything is counted in the
-optimised HLO that comes out, in the same way.
+optimised HLO that comes out, in the same way. On 8 devices the three programs are called in turn, `--rounds` times.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import xla
 
 OURS = "gspmd"
+_MOST_TIMED = 8  # more virtual devices than that measure how the machine switches between threads
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,10 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
         for name, model in models.MODELS.items():
             if not any(part in name for part in options.only):
                 continue
-            results = []
-            for how in (OURS, xla.GSPMD, xla.SHARDY):
-                text = model.lower(devices, shardy=how != xla.GSPMD)
-                results.append(compiled.measure(name, how, text, devices, options.steps if devices <= 8 else 0))
+            programs = [
+                compiled.Compiled(how, model.lower(devices, shardy=how != xla.GSPMD), devices)
+                for how in (OURS, xla.GSPMD, xla.SHARDY)
+            ]
+            results = [program.result(name) for program in programs]
+            if options.rounds and devices <= _MOST_TIMED:
+                results = compiled.timed(programs, results, options.rounds)
             print("\n".join(report_quality.lines(results)), flush=True)
             found += results
     print("\n".join(report_quality.summary(found)))
@@ -52,7 +56,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--only", type=lambda t: t.split(","), default=[""], metavar="NAME,..", help="some models only")
     parser.add_argument("--devices", type=counts, default=[8, 64], help="8, 64 or both (8,64)")
-    parser.add_argument("--steps", type=int, default=5, help="timed runs on 8 virtual devices (5); 0 for none")
+    parser.add_argument("--rounds", type=int, default=15, help="timed calls on 8 virtual devices (15); 0 for none")
     parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
     return parser.parse_args(arguments)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compiled import Result
 
 from gspmd.report import bytes_text, table
 
-_HEAD = ["", "sends", "collectives", "holds", "GFLOP", "ms a step"]
+_HEAD = ["", "sends", "collectives", "holds", "MFLOP", "ms a step"]
 
 
 def lines(results: Sequence[Result]) -> list[str]:
@@ -20,16 +20,31 @@ def lines(results: Sequence[Result]) -> list[str]:
 
 
 def _row(result: Result) -> list[str]:
-    kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(result.counts.number.items())) or "none"
-    step = "" if result.step_s is None else f"{result.step_s * 1e3:.1f}"
-    return [
-        result.partitioner,
-        bytes_text(result.bytes),
-        kinds,
-        bytes_text(result.held_bytes),
-        f"{result.flops / 1e9:.3f}",
-        step,
-    ]
+    return [result.partitioner, *(cell(result) for cell in (_sends, _kinds, _holds, _flops, _step))]
+
+
+def _sends(result: Result) -> str:
+    return bytes_text(result.bytes)
+
+
+def _holds(result: Result) -> str:
+    return bytes_text(result.held_bytes)
+
+
+def _flops(result: Result) -> str:
+    return f"{result.flops / 1e6:.2f}"
+
+
+def _step(result: Result) -> str:
+    return "" if result.step_s is None else f"{result.step_s * 1e3:.1f}"
+
+
+def _ratio(result: Result) -> str:
+    return "" if result.step_ratio is None else f"{result.step_ratio:.2f}"
+
+
+def _kinds(result: Result) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in sorted(result.counts.number.items())) or "none"
 
 
 def _cases(results: Sequence[Result]) -> Iterator[tuple[Result, list[Result]]]:
@@ -51,30 +66,63 @@ def ratios(results: Sequence[Result], what: str) -> list[float]:
 def summary(results: Sequence[Result]) -> list[str]:
     """Geometric means and the worst case of the ratio to the better peer."""
     out = ["", "ratio to the better peer    geometric mean    worst"]
-    for what, title in (("bytes", "bytes sent"), ("held_bytes", "bytes held"), ("flops", "arithmetic")):
-        values = ratios(results, what)
+    columns = [(title, ratios(results, what)) for title, what in _COMPARED]
+    steps = [result.step_ratio for result in results if result.step_ratio is not None]
+    for title, values in [*columns, *([("step time, 8 devices", steps)] if steps else [])]:
         positive = [max(value, 1e-3) for value in values]
         mean = math.exp(sum(map(math.log, positive)) / len(positive))
         out.append(f"{title:<26}{mean:>16.3f}{max(values):>9.3f}")
     return out
 
 
+_COMPARED = (("bytes sent", "bytes"), ("bytes held", "held_bytes"), ("arithmetic", "flops"))
+
+
 def page(results: Sequence[Result]) -> str:
     """The page `docs/quality.md`."""
-    out = [_PAGE, "```", *summary(results)[1:], "```", ""]
-    out.append("| model | devices | sends: gspmd | XLA GSPMD | XLA Shardy | holds: gspmd | XLA GSPMD | XLA Shardy |")
-    out.append("|---|--:|--:|--:|--:|--:|--:|--:|")
-    for ours, peers in _cases(results):
-        cells = [bytes_text(r.bytes) for r in (ours, *peers)] + [bytes_text(r.held_bytes) for r in (ours, *peers)]
-        out.append(f"| {ours.model} | {ours.devices} | {' | '.join(cells)} |")
+    out = [_PAGE, "```", *summary(results)[1:], "```"]
+    out += ["", "## Bytes", "", *_table(results, {"sends": _sends, "holds": _holds})]
+    out += ["", "## Arithmetic and time", "", _TIME]
+    out += _table(results, {"MFLOP": _flops, "ms": _step}, {"ratio": _ratio})
+    out += ["", "## Collectives", "", _COLLECTIVES, *_table(results, {"": _kinds})]
     return "\n".join(out) + "\n"
 
+
+Cell = Callable[[Result], str]
+
+
+def _table(results: Sequence[Result], columns: Mapping[str, Cell], own: Mapping[str, Cell] | None = None) -> list[str]:
+    """One row a case: of each of `columns` one column a partitioner, then those that are only our `own`."""
+    own = own or {}
+    heads = [f"{title}: {name}".removeprefix(": ") for title in columns for name in _NAMES] + list(own)
+    out = ["| model | devices | " + " | ".join(heads) + " |", "|---|--:|" + "--:|" * len(heads)]
+    for ours, peers in _cases(results):
+        cells = [cell(result) for cell in columns.values() for result in (ours, *peers)]
+        cells += [cell(ours) for cell in own.values()]
+        out.append(f"| {ours.model} | {ours.devices} | {' | '.join(cells)} |")
+    return out
+
+
+_NAMES = ("gspmd", "XLA GSPMD", "XLA Shardy")
 
 _PAGE = """# Partitioned models beside XLA's partitioners
 
 Written by `python benchmarks/quality.py --markdown docs/quality.md`: the same annotated model partitioned by gspmd, by
 XLA GSPMD and by XLA with Shardy (jaxlib 0.10.2), each compiled by XLA for CPUs and counted in the optimised HLO in the
-same way. *Sends* are bytes a device sends in one call by ring algorithms, loops counted as they run; *holds* are
-arguments, results and temporaries of a device. XLA's CPU backend forms no reduce-scatters of all-reduces that are
-sliced; backends that do send half as much for these.
+same way. Models are training steps or losses with gradients, but for those called `forward` and `decode`. They are
+small. gspmd chooses without a target, so that bytes count first.
+
+- *Sends*: bytes a device sends in one call by ring algorithms, loops counted as they run. XLA's CPU backend forms no
+  reduce-scatters of all-reduces that are sliced; backends that do send half as much for these.
+- *Holds*: arguments, results and temporaries of a device as XLA lays them out. It runs what is ready, breadth first,
+  and its packing leaves gaps: programs with the same buffers alive differ by a few per cent, either way.
+- *Arithmetic*: that of products and convolutions.
+"""
+
+_TIME = """Milliseconds are the median of calls on 8 virtual devices: threads of one machine with fewer cores. They tell
+of overheads and arithmetic, not of networks. The three programs are called in turn in one process; *ratio* is the
+median over these rounds of ours to the peer that is faster in the median. Expect noise of ten per cent.
+"""
+
+_COLLECTIVES = """How often a device takes part in each kind in one call, after XLA's passes have combined some.
 """
