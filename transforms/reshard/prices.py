@@ -43,8 +43,8 @@ class Prices:
 
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
         """Seconds to put gathered shards in order, where they do not follow each other in memory."""
-        first = min((d for d, axes in enumerate(gathered) if axes), default=0)
-        before = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape[:first], goal[:first], strict=True))
+        last = max((d for d, axes in enumerate(gathered) if axes), default=0)
+        before = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape[:last], goal[:last], strict=True))
         return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
 
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
@@ -76,6 +76,8 @@ class Prices:
         if isinstance(way, Retiling) and cheapest(way.exchange).gathers:
             held = self.shape[way.dim] * way.others * self._element_bytes
         messages = len(way.rounds) if len(changed) > 1 and isinstance(way, BlockExchange) else 1
+        if messages > 1:  # each is put into its place
+            alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
         return alone_s + self._sending(way.sent, messages), held
 
     def _others(self, dims: Dims, dim: int) -> int:
