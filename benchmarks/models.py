@@ -65,19 +65,19 @@ class Forward:
 
     def lower(self, devices: int = 8, shardy: bool = True) -> str:
         import jax
-        import jax.numpy as jnp
-        from jax.sharding import NamedSharding
+        from jax.sharding import AbstractMesh, NamedSharding
 
         example = importlib.import_module("gspmd.examples.decoder_lm")
         config, mesh = example.Config(recipe=self.recipe, **dict(self.sizes)), _mesh(devices)
-        tokens = jax.ShapeDtypeStruct((config.batch, config.sequence + 1), jnp.int32)
-        tokens_sharding = NamedSharding(mesh, example.partition_spec(config, "BS", mesh))
-        loss = jax.jit(
-            functools.partial(example.loss, config, mesh),
-            in_shardings=(example.weight_shardings(config, mesh), tokens_sharding),
-        )
-        weights = jax.eval_shape(lambda: example.init(config))
-        return str(annotating(shardy, lambda: loss.lower(weights, tokens)).as_text(debug_info=True))
+        recipe = example.RECIPES[self.recipe].on(mesh.shape)
+        specs = example.specs(config, recipe), recipe.spec("BS")
+        shapes = jax.eval_shape(lambda: (example.init(config), example.batch(config)))
+        forward = functools.partial(example.loss, config, recipe)
+        shardings = jax.tree.map(functools.partial(NamedSharding, mesh), specs)
+        auto = (jax.sharding.AxisType.Auto,) * len(mesh.axis_names)
+        with jax.sharding.use_abstract_mesh(AbstractMesh(mesh.axis_sizes, mesh.axis_names, axis_types=auto)):
+            lowered = annotating(shardy, lambda: jax.jit(forward, in_shardings=shardings).lower(*shapes))
+        return str(lowered.as_text(debug_info=True))
 
 
 @dataclasses.dataclass(frozen=True)
