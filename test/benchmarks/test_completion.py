@@ -20,8 +20,8 @@ MODELS = (
     "mlp-fsdp,mlp-tp,decoder-2d-scan,conformer,pipelined,mixture-of-experts,convolutional,vision-transformer,sequence-parallel,"
     "decode,accumulated,cross-entropy,two-towers"
 )
-# XLA leaves activations of the Conformer whole between its blocks, where ours are split: it reduces, we scatter and gather
-# the same bytes, hold less, and sum the statistics of layer norms over the split dimension.
+# XLA leaves activations of the Conformer whole between its blocks, where ours are split: it reduces, we scatter and
+# gather the same bytes, hold less, and sum the statistics of layer norms over the split dimension.
 DEARER = {("conformer", "XLA"): 1.02}
 
 
