@@ -15,19 +15,17 @@ def measure(row: Row, how: str) -> dict[str, Any]:
     """Bytes, seconds, operations and utilisation of a device; see `report_paper`."""
     xla.prepare(row.devices if how in (GSPMD, SHARDY) else 1, quiet=True)
     from gspmd import machines
+    from gspmd.ahead_of_time import compile_for, step_time_on
     from gspmd.api import partition
+    from gspmd.collectives import traffic_of
     from gspmd.costs import cost
-    from gspmd.step_time import step_time
 
     mesh = {"x": row.x, "y": row.y}
     started = time.perf_counter()
     ours = partition(_lowered(row, mesh, remat=True), target=row.target)
     partition_s = time.perf_counter() - started
-    from gspmd.ahead_of_time import compile_for, traffic_of
-
-    place = machines.machine(row.target, ours.mesh, traffic_of(ours))
+    place = machines.machine(row.target, ours.mesh, traffic_of(ours.module, ours.mesh))
     assert place.hardware is not None
-    assert place.placement is not None
     if how in (OURS, MATMUL):
         if how == MATMUL:
             started = time.perf_counter()
@@ -43,7 +41,8 @@ def measure(row: Row, how: str) -> dict[str, Any]:
         compile_s = time.perf_counter() - started
     stats = executable.get_compiled_memory_stats()
     text = executable.hlo_modules()[0].to_string()
-    step = step_time(text, place.hardware, place.hardware.placed(place.placement), place.placement.coordinates)
+    step = step_time_on(place, text)
+    assert step is not None
     sent: dict[str, float] = {}
     for c in step.collectives:
         sent[c.kind] = sent.get(c.kind, 0.0) + c.sent_bytes * c.runs

@@ -41,10 +41,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gspmd.reading import read_program_file
     from gspmd.transforms.support.mlir import new_context
+    from gspmd.transforms.support.target_file import is_topology
     from gspmd.virtual_devices import request_devices
 
     platform, _, rest = args.target.partition(":")
-    topology = platform == "tpu" and bool(rest)
+    topology = is_topology(args.target)
     module = read_program_file(args.file, new_context())
     with stage("partitioning"):
         chosen_for = argparse.Namespace(**{**vars(args), "target": args.target if topology else ""})

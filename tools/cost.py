@@ -26,11 +26,12 @@ FILE is an annotated program, which is partitioned for the target, or a partitio
 program that it was made from, to compare the arithmetic. docs/cost.md says what the figures mean, where those of the
 targets come from and what a .toml file describes.
 
-JSON: "program", "target", "mesh", "num_partitions", "time" ("compute_s", "memory_traffic_s", "communication_s",
-"lower_bound_s", "upper_bound_s", "bound_by"), "flops" ("per_device", "by_kind", "model", "ratio"), "traffic_bytes",
-"communication" ("bytes", "runs", "bytes_by_kind", "collectives": of "kind", "axes", "bytes", "count", "cause",
-"location", "time_s"), "memory" ("arguments", "results", "aliased", "temporaries", "allocated", "peak", "capacity",
-"at_peak": of "value", "kind", "type", "bytes", "location", "replicated_over") and "notes".
+JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on a topology, else null), "time"
+("compute_s", "memory_traffic_s", "communication_s", "lower_bound_s", "upper_bound_s", "bound_by"), "flops"
+("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "runs", "bytes_by_kind",
+"collectives": of "kind", "axes", "bytes", "count", "cause", "location", "time_s"), "memory" ("arguments", "results",
+"aliased", "temporaries", "allocated", "peak", "capacity", "at_peak": of "value", "kind", "type", "bytes", "location",
+"replicated_over") and "notes".
 
 exit codes: 0 the program is within the budget, or none is given; 1 it is not, or the program is refused; 2 wrong usage
 """

@@ -17,14 +17,13 @@ from jaxlib.mlir import ir
 
 from gspmd import api, executable_module, runtime
 from gspmd.api import Partitioned
+from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
-from gspmd.dialect.axes import Axes
 from gspmd.dialect.errors import ExecutionError
-from gspmd.dialect.notation import parse_axes
 from gspmd.machines import Machine, machine, platform_version
 from gspmd.step_time import StepTime, step_time
-from gspmd.transforms.support.targets import Traffic
+from gspmd.transforms.support.target_file import is_topology
 
 # What the compilers say of programs that do not fit: what is needed, and what there is.
 _OUT_OF_MEMORY = (
@@ -85,10 +84,7 @@ class CompiledProgram:
 
     def step_time(self) -> StepTime | None:
         """An estimate from what the compiler emitted; None for machines that give no cycles."""
-        hardware, placement = self.machine.hardware, self.machine.placement
-        if hardware is None or placement is None or not hardware.clock_hz:
-            return None
-        return step_time(self.hlo_text, hardware, hardware.placed(placement), placement.coordinates)
+        return step_time_on(self.machine, self.hlo_text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file for `load_compiled`: the executable, and the partitioned module, which says what it takes.
@@ -117,7 +113,7 @@ def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:
     libtpu is missing or the program does not fit into memory.
     """
     partitioned = _partitioned(program, target, options)
-    place = machine(target, partitioned.mesh, traffic_of(partitioned))
+    place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
     module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
     started = time.perf_counter()
     try:
@@ -136,16 +132,15 @@ def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitio
     module = executable_module.read_module(program)
     if executable_module.is_partitioned(module):
         return Partitioned(module)
-    return api.partition(module, target=target if target.startswith("tpu:") else "", **options)
+    return api.partition(module, target=target if is_topology(target) else "", **options)
 
 
-def traffic_of(partitioned: Partitioned) -> list[Traffic]:
-    """What the program's collectives send, for laying its mesh onto a torus."""
-    mesh, found = partitioned.mesh, []
-    for c in partitioned.collectives:
-        axes: Axes = parse_axes(f"{{{c.axes}}}", mesh) if c.axes else mesh.all_axes()
-        found.append(Traffic(c.kind, c.bytes, axes, c.count or 1))
-    return found
+def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
+    """An estimate from optimised HLO for a machine; None for machines that give no cycles."""
+    hardware, placement = machine.hardware, machine.placement
+    if hardware is None or placement is None or not hardware.clock_hz:
+        return None
+    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__)
 
 
 def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> ExecutionError:

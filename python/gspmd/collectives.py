@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.support.mlir import source_location
+from gspmd.transforms.support.targets import Traffic
 from gspmd.transforms.support.trip_count import trip_count
 
 
@@ -50,9 +52,24 @@ def collective_operations(module: ir.Module, mesh: Mesh) -> Iterator[tuple[Any, 
 
 def time_of(op: Any, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
     """Seconds that a collective takes each time it runs."""
-    axes = parse_axes(f"{{{collective.axes}}}", mesh) if collective.axes else mesh.all_axes()
-    local = sum(bytes_of(read_type(operand)) for operand in op.operands)
+    local, axes = _operand_bytes(op), _axes_of(collective, mesh)
     return collective_time(collective.kind, local, size_of(axes), hardware, axes)
+
+
+def traffic_of(module: ir.Module, mesh: Mesh) -> tuple[Traffic, ...]:
+    """What the collectives send, equal ones together, for laying the mesh onto a torus."""
+    runs: Counter[tuple[str, float, Axes]] = Counter()
+    for op, collective in collective_operations(module, mesh):
+        runs[collective.kind, _operand_bytes(op), _axes_of(collective, mesh)] += collective.count or 1
+    return tuple(Traffic(*what, count) for what, count in runs.items())
+
+
+def _axes_of(collective: Collective, mesh: Mesh) -> Axes:
+    return parse_axes(f"{{{collective.axes}}}", mesh) if collective.axes else mesh.all_axes()
+
+
+def _operand_bytes(op: Any) -> float:
+    return sum(bytes_of(read_type(operand)) for operand in op.operands)
 
 
 def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, Collective]]:
@@ -76,7 +93,7 @@ def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
     if "gspmd.axes" in attributes:
         axes = parse_axes("{" + ir.StringAttr(attributes["gspmd.axes"]).value + "}", mesh)
     kind = op.name[10:]
-    local = sum(bytes_of(read_type(operand)) for operand in op.operands)
+    local = _operand_bytes(op)
     cause = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else ""
     text = ir.StringAttr(attributes["gspmd.axes"]).value if "gspmd.axes" in attributes else ""
     devices = size_of(axes) if axes else mesh.size

@@ -13,9 +13,10 @@ from gspmd.step_time import CompiledCollective, StepTime
 def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
     """Machine, memory, collectives and time."""
     cost, step = compiled.cost(), compiled.step_time()
+    placement = report.placement_lines(cost.mesh, cost.hardware, cost.placement)
     return [
         f"compiled for {compiled.machine.target} in {compiled.compile_s:.1f} s: {report.mesh_text(cost.mesh)}",
-        *_placement(compiled),
+        *(["", *placement] if placement else []),
         "",
         *_memory(compiled),
         "",
@@ -27,18 +28,6 @@ def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
         "",
         *(_time(compiled, cost, step) if step else [f"arithmetic: {cost.work.total_flops:.4g} operations a device"]),
     ]
-
-
-def _placement(compiled: CompiledProgram) -> list[str]:
-    placement, hardware = compiled.machine.placement, compiled.machine.hardware
-    if placement is None or hardware is None:
-        return []
-    links = hardware.placed(placement).axes
-    rows = []
-    for name, size in compiled.partitioned.mesh.axes:
-        ring = any(link.ring and link.size * link.stride == link.length for link in links[name])
-        rows.append((name, str(size), placement.describe(name), "ring" if ring else ""))
-    return ["", "axes on the machine:", *report.table(rows, right=(1,))]
 
 
 def _memory(compiled: CompiledProgram) -> list[str]:
@@ -110,12 +99,11 @@ def _ms(seconds: float) -> str:
 def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
     """All of it for JSON; times in seconds."""
     cost, step, memory = compiled.cost(), compiled.step_time(), compiled.memory
-    placement = compiled.machine.placement
     found: dict[str, Any] = {
         "target": compiled.machine.target,
         "mesh": dict(cost.mesh.axes),
         "compile_s": compiled.compile_s,
-        "axes": {name: placement.describe(name) for name, _ in cost.mesh.axes} if placement else None,
+        "axes": report.placement_dict(cost.placement),
         "memory": {
             "arguments": memory.arguments,
             "results": memory.results,

@@ -11,7 +11,7 @@ from typing import Any
 
 from gspmd.costs import Buffer, CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
-from gspmd.report import bytes_text, mesh_text, table
+from gspmd.report import bytes_text, mesh_text, placement_dict, placement_lines, table
 
 _COLUMNS = 100  # characters that a line has at most, as far as its parts can be broken
 
@@ -21,6 +21,7 @@ def report_lines(report: CostReport, most: int = 10) -> list[str]:
     name = report.program or "program"
     blocks = [
         [f"{name} on {mesh_text(report.mesh)}, target {report.target}"],
+        placement_lines(report.mesh, report.hardware, report.placement),
         _time_lines(report),
         _work_lines(report),
         *_collective_blocks(report, most),
@@ -153,6 +154,7 @@ def to_dict(report: CostReport) -> dict[str, Any]:
         "target": report.target,
         "mesh": dict(report.mesh.axes),
         "num_partitions": report.mesh.size,
+        "axes": placement_dict(report.placement),
         "time": {
             "compute_s": report.compute_s,
             "memory_traffic_s": report.traffic_s,

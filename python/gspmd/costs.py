@@ -9,7 +9,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.collectives import Collective, collective_operations, time_of
+from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
 from gspmd.cost_buffers import Fusion, bytes_of_value
 from gspmd.cost_memory import ARGUMENT, Held, aliases_of, memory_of
 from gspmd.cost_replication import Names, replicated_axes
@@ -26,7 +26,8 @@ from gspmd.transforms.support.custom_rules import RuleSource
 from gspmd.transforms.support.mlir import main_function, new_context, source_location
 from gspmd.transforms.support.program import Program
 from gspmd.transforms.support.signature import Signature, dictionaries, read_signature
-from gspmd.transforms.support.target_file import read_hardware
+from gspmd.transforms.support.target_file import is_topology, read_hardware, read_target
+from gspmd.transforms.support.torus import Placement
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class CostReport:
     """What one call of a program costs on every device.
 
     `work` is a device's; `model_flops` are the operations of the program before it was partitioned, None where only
-    the partitioned one was given. Times in seconds: each is what the device would take for that alone.
+    the partitioned one was given. Times in seconds: each is what the device would take for that alone. On a topology
+    `placement` is where the axes lie, and `hardware` what they get there.
     """
 
     program: str
@@ -99,6 +101,8 @@ class CostReport:
     memory: MemoryCost
     compute_s: float
     traffic_s: float
+    hardware: Hardware
+    placement: Placement | None = None
 
     @property
     def communication_s(self) -> float:
@@ -206,7 +210,7 @@ def _flops(program: Any, num_partitions: int | None) -> float:
 def cost_of(module: ir.Module, target: str = "", model_flops: float | None = None) -> CostReport:
     """Price a partitioned module. Errors: ParseError if it is not partitioned, and those of reading the target."""
     signature = read_signature(module)
-    hardware = read_hardware(target, signature.mesh)
+    hardware, placement = _machine(module, signature.mesh, target)
     with module.context, ir.Location.unknown():
         program = Program(module)
         fusion = Fusion(program)
@@ -222,7 +226,18 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
             memory=_memory(program, fusion, signature, hardware),
             compute_s=sum(flops / hardware.flops_of(element) for (_, element), flops in work.flops.items()),
             traffic_s=work.traffic_bytes / hardware.memory_bytes_per_s,
+            hardware=hardware,
+            placement=placement,
         )
+
+
+def _machine(module: ir.Module, mesh: Mesh, target: str) -> tuple[Hardware, Placement | None]:
+    """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
+    if is_topology(target):
+        topology = read_target(target)
+        placement = topology.place(mesh, traffic_of(module, mesh))
+        return topology.placed(placement), placement
+    return read_hardware(target, mesh), None
 
 
 def _collectives(module: ir.Module, mesh: Mesh, hardware: Hardware) -> tuple[CollectiveCost, ...]:

@@ -16,7 +16,7 @@ from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime import platform_devices
 from gspmd.sharded_array import Devices
-from gspmd.transforms.support.target_file import read_target
+from gspmd.transforms.support.target_file import is_topology, read_target
 from gspmd.transforms.support.targets import Target, Traffic
 from gspmd.transforms.support.torus import Placement
 
@@ -34,12 +34,16 @@ _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """Devices in the order of a mesh. Without a `placement` they are here, and programs run on them."""
+    """A device for each partition. Without a `placement` they are here, and programs run on them; with one,
+
+    `places` are the coordinates of each one's chip, and the number of the device on it.
+    """
 
     target: str
     devices: Devices
     hardware: Target | None = None
     placement: Placement | None = None
+    places: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_here(self) -> bool:
@@ -53,7 +57,7 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
     """
     platform, _, rest = target.partition(":")
-    if platform == "tpu" and rest:
+    if is_topology(target):
         return _topology(target, rest, mesh, traffic)
     if platform not in ("cpu", "gpu", "tpu") or (rest and not rest.isdigit()):
         raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}")
@@ -79,10 +83,12 @@ def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) ->
         )
     placement = hardware.place(mesh, traffic)
     by_place = {(*device.coords[: len(hardware.torus.dims)], device.core_on_chip): device for device in _devices(name)}
-    places = [placement.coordinates(position) for position in range(mesh.size)]
+    order = mesh.device_ids or range(mesh.size)
+    by_partition = {partition: placement.coordinates(position) for position, partition in enumerate(order)}
+    places = tuple(by_partition[partition] for partition in range(mesh.size))
     if not all(place in by_place for place in places):
         raise ExecutionError(f"libtpu numbers the chips of '{name}' in a way that is not known")
-    return Machine(target, tuple(by_place[place] for place in places), hardware, placement)
+    return Machine(target, tuple(by_place[place] for place in places), hardware, placement, places)
 
 
 def _devices(name: str) -> list[Any]:

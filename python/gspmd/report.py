@@ -14,8 +14,10 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.transforms.support.builder import bytes_of
+from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.signature import Signature, ValueSignature
+from gspmd.transforms.support.torus import Placement
 
 _NARROWEST = 24  # characters that the last column of a table has at least, where lines are broken
 
@@ -88,6 +90,23 @@ def collective_lines(collectives: Sequence[Collective]) -> list[str]:
     total = sum(m.bytes * (m.count or 1) for m in collectives)
     rows.append(("total", "", str(len(collectives)), "", bytes_text(total)))
     return table([("kind", "axes", "in program", "runs", "sent per device"), *rows], right=(2, 3, 4))
+
+
+def placement_lines(mesh: Mesh, hardware: Hardware, placement: Placement | None) -> list[str]:
+    """Where each axis lies on a topology, and whether it forms a ring there; nothing without a placement."""
+    if placement is None:
+        return []
+    rows = []
+    for name, size in mesh.axes:
+        links = hardware.axes[name]
+        ring = any(link.ring and link.size * link.stride == link.length for link in links)
+        rows.append((name, str(size), placement.describe(name), "ring" if ring else ""))
+    return ["axes on the machine:", *table(rows, right=(1,))]
+
+
+def placement_dict(placement: Placement | None) -> dict[str, str] | None:
+    """The same for JSON, by axis."""
+    return {name: placement.describe(name) for name, _ in placement.slots} if placement else None
 
 
 def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]:

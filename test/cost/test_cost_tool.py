@@ -221,3 +221,25 @@ def test_strict_has_nothing_to_say_of_what_is_partitioned(capsys: pytest.Capture
     for command in ("cost", "run"):
         assert cli.main([command, "q.mlir", "--strict"]) == 2
         assert "--strict with a module that is partitioned already" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_topology_has_the_axes_where_the_program_talks_least(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("p.mlir", "--target", "tpu:v5p:2x1x4") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:5] == [
+        "axes on the machine:",
+        "  x  4  Z (4 of 4 chips)  ring",
+        "  y  2  X (2 of 2 chips)",
+    ]
+    found = read_json(capsys, "p.mlir", "--target", "tpu:v5p:2x1x4")
+    assert found["axes"] == {"x": "Z (4 of 4 chips)", "y": "X (2 of 2 chips)"}
+    (gather,) = found["communication"]["collectives"]
+    assert gather["time_s"] == pytest.approx(2 * 1e-6 + GATHERED / 180e9)
+    assert read_json(capsys, "p.mlir", "--target", "tpu-v5p")["axes"] is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_topologies_that_the_mesh_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("p.mlir", "--target", "tpu:v5e:2x2") == 2
+    assert "a mesh of 8 devices does not fit a topology of 2x2 with 4 devices" in capsys.readouterr().err

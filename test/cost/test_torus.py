@@ -7,6 +7,8 @@ import math
 
 import pytest
 
+from gspmd.api import partition
+from gspmd.collectives import traffic_of
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
@@ -122,3 +124,23 @@ def test_clocks_and_matrix_units_give_the_peak_rate() -> None:
     for version, multipliers in units.items():
         target = read_target(f"tpu:{version}:" + "x".join(["4"] * (2 if version in ("v3", "v5e", "v6e") else 3)))
         assert 2 * multipliers * target.clock_hz == pytest.approx(target.flops["bf16"], rel=0.02), version
+
+
+def test_of_equal_placements_one_along_whole_dimensions_is_taken() -> None:
+    placed = read_target("tpu:v5p:4x4x8").place(
+        Mesh((("x", 4), ("y", 32))), [Traffic("all_gather", 1e5, (Axis("x", 1, 4),))]
+    )
+    assert [len(slots) for _, slots in placed.slots] == [1, 2]
+
+
+def test_traffic_counts_operands() -> None:
+    program = """
+    sdy.mesh @mesh = <["x"=8, "y"=2]>
+    func.func @main(%a: tensor<1024x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+        -> (tensor<1024x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}) {
+      return %a : tensor<1024x2048xf32>
+    }
+    """
+    product = partition(program)
+    (traffic,) = traffic_of(product.module, product.mesh)
+    assert traffic == Traffic("all_gather", 128 * 1024 * 4, (Axis("x", 1, 8),))

@@ -27,6 +27,11 @@ def planned_for(text: str, mesh: Mesh) -> Hardware:
     return read_hardware(text, mesh) if text else BYTES_FIRST
 
 
+def is_topology(text: str) -> bool:
+    """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does."""
+    return text.startswith("tpu:") and text != "tpu:"
+
+
 def read_target(text: str) -> Target:
     """A target by name (`tpu-v5p`), as a topology (`tpu:v5p:8x8x8`), or described by the TOML file at this path.
 
@@ -34,7 +39,7 @@ def read_target(text: str) -> Target:
     for one that is no description.
     """
     target = TARGETS.get(text)
-    if target is None and text.startswith("tpu:"):
+    if target is None and is_topology(text):
         return _topology(text)
     if target is None:
         if not (text.endswith(".toml") or os.sep in text or os.path.isfile(text)):

@@ -98,11 +98,15 @@ class Placement:
 
 
 def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], float]) -> Placement:
-    """The placement that `seconds` is least for, the first of equals; the torus may have more devices than the mesh.
+    """The placement that `seconds` is least for, of equals one with few slots; the torus may be larger than the mesh.
 
     Errors: UsageError where the mesh fits in no way.
     """
-    found = min(placements(mesh, torus.box(mesh.size)), key=seconds, default=None)
+
+    def key(placement: Placement) -> tuple[float, int]:
+        return float(f"{seconds(placement):.9g}"), sum(len(slots) for _, slots in placement.slots)
+
+    found = min(placements(mesh, torus.box(mesh.size)), key=key, default=None)
     if found is None:
         axes = ", ".join(f"{name}={size}" for name, size in mesh.axes)
         raise UsageError(
