@@ -16,9 +16,10 @@ from gspmd.annotation import annotate_as
 from gspmd.argument_kinds import TRACED, Leaves, kinds_of
 from gspmd.bound_call import BoundCall, Parameters, bind
 from gspmd.device_mesh import DeviceMesh, MeshLike, device_mesh
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.lowered import Compiled, Lowered
 from gspmd.processes import TIMEOUT_S
+from gspmd.transforms.support.target_file import is_topology
 from gspmd.value_shardings import Given, given_shardings
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
@@ -60,10 +61,11 @@ def jit(
     Shardings need not divide. Inside the function, `gspmd.mesh_split`, `gspmd.annotate` and
     `jax.lax.with_sharding_constraint` annotate values. Static and donated arguments are as in `jax.jit`. With
     devices of several processes, each must compile the function within `timeout_s` seconds of the others. Further
-    keyword arguments are those of `gspmd.partition`.
+    keyword arguments are those of `gspmd.partition`; `target` may also say where to run, as `tpu` or `cpu`.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
-    has `lower(*args)`, whose result has `partitioned` and `compile()`. Called while `gspmd.jit` traces another
+    has `lower(*args)`, whose result has `partitioned` and `compile()`, which also compiles for a `target` that is a
+    topology, as `tpu:v5p:8x8x8`; functions for these cannot be called. Called while `gspmd.jit` traces another
     function, it becomes part of that one, and its shardings annotate values there.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
@@ -130,10 +132,19 @@ class Jitted:
         key = (mesh, call.key, kinds, *[getattr(config, name) for name in _SETTINGS])
         compiled = self._compiled.get(key)
         if compiled is None:
+            self._check_here()
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
                 raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
             compiled = self._compiled[key] = self._lower(mesh, call).compile(timeout_s=self._timeout_s)
         return compiled.run(call.leaves)
+
+    def _check_here(self) -> None:
+        target = self._options.get("target", "")
+        if is_topology(target):
+            raise ExecutionError(
+                f"'{self._name}' is for '{target}', which is not here",
+                hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
+            )
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 from jaxlib.mlir import ir
 
-from gspmd import api, costs, explanation, runtime
+from gspmd import ahead_of_time, api, costs, explanation, machines, runtime
+from gspmd.ahead_of_time import CompiledProgram
 from gspmd.annotation import sdy_text
 from gspmd.api import Partitioned
 from gspmd.callbacks import refuse_callbacks
@@ -24,6 +25,7 @@ from gspmd.reading import read_program
 from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
+from gspmd.transforms.support.target_file import is_topology
 from gspmd.value_shardings import Given
 
 # What `explain` takes of what `partition` does.
@@ -47,7 +49,10 @@ class Lowered:
         self.mesh = mesh
         self.in_tree = in_tree
         self.out_info = results
-        self._lowered, self._given, self._names, self._options = lowered, (inputs, outputs), names, options
+        self._lowered, self._given, self._names = lowered, (inputs, outputs), names
+        self._target = options.get("target", "")
+        # Devices that are here say nothing of their speed.
+        self._options = {**options, "target": ""} if machines.is_here(self._target) else options
 
     @functools.cached_property
     def program(self) -> ir.Module:
@@ -80,11 +85,35 @@ class Lowered:
         options = {name: self._options[name] for name in _EXPLAINED if name in self._options}
         return explanation.explain(self.program, **options)
 
-    def compile(self, devices: Sequence[Any] | None = None, *, timeout_s: float = TIMEOUT_S) -> Compiled:
-        """Ready to run, on the mesh's devices or the given ones. `timeout_s` and errors: as for `gspmd.compile`."""
-        chosen = self.mesh.here() if devices is None else tuple(devices)
-        executable = runtime.compile(self.partitioned, chosen, timeout_s=timeout_s)
+    def compile(self, devices: Sequence[Any] | None = None, *, timeout_s: float = TIMEOUT_S) -> Any:
+        """A `Compiled`, ready to run on the given devices, by default those of the mesh or the target.
+
+        For a target that is a topology, as `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and
+        errors: as for `gspmd.compile`.
+        """
+        if devices is None and is_topology(self._target):
+            return self.compile_for(self._target)
+        executable = runtime.compile(self.partitioned, self._devices(devices), timeout_s=timeout_s)
         return Compiled(self.partitioned, executable, self.in_tree, self.out_info)
+
+    def compile_for(self, target: str) -> CompiledProgram:
+        """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
+        if target == self._target:
+            return ahead_of_time.compile_for(self.partitioned, target)
+        options = {name: value for name, value in self._options.items() if name != "target"}
+        return ahead_of_time.compile_for(self.program, target, **options)
+
+    def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
+        if devices is not None:
+            return tuple(devices)
+        if not machines.is_here(self._target):
+            return self.mesh.here()
+        if self.mesh.devices is None:
+            return machines.machine(self._target, self.mesh.mesh).devices
+        platform = self.mesh.devices[0].platform
+        if platform != self._target.partition(":")[0]:
+            raise UsageError(f"the mesh has {platform} devices, the target is '{self._target}'")
+        return self.mesh.devices
 
 
 class Compiled:

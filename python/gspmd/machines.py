@@ -29,6 +29,7 @@ _QUIET = {
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
+PLATFORMS = ("cpu", "gpu", "tpu")
 _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
 
 
@@ -50,6 +51,12 @@ class Machine:
         return self.placement is None
 
 
+def is_here(target: str) -> bool:
+    """Whether a target names devices by their platform only, as `tpu` and `cpu:8` do."""
+    platform, _, count = target.partition(":")
+    return platform in PLATFORMS and (not count or count.isdigit())
+
+
 def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine:
     """The machine that `target` names, with as many devices as the mesh.
 
@@ -59,7 +66,7 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     platform, _, rest = target.partition(":")
     if is_topology(target):
         return _topology(target, rest, mesh, traffic)
-    if platform not in ("cpu", "gpu", "tpu") or (rest and not rest.isdigit()):
+    if not is_here(target):
         raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}")
     count = int(rest) if rest else mesh.size
     if count < mesh.size:

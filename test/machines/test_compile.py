@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import gspmd
 from gspmd.compiled_file import read_compiled
@@ -95,6 +96,42 @@ def test_a_file_for_other_devices_says_so(tmp_path: Path) -> None:
         gspmd.load_compiled(path, jax.devices()[:4])
 
 
+# ---- functions of JAX ----
+
+
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return gspmd.annotate(a, P("x", None)) @ gspmd.annotate(b, P("y", None))
+
+
+def test_a_function_runs_on_the_devices_its_target_names() -> None:
+    a, b = operands()
+    for target in ("cpu", "cpu:8"):
+        result = gspmd.jit(product, mesh={"x": 4, "y": 2}, target=target)(a, b)
+        np.testing.assert_allclose(np.asarray(result), a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_function_compiles_for_machines() -> None:
+    lowered = gspmd.jit(product, mesh={"x": 4, "y": 2}).lower(*operands())
+    assert lowered.compile_for("cpu").memory.arguments == 4 * (4 * 32 + 16 * 24)
+    with pytest.raises(UsageError, match="unknown TPU 'v9'"):
+        lowered.compile_for("tpu:v9:2x4")
+
+
+def test_a_function_for_a_topology_cannot_be_called() -> None:
+    step = gspmd.jit(product, mesh={"x": 4, "y": 2}, target="tpu:v5e:2x4")
+    with pytest.raises(ExecutionError, match="'product' is for 'tpu:v5e:2x4', which is not here; compile it by lower"):
+        step(*operands())
+    assert step.lower(*operands()).cost().placement is not None
+
+
+def test_devices_of_a_mesh_and_a_target_agree() -> None:
+    mesh = gspmd.make_mesh((4, 2), ("x", "y"))
+    with pytest.raises(UsageError, match="the mesh has cpu devices, the target is 'tpu'"):
+        gspmd.jit(product, mesh=mesh, target="tpu")(*operands())
+    with pytest.raises(UsageError, match="the mesh has 8 devices, target 'cpu:4' has 4"):
+        gspmd.jit(product, mesh={"x": 4, "y": 2}, target="cpu:4")(*operands())
+
+
 # ---- the command ----
 
 
@@ -162,3 +199,12 @@ def test_libtpu_has_the_last_word_on_topologies(tmp_path: Path) -> None:
     done = command("compile", tmp_path / "program.mlir", "--target", "tpu:v5e:3x4")
     assert done.returncode == 2
     assert "libtpu does not know topology 'v5e:3x4'" in done.stderr
+
+
+@needs_libtpu
+def test_a_function_compiles_for_a_topology() -> None:
+    compiled = gspmd.jit(product, mesh={"x": 4, "y": 2}, target="tpu:v5e:2x4").lower(*operands()).compile()
+    assert isinstance(compiled, gspmd.CompiledProgram)
+    step = compiled.step_time()
+    assert step is not None
+    assert step.scheduled_s <= step.upper_bound_s

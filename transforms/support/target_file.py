@@ -29,7 +29,8 @@ def planned_for(text: str, mesh: Mesh) -> Hardware:
 
 def is_topology(text: str) -> bool:
     """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does."""
-    return text.startswith("tpu:") and text != "tpu:"
+    kind, _, rest = text.partition(":")
+    return kind == "tpu" and bool(rest) and not rest.isdigit()
 
 
 def read_target(text: str) -> Target:
