@@ -15,6 +15,7 @@ from gspmd import unannotated
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
+from gspmd.group_meshes import write_group_meshes
 from gspmd.reading import read_program
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.program import CONTROL_FLOW
@@ -50,6 +51,7 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
         kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
         _set_value_attributes(module, kept, {"mhlo.sharding"})
         _drop_own_attributes(module)
+        write_group_meshes(module)
         if signature.num_partitions > 1:
             with_loops = _loops_as_xla_has_them(module)
             module = module if with_loops is None else with_loops

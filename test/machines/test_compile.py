@@ -208,3 +208,13 @@ def test_a_function_compiles_for_a_topology() -> None:
     step = compiled.step_time()
     assert step is not None
     assert step.scheduled_s <= step.upper_bound_s
+
+
+@needs_libtpu
+def test_groups_of_many_devices_along_parts_of_an_axis() -> None:
+    text = PROGRAM.replace('["x"=4, "y"=2]', '["x"=128]').replace('{"x"}', '{"x":(1)4}').replace('{"y"}', '{"x":(2)4}')
+    compiled = gspmd.compile_for(text, "tpu:v3:8x8")
+    step = compiled.step_time()
+    assert step is not None
+    assert {c.devices for c in step.collectives} <= {2, 4}
+    assert len(step.collectives) == len(compiled.partitioned.collectives)

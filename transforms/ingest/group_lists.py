@@ -32,11 +32,11 @@ def list_groups(module: ir.Module, collectives: Iterable[Any]) -> None:
         if meshes is None:
             meshes = SdyCodec.of_module(module).meshes
         with located(op):
-            groups = replica_groups(*_named(str(attribute), meshes))
+            groups = replica_groups(*named_groups(str(attribute), meshes))
             op.attributes["replica_groups"] = ir.DenseElementsAttr.get(np.ascontiguousarray(groups))
 
 
-def _named(text: str, meshes: dict[str, Mesh]) -> tuple[Mesh, tuple[Any, ...]]:
+def named_groups(text: str, meshes: dict[str, Mesh]) -> tuple[Mesh, tuple[Any, ...]]:
     """The mesh and axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [..]>`."""
     name = _MESH.search(text)
     if name is None or name[1] not in meshes:
