@@ -15,7 +15,9 @@ from gspmd.pass_manager import PassManager
 from gspmd.transforms.support.mlir import new_context, parse_module
 
 # A larger batch than weights, as in practice; every size divides by 64, the longer side of the largest mesh.
-_CONFIG = decoder_lm.Config(model=128, heads=64, head_size=16, hidden=512, vocabulary=512, sequence=128, batch=64)
+CONFIG = decoder_lm.Config(model=128, heads=64, head_size=16, hidden=512, vocabulary=512, sequence=128, batch=64)
+# The same where every size divides by 512, for meshes up to 512 x 256.
+LARGE = dataclasses.replace(CONFIG, model=8192, heads=512, hidden=32768, vocabulary=32768, batch=512)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ def mesh_shape(devices: int) -> tuple[int, int]:
     return devices // shorter, shorter
 
 
-def lower(layers: int, devices: int) -> Program:
+def lower(layers: int, devices: int, config: decoder_lm.Config = CONFIG) -> Program:
     """The training step lowered by JAX for both partitioners of XLA."""
     shape = mesh_shape(devices)
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
-    config = dataclasses.replace(_CONFIG, layers=layers)
+    config = dataclasses.replace(config, layers=layers)
     sdy, mhlo = (annotating(shardy, lambda: decoder_lm.lower(config, mesh)).as_text() for shardy in (True, False))
     return Program(layers, shape, sdy, mhlo, _count(sdy))
 

@@ -1,6 +1,9 @@
-"""Time of propagation and partitioning over the number of layers and of devices; no device is needed for either.
+"""Time, memory and size of what comes out over the number of layers and of devices; no device is needed for it.
 
 python benchmarks/scaling.py [--layers 3,6,12,24,48] [--devices 8,64,512,4096,32768,131072] [--runs 3]
+
+Memory is what a process of its own holds at most while it partitions, more than before. What comes out is the text
+of the partitioned program; the sources and targets of its permutes are listed by device, all else by mesh axes.
 """
 
 from __future__ import annotations
@@ -8,9 +11,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
+import json
 import math
+import re
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xla
@@ -23,12 +31,15 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print; see `--help`."""
     options = _parse(arguments)
+    if options.held:
+        print(json.dumps(_held(sys.stdin.read())))
+        return
     xla.prepare(8)
-    from programs import lower
+    from programs import LARGE, lower
 
     from gspmd.report import table
 
-    base = {layers: lower(layers, 8) for layers in {*options.layers, options.fixed}}
+    base = {layers: lower(layers, 8, LARGE) for layers in {*options.layers, options.fixed}}
     rows = [["layers", "devices", "operations", *_HEAD]]
     rows += [[str(n), "8", f"{base[n].ops:,}", *_row(base[n], options.runs)] for n in options.layers]
     print("\n".join(table(rows, right=range(len(rows[0])))), flush=True)
@@ -39,7 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
     print("\n".join(["", *table(rows, right=range(len(rows[0])))]))
 
 
-_HEAD = ("propagate ms", "us/op", "partition ms", "us/op", "Shardy propagate ms")
+_HEAD = ("propagate ms", "us/op", "partition ms", "us/op", "Shardy propagate ms", "memory MB", "text kB", "permutes kB")
+_PERMUTE = re.compile(r"source_target_pairs = dense<[^>]*>")
 
 
 def _row(program: Program, runs: int) -> list[str]:
@@ -54,7 +66,31 @@ def _row(program: Program, runs: int) -> list[str]:
     for phase in (PROPAGATE, PARTITION):
         seconds = statistics.median(_phase(run, phase) for run in mine)
         cells += [f"{seconds * 1e3:.0f}", f"{seconds * 1e6 / program.ops:.1f}"]
-    return [*cells, f"{statistics.median(_phase(run, PROPAGATE) for run in theirs) * 1e3:.0f}"]
+    cells.append(f"{statistics.median(_phase(run, PROPAGATE) for run in theirs) * 1e3:.0f}")
+    command = [sys.executable, __file__, "--held"]
+    done = subprocess.run(command, input=program.sdy, capture_output=True, text=True, check=True)
+    held, text, permutes = json.loads(done.stdout)
+    return [*cells, f"{held * 1e-6:.0f}", f"{(text - permutes) * 1e-3:.0f}", f"{permutes * 1e-3:.0f}"]
+
+
+def _held(program: str) -> tuple[int, int, int]:
+    """Bytes held at most while a program is partitioned, beyond those before; of its text; of permutes in it."""
+    from gspmd.api import partition
+
+    partition("func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> { return %a : tensor<8xf32> }", 1)
+    before = _memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    product = partition(program)
+    held = _memory("VmHWM") - before
+    text = str(product.module)
+    return held, len(text), sum(len(match[0]) for match in _PERMUTE.finditer(text))
+
+
+def _memory(what: str) -> int:
+    """Bytes of this process, by a name of Linux's."""
+    found = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None, "Linux says what a process holds"
+    return int(found[1]) * 1024
 
 
 def _measured(run: Callable[[Program, bool], Run], program: Program, runs: int) -> list[Run]:
@@ -92,6 +128,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--fixed", type=int, default=12, help="layers while the number of devices changes (12)")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each (3)")
+    parser.add_argument("--held", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 

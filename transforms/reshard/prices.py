@@ -15,6 +15,8 @@ from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 # Among more devices, nobody looks for who sends what of a dimension to whom.
 MOST_DEVICES = 512
+# More shards of a dimension than this are not looked at one by one.
+MOST_TILES = 4096
 
 # What one more message of an exchange of several dimensions takes, as a part of the latency of a collective.
 SETUP = 0.1
@@ -48,8 +50,11 @@ class Prices:
         return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
 
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
-        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles."""
+        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles; of very many, to gather them."""
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
+        if max(counts[0], size_of(after[target])) > MOST_TILES:
+            ends = zip((source, target), sizes, strict=True)
+            return sum(self._sending(size * self._others(after, dim)) for dim, size in ends)
         exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
         return sum(
             self._sending(cheapest(exchange).sent * self._others(after, dim))
