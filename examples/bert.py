@@ -20,14 +20,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from gspmd.examples.common import layers, transformer, weights
-from gspmd.examples.common.optimizers import adam
+from gspmd.examples.common.optimizers import adam, factored
 from gspmd.examples.common.program import Program, training
 from gspmd.examples.common.recipe import Recipe
+from gspmd.examples.common.settings import choose
 from gspmd.examples.common.weights import Weight
 
 Array = Any
 Params = dict[str, Any]
 
+_OPTIMIZERS = {"adam": adam(3e-3), "factored": factored(1e-2)}
 MASK = 0  # the token that stands for a hidden word
 
 # Beside those of common/transformer.py: v and V vocabulary, P predictions, c the head's inner dimension.
@@ -49,7 +51,11 @@ RECIPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes. `masked_percent` of the words are to be guessed; each topic has its share of the vocabulary."""
+    """Sizes, and how it is computed. `masked_percent` of the words are to be guessed; each topic has its share of the
+
+    vocabulary. `scan` stacks the layers and loops over them, `remat` computes a layer again in the backward pass,
+    `dtype` is what is computed in.
+    """
 
     layers: int = 2
     model: int = 64
@@ -61,6 +67,10 @@ class Config:
     sequence: int = 32
     masked_percent: int = 15
     batch: int = 32
+    scan: bool = False
+    remat: bool = False
+    dtype: str = "float32"
+    optimizer: str = "adam"
     recipe: str = "dp+update"
 
     @property
@@ -72,7 +82,7 @@ class Config:
     def sizes(self) -> dict[str, int]:
         """Of the dimensions of weights."""
         named = {"m": self.model, "n": self.heads, "d": self.head_size, "h": self.hidden}
-        return {**named, "v": self.vocabulary, "s": self.sequence, "c": self.model}
+        return {**named, "v": self.vocabulary, "s": self.sequence, "c": self.model, "l": self.layers}
 
 
 def model(config: Config) -> Params:
@@ -80,7 +90,7 @@ def model(config: Config) -> Params:
         "embedding": Weight("vm", fan_in="m"),
         "positions": Weight("SM", fan_in="m"),
         "embedding_norm": transformer.NORM,
-        "layers": [transformer.LAYER for _ in range(config.layers)],
+        "layers": weights.stacked(transformer.LAYER, "l") if config.scan else [transformer.LAYER] * config.layers,
         "norm": transformer.NORM,
         "head": Weight("mc", fan_in="m"),
         "head_bias": Weight("C", fill=0.0),
@@ -89,15 +99,14 @@ def model(config: Config) -> Params:
     }
 
 
-def loss(recipe: Recipe, params: Params, batch: Params) -> tuple[Array, Params]:
+def loss(config: Config, recipe: Recipe, params: Params, batch: Params) -> tuple[Array, Params]:
     """Mean cross-entropy of the hidden words, and the share of them that is guessed.
 
     `batch` has int32 `tokens [b, s]`, and `positions` and `labels [b, p]` of the hidden words.
     """
     x = recipe.split(params["embedding"][batch["tokens"]] + params["positions"], "BSM")
     x = transformer.norm(params["embedding_norm"], x)
-    for w in params["layers"]:
-        x = transformer.layer(recipe, w, x)
+    x = transformer.stack(recipe, params["layers"], x, remat=config.remat)
     x = transformer.norm(params["norm"], x)
     hidden = recipe.split(jnp.take_along_axis(x, batch["positions"][..., None], axis=1), "BPM")
     hidden = recipe.split(jnp.einsum("bpm,mc->bpc", hidden, params["head"]) + params["head_bias"], "BPC")
@@ -131,11 +140,12 @@ def program(config: Config, recipe: Recipe) -> Program:
     """Steps of training with Adam."""
     described = model(config)
     return training(
-        functools.partial(loss, recipe),
+        functools.partial(loss, config, recipe),
         lambda: weights.init(described, config.sizes),
         weights.specs(described, recipe),
         functools.partial(data, config),
         recipe.spec("BS"),
-        adam(3e-3),
+        choose("optimizer", config.optimizer, _OPTIMIZERS),
         weights.moment_specs(described, config.sizes, recipe),
+        config.dtype,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import jax
@@ -60,7 +61,7 @@ class Config:
 
     In a pipeline of four stages, `repeats` 1 makes neighbouring layers a stage; more make the schedule circular, and
     `layers` is then the number of stages. `microbatches` is for pipelines; `remat` computes layers again in the
-    backward pass.
+    backward pass, `dtype` is what is computed in.
     """
 
     layers: int = 4
@@ -76,6 +77,7 @@ class Config:
     batch: int = 16
     microbatches: int = 8
     remat: bool = False
+    dtype: str = "float32"
     recipe: str = "pipeline"
 
     @property
@@ -115,15 +117,15 @@ _FAN_IN = {"input": "tf", "mixed": "nd"}
 
 def init(config: Config, seed: int = 0) -> Params:
     """Weights in float32; those of layers stacked, [repeats, layers, ...]."""
-    rng = np.random.default_rng(seed)
+    keys = iter(jax.random.split(jax.random.key(seed), len(_OUTER) + len(_LAYER)))
     sizes = config.sizes
 
     def weight(name: str, dims: str, lead: tuple[int, ...]) -> Array:
-        shape = (*lead, *(sizes[dim.lower()] for dim in dims))
+        shape, key = (*lead, *(sizes[dim.lower()] for dim in dims)), next(keys)
         if len(dims) == 1:
             return jnp.full(shape, name.endswith("scale"), jnp.float32)
-        fan_in = np.prod([sizes[dim] for dim in _FAN_IN.get(name, dims[0])])
-        return jnp.asarray(rng.standard_normal(shape) / np.sqrt(fan_in), jnp.float32)
+        fan_in = math.prod(sizes[dim] for dim in _FAN_IN.get(name, dims[0]))
+        return jax.random.normal(key, shape) / fan_in**0.5
 
     lead = (config.repeats, config.layers)
     layers = {name: weight(name, dims, lead) for name, dims in _LAYER.items()}
@@ -223,7 +225,11 @@ def loss(config: Config, recipe: Recipe, params: Params, batch: Params) -> tuple
     `batch["sound"]` is [batch, frames, features], `batch["phonemes"]` [batch, frames / 2].
     """
     x = jax.lax.conv_general_dilated(
-        batch["sound"], params["input"], (2,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
+        batch["sound"].astype(params["input"].dtype),
+        params["input"],
+        (2,),
+        "SAME",
+        dimension_numbers=("NWC", "WIO", "NWC"),
     )
     x = recipe.split(jax.nn.swish(x + params["input_bias"]), "BSM")
     x = recipe.split(encode(config, recipe, params["layers"], x), "ESM")
@@ -256,4 +262,5 @@ def program(config: Config, recipe: Recipe) -> Program:
         batch=lambda step: batch(config, step),
         batch_specs={"sound": recipe.spec("BS."), "phonemes": recipe.spec("ES")},
         optimizer=adam(3e-3),
+        dtype=config.dtype,
     )

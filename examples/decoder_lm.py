@@ -22,7 +22,7 @@ from jax.sharding import Mesh
 from gspmd.examples.common import program as programs
 from gspmd.examples.common.layers import attention, cross_entropy, layer_norm, rotary
 from gspmd.examples.common.optimizers import adam, factored, momentum
-from gspmd.examples.common.program import Program
+from gspmd.examples.common.program import DTYPES, Program
 from gspmd.examples.common.recipe import Recipe
 from gspmd.examples.common.settings import choose
 
@@ -85,7 +85,6 @@ class Config:
     recipe: str = "2d"
 
 
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 _OPTIMIZERS = {"adam": adam(1e-3), "factored": factored(1e-2), "momentum": momentum(1e-2)}
 
 # Vectors follow the activations they meet.

@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec
 from gspmd.dialect.errors import UsageError
 from gspmd.examples import decoder_lm
 from gspmd.examples.common.layers import attention
-from gspmd.examples.common.program import Metrics, Program
+from gspmd.examples.common.program import DTYPES, Metrics, Program
 from gspmd.examples.common.recipe import Recipe
 from gspmd.examples.common.settings import choose
 
@@ -139,7 +139,7 @@ def program(config: Config, recipe: Recipe) -> Program:
 
     def init() -> Tree:
         shape = (config.layers, config.batch, config.length, config.heads, config.head_size)
-        empty = jnp.zeros(shape, choose("dtype", config.dtype, decoder_lm.DTYPES))
+        empty = jnp.zeros(shape, choose("dtype", config.dtype, DTYPES))
         tokens = jnp.zeros((config.batch, config.length), jnp.int32)
         params = decoder_lm.init(decoder)
         return {"params": params, "cache": (empty, empty.copy()), "tokens": tokens, "step": jnp.int32(0)}

@@ -48,7 +48,10 @@ RECIPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes. `capacity_percent`: places for tokens at the experts, in percent of what an equal load takes."""
+    """Sizes. `capacity_percent`: places for tokens at the experts, in percent of what an equal load takes.
+
+    `remat` computes layers again in the backward pass, `dtype` is what is computed in.
+    """
 
     layers: int = 2
     model: int = 64
@@ -60,6 +63,8 @@ class Config:
     vocabulary: int = 16
     sequence: int = 8
     batch: int = 64
+    remat: bool = False
+    dtype: str = "float32"
     recipe: str = "expert"
 
     @property
@@ -130,44 +135,52 @@ def top_two(probability: Array, capacity: int) -> tuple[Array, Array]:
 
 def mixture(config: Config, recipe: Recipe, w: Params, x: Array) -> tuple[Array, Array]:
     """Two experts for every token of `x` [batch, sequence, model]; also the loss of unequal load."""
-    probability = jax.nn.softmax(jnp.einsum("bsm,me->bse", x, w["gate"]))
+    probability = jax.nn.softmax(jnp.einsum("bsm,me->bse", x, w["gate"]).astype(jnp.float32))
     combine, imbalance = top_two(probability, config.capacity)
     combine = recipe.split(combine, "BSEC")
     dispatch = recipe.split((combine > 0).astype(x.dtype), "BSEC")
     tokens = recipe.split(jnp.einsum("bsec,bsm->ebcm", dispatch, x), "EBCM")
     hidden = recipe.split(jnp.einsum("ebcm,emh->ebch", tokens, w["in"]), "EBCH")
     made = recipe.split(jnp.einsum("ebch,ehm->ebcm", jax.nn.gelu(hidden), w["out"]), "EBCM")
-    return recipe.split(jnp.einsum("bsec,ebcm->bsm", combine, made), "BSM"), imbalance
+    return recipe.split(jnp.einsum("bsec,ebcm->bsm", combine.astype(x.dtype), made), "BSM"), imbalance
 
 
 def loss(config: Config, recipe: Recipe, params: Params, batch: Params) -> tuple[Array, Params]:
     """Mean cross-entropy of `batch["target"]` given `batch["source"]`, both int32 [batch, sequence]."""
-    imbalances = []
+    imbalances: list[Array] = []
+    causal = jnp.tril(jnp.ones((config.sequence, config.sequence), bool))
+    again = jax.checkpoint if config.remat else lambda layer: layer
 
-    def feed_forward(w: Params, x: Array) -> Array:
+    def feed_forward(w: Params, x: Array) -> tuple[Array, list[Array]]:
         normed = transformer.norm(w["mlp_norm"], x)
         if "gate" not in w["mlp"]:
-            return x + transformer.mlp(recipe, w["mlp"], normed)
+            return x + transformer.mlp(recipe, w["mlp"], normed), []
         made, imbalance = mixture(config, recipe, w["mlp"], normed)
-        imbalances.append(imbalance)
-        return x + made
+        return x + made, [imbalance]
+
+    def encoding(w: Params, x: Array) -> tuple[Array, list[Array]]:
+        normed = transformer.norm(w["attention_norm"], x)
+        return feed_forward(w, x + transformer.attention(recipe, w["attention"], normed, normed))
+
+    def decoding(w: Params, x: Array, source: Array) -> tuple[Array, list[Array]]:
+        normed = transformer.norm(w["attention_norm"], x)
+        x = x + transformer.attention(recipe, w["attention"], normed, normed, causal)
+        normed = transformer.norm(w["source_norm"], x)
+        return feed_forward(w, x + transformer.attention(recipe, w["source_attention"], normed, source))
 
     def embedded(tokens: Array) -> Array:
         return recipe.split(params["embedding"][tokens] + params["positions"], "BSM")
 
     source = embedded(batch["source"])
     for w in params["encoder"]:
-        normed = transformer.norm(w["attention_norm"], source)
-        source = feed_forward(w, source + transformer.attention(recipe, w["attention"], normed, normed))
+        source, more = again(encoding)(w, source)
+        imbalances += more
     source = transformer.norm(params["encoder_norm"], source)
 
-    causal = jnp.tril(jnp.ones((config.sequence, config.sequence), bool))
     x = embedded(jnp.pad(batch["target"][:, :-1], ((0, 0), (1, 0))))  # token 0 begins a sentence
     for w in params["decoder"]:
-        normed = transformer.norm(w["attention_norm"], x)
-        x = x + transformer.attention(recipe, w["attention"], normed, normed, causal)
-        normed = transformer.norm(w["source_norm"], x)
-        x = feed_forward(w, x + transformer.attention(recipe, w["source_attention"], normed, source))
+        x, more = again(decoding)(w, x, source)
+        imbalances += more
     x = transformer.norm(params["decoder_norm"], x)
     logits = recipe.split(jnp.einsum("bsm,vm->bsv", x, params["embedding"]), "BSV")
     translation = layers.cross_entropy(logits, batch["target"])
@@ -192,4 +205,5 @@ def program(config: Config, recipe: Recipe) -> Program:
         functools.partial(data, config),
         recipe.spec("BS"),
         adam(3e-3),
+        dtype=config.dtype,
     )

@@ -43,7 +43,10 @@ RECIPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes of the model and of its batch (counts of elements), and microbatches where there is a pipeline."""
+    """Sizes of the model and of its batch (counts of elements), and microbatches where there is a pipeline.
+
+    `remat`, `dtype` and `optimizer` are those of the decoder.
+    """
 
     layers: int = 4
     model: int = 64
@@ -54,6 +57,9 @@ class Config:
     sequence: int = 32
     batch: int = 16
     microbatches: int = 4
+    remat: bool = False
+    dtype: str = "float32"
+    optimizer: str = "adam"
     recipe: str = "dp"
 
     @property

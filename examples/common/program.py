@@ -10,8 +10,10 @@ import jax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from gspmd.examples.common.optimizers import Optimizer
+from gspmd.examples.common.settings import choose
 
 Tree = Any  # a pytree of arrays
+DTYPES = {"float32": jax.numpy.float32, "bfloat16": jax.numpy.bfloat16}
 Metrics = dict[str, Any]  # arrays by name; a curve shows "loss", or what comes first
 
 
@@ -47,15 +49,18 @@ def training(
     batch_specs: Tree,
     optimizer: Optimizer,
     moment_specs: Tree | None = None,
+    dtype: str = "float32",
 ) -> Program:
     """Steps of training: `loss(params, batch)` is a scalar, or a scalar and further metrics.
 
     `specs` has a `PartitionSpec` for every parameter; the optimizer's state is split as these are, or as `moment_specs`
-    says of every parameter. `init` gives parameters, `batch(i)` the data of step i.
+    says of every parameter. `init` gives parameters, `batch(i)` the data of step i. `loss` is given parameters in the
+    type `dtype`, of those in `DTYPES`; they are kept in float32. Errors: UsageError for another type.
     """
+    computed = choose("dtype", dtype, DTYPES)
 
     def measured(params: Tree, data: Tree) -> tuple[Any, Metrics]:
-        found = loss(params, data)
+        found = loss(jax.tree.map(lambda p: p.astype(computed), params), data)
         return found if isinstance(found, tuple) else (found, {})
 
     def step(state: Tree, data: Tree) -> tuple[Tree, Metrics]:

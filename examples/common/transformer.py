@@ -59,3 +59,17 @@ def layer(recipe: Recipe, w: Tree, x: Array, mask: Array | None = None) -> Array
     normed = norm(w["attention_norm"], x)
     x = x + attention(recipe, w["attention"], normed, normed, mask)
     return x + mlp(recipe, w["mlp"], norm(w["mlp_norm"], x))
+
+
+def stack(recipe: Recipe, layers: Any, x: Array, remat: bool = False) -> Array:
+    """All `layers`, a list or stacked, one after the other; with `remat` computed again in the backward pass."""
+
+    def one(x: Array, w: Tree) -> tuple[Array, None]:
+        return layer(recipe, w, x), None
+
+    step = jax.checkpoint(one) if remat else one
+    if not isinstance(layers, list):
+        return jax.lax.scan(step, x, layers)[0]
+    for w in layers:
+        x, _ = step(x, w)
+    return x

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from gspmd.examples.common.recipe import Recipe
 
@@ -32,17 +32,22 @@ class Weight:
 
 
 def init(weights: Tree, sizes: Mapping[str, int], seed: int = 0) -> Tree:
-    """float32 NumPy arrays for a tree of `Weight`s."""
-    rng = np.random.default_rng(seed)
+    """float32 arrays for a tree of `Weight`s."""
+    leaves, tree = jax.tree.flatten(weights)
 
-    def array(weight: Weight) -> np.ndarray[Any, Any]:
+    def array(weight: Weight, key: Any) -> Any:
         shape = weight.shape(sizes)
         if weight.fill is not None:
-            return np.full(shape, weight.fill, np.float32)
+            return jnp.full(shape, weight.fill, jnp.float32)
         fan_in = math.prod(sizes[dim] for dim in weight.fan_in)
-        return np.asarray(rng.standard_normal(shape) / np.sqrt(fan_in), np.float32)
+        return jax.random.normal(key, shape) / fan_in**0.5
 
-    return jax.tree.map(array, weights)
+    return jax.tree.unflatten(tree, map(array, leaves, jax.random.split(jax.random.key(seed), len(leaves))))
+
+
+def stacked(weights: Tree, dim: str) -> Tree:
+    """As many of the `Weight`s, in one, as the size of the dimension `dim` says."""
+    return jax.tree.map(lambda weight: dataclasses.replace(weight, dims=dim + weight.dims), weights)
 
 
 def specs(weights: Tree, recipe: Recipe) -> Tree:
