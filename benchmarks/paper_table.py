@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-OURS, GSPMD, SHARDY = "gspmd", "XLA GSPMD", "XLA Shardy"
+import cells
+from topologies import GSPMD, OURS, SHARDY
+
 MATMUL = "gspmd, collective matmul"
 HOWS = (OURS, MATMUL, GSPMD, SHARDY)
 STORE = Path(__file__).with_suffix(".json")
@@ -65,60 +65,23 @@ def main(arguments: list[str] | None = None) -> int:
 
         print(json.dumps(paper_cell.measure(ROWS[options.cell[0]], options.cell[1])))
         return 0
-    stored: dict[str, Any] = json.loads(STORE.read_text()) if STORE.exists() else {}
+    store = cells.Store(STORE, _version)
     failed = False
     for name in options.rows:
         for how in options.how:
-            key = f"{name}, {how}"
-            version = _version(name)
-            if options.again or stored.get(key, {}).get("version") != version:
-                cell = _run(name, how, options.limit)
-                failed |= "error" in cell
-                stored[key] = {**cell, "version": version}
-                STORE.write_text(json.dumps(dict(sorted(stored.items())), indent=1) + "\n")
-            print(f"{key}: {_brief(stored[key])}", flush=True)
+            cell = store.measured(__file__, name, how, options.limit, options.again)
+            failed |= "error" in cell
+            print(f"{name}, {how}: {cells.brief(cell)}", flush=True)
     if options.markdown:
         import report_paper
 
-        Path(options.markdown).write_text(report_paper.page(ROWS, HOWS, stored))
+        Path(options.markdown).write_text(report_paper.page(ROWS, HOWS, store.cells))
     return int(failed)
-
-
-def _run(name: str, how: str, limit_s: int) -> dict[str, Any]:
-    """One cell in a process of its own."""
-    command = [sys.executable, __file__, "--cell", name, how]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, env=_environment())
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {limit_s} s"}
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1][:300]}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": "0"}
 
 
 def _version(name: str) -> str:
     """What the figures of a row depend on, besides our own code: delete the store, or say --again, for that."""
-    from importlib import metadata
-
-    return (
-        f"{dataclasses.astuple(ROWS[name])}, jaxlib {metadata.version('jaxlib')}, libtpu {metadata.version('libtpu')}"
-    )
-
-
-def _brief(cell: dict[str, Any]) -> str:
-    if "error" in cell:
-        return f"failed: {cell['error']}"
-    low, scheduled, high = (cell["utilisation"][key] for key in ("no_overlap", "scheduled", "all_overlap"))
-    sent = sum(cell["sent"].values()) / 2**30
-    return (
-        f"partitioned in {cell['partition_s']:.1f} s, compiled in {cell['compile_s']:.0f} s, peak "
-        f"{cell['peak'] / 2**30:.1f} GiB, sends {sent:.1f} GiB, utilisation {low:.1%}, {scheduled:.1%}, {high:.1%}"
-    )
+    return f"{dataclasses.astuple(ROWS[name])}, {cells.libraries()}"
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

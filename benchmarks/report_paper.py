@@ -1,4 +1,4 @@
-"""The page of the documentation on the paper's dense Transformers, from what `paper_table.py` stored."""
+"""Pages of the documentation on the paper's models, from what `paper_table.py` and `paper_families.py` stored."""
 
 from __future__ import annotations
 
@@ -26,26 +26,63 @@ are in the same order for all.
 """
 
 
+_FAMILIES = """\
+# The paper's other models, compiled for TPUs
+
+Written by `python benchmarks/paper_families.py --markdown docs/paper_families.md` (needs libtpu, and no TPU).
+
+Training steps of the [examples](../examples) at sizes of the GSPMD paper (arXiv 2105.04663, sections 5.2 to 5.6) on the
+topologies that it ran them on, or their like. Computed in bfloat16 and rematerialised, except the U-Net, which is in
+float32. Columns are those of [paper_table.md](paper_table.md); nothing is measured on a TPU.
+"""
+
+
 def page(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> str:
     """Markdown: a table a model."""
     lines = [_HEAD]
     for name, row in rows.items():
-        known = {how: cells[f"{name}, {how}"] for how in hows if f"{name}, {how}" in cells}
-        good = [cell for cell in known.values() if "error" not in cell]
-        count = f", {good[0]['parameters'] / 1e9:.1f} billion parameters" if good else ""
-        lines += [
-            f"## {name}: {row.layers} layers of {row.model} x {row.hidden}, {row.heads} heads{count}",
-            "",
-            f"{row.devices} cores of TPU v3 ({row.chips} chips), mesh {row.x}x{row.y}, batch {row.batch}.",
-            "",
-            "| partitioner | partition | compile | peak | sends | of it "
-            + ", ".join(_short(kind) for kind in _KINDS)
-            + " | compute | communication | utilisation |",
-            "|---|--:|--:|--:|--:|---|--:|--:|--:|",
-            *(_line(how, cell) for how, cell in known.items()),
-            "",
-        ]
+        known = _known(name, hows, cells)
+        title = f"{name}: {row.layers} layers of {row.model} x {row.hidden}, {row.heads} heads"
+        where = f"{row.devices} cores of TPU v3 ({row.chips} chips), mesh {row.x}x{row.y}, batch {row.batch}."
+        lines += [f"## {title}{_parameters(known)}", "", where, "", *_table(known), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def families(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> str:
+    """The same of other models."""
+    lines = [_FAMILIES]
+    for name, row in rows.items():
+        known = _known(name, hows, cells)
+        mesh = ", ".join(f"{axis}={size}" for axis, size in row.mesh.items())
+        where = (
+            f"{row.summary[0].upper()}{row.summary[1:]}; `{row.target}`, mesh {mesh}, batch {row.settings['batch']}."
+        )
+        lines += [f"## {name}{_parameters(known)}", "", where, "", *_table(known), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _known(name: str, hows: Sequence[str], cells: Mapping[str, Any]) -> dict[str, Any]:
+    return {how: cells[f"{name}, {how}"] for how in hows if f"{name}, {how}" in cells}
+
+
+def _parameters(known: Mapping[str, Any]) -> str:
+    counts = [cell["parameters"] for cell in known.values() if "error" not in cell]
+    if not counts:
+        return ""
+    return (
+        f", {counts[0] / 1e9:.1f} billion parameters"
+        if counts[0] > 1e8
+        else f", {counts[0] / 1e6:.0f} million parameters"
+    )
+
+
+def _table(known: Mapping[str, Any]) -> list[str]:
+    kinds = ", ".join(_short(kind) for kind in _KINDS)
+    return [
+        f"| partitioner | partition | compile | peak | sends | of it {kinds} | compute | communication | utilisation |",
+        "|---|--:|--:|--:|--:|---|--:|--:|--:|",
+        *(_line(how, cell) for how, cell in known.items()),
+    ]
 
 
 def _short(kind: str) -> str:
@@ -60,7 +97,16 @@ def _line(how: str, cell: Mapping[str, Any]) -> str:
     by_kind = ", ".join(f"{cell['sent'].get(kind, 0.0) / 2**30:.1f}" for kind in _KINDS)
     used = cell["utilisation"]
     return (
-        f"| {how} | {cell['partition_s']:.1f} s | {cell['compile_s']:.0f} s | {cell['peak'] / 2**30:.1f} GiB "
-        f"| {sum(cell['sent'].values()) / 2**30:.1f} GiB | {by_kind} | {cell['compute_s']:.2f} s "
-        f"| {cell['communication_s']:.2f} s | {used['no_overlap']:.1%} to {used['all_overlap']:.1%} |"
+        f"| {how} | {cell['partition_s']:.1f} s | {cell['compile_s']:.0f} s | {_peak(cell)} "
+        f"| {sum(cell['sent'].values()) / 2**30:.1f} GiB | {by_kind} | {_seconds(cell['compute_s'])} "
+        f"| {_seconds(cell['communication_s'])} | {used['no_overlap']:.1%} to {used['all_overlap']:.1%} |"
     )
+
+
+def _peak(cell: Mapping[str, Any]) -> str:
+    limit = f" of {cell['limit'] / 2**30:.0f}" if "limit" in cell else ""
+    return f"{cell['peak'] / 2**30:.1f}{limit} GiB"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"

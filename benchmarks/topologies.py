@@ -71,7 +71,7 @@ def measure(task: Task, how: str) -> dict[str, Any]:
         compiled = compile_for(ours, task.target)
         compile_s, executable = compiled.compile_s, compiled.executable
         found["module_bytes"] = len(ours.module_text)
-    model = cost(_lowered(task.model or task.program, task.mesh), target=task.target)
+    model = cost(ours, original=_lowered(task.model, task.mesh) if task.model else program)
     found |= {"partition_s": partition_s, "compile_s": compile_s}
     return found | _figures(executable, place, (model.model_flops or 0.0) / task.devices)
 

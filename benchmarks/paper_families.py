@@ -1,0 +1,180 @@
+"""The paper's other models through the TPU compiler, on the machines they were trained on or their like.
+
+python benchmarks/paper_families.py [--rows NAME;..] [--how gspmd;..] [--limit SECONDS] [--markdown FILE] [--again]
+
+Needs libtpu (pip install 'gspmd[tpu]') and no TPU. Cells are as those of `paper_table.py`, kept in
+benchmarks/paper_families.json. Layers that loops do not take are few, as compilers take minutes for each.
+
+Sources: arXiv 2105.04663, sections 5.2 to 5.6; arXiv 2006.16668 (GShard); arXiv 2109.13226 (Conformer).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cells
+from topologies import GSPMD, OURS, SHARDY
+
+if TYPE_CHECKING:
+    from gspmd.examples.common.program import Program
+
+HOWS = (OURS, GSPMD, SHARDY)
+STORE = Path(__file__).with_suffix(".json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A configuration of an example: `settings` of its `Config` and of the mesh, which is that of the recipe.
+
+    `fits` is whether it has to fit into the memory of a device.
+    """
+
+    example: str
+    summary: str
+    target: str
+    mesh: Mapping[str, int]
+    recipe: str
+    settings: Mapping[str, Any]
+    fits: bool = True
+
+
+_BFLOAT16 = {"remat": True, "dtype": "bfloat16"}
+# GShard's M4: model 1024, hidden 8192, 16 heads of 128, an expert a core, and a sequence or two a core.
+_SPARSE = {"layers": 2, "model": 1024, "heads": 16, "head_size": 128, "hidden": 8192, "vocabulary": 32000}
+_SPARSE |= {"sequence": 1024, **_BFLOAT16}
+_NARROW = {"layers": 32, "model": 4096, "heads": 32, "head_size": 128, "hidden": 16384, "vocabulary": 32000}
+_NARROW |= {"sequence": 1024, "batch": 512, "microbatches": 32, "optimizer": "factored", **_BFLOAT16}
+_CONFORMER = {"layers": 32, "model": 3072, "heads": 16, "head_size": 192, "hidden": 12288, "features": 80}
+_CONFORMER |= {"frames": 1600, "phonemes": 1024, "batch": 256, "microbatches": 16, **_BFLOAT16}
+_BERT = {"layers": 155, "model": 16384, "heads": 128, "head_size": 128, "hidden": 65536, "vocabulary": 32000}
+_BERT |= {"sequence": 512, "batch": 4096, "scan": True, "optimizer": "factored", **_BFLOAT16}
+_VOLUME = {"batch": 1, "depth": 256, "height": 256, "width": 256, "levels": 4, "channels": 32}
+_LARGE_VOLUME = {**_VOLUME, "depth": 512, "height": 512, "width": 512}
+
+ROWS = {
+    f"sparse Transformer, {cores} cores": Row(
+        "moe_translation",
+        f"{cores} experts of 1024 x 8192, one a core; 2 of GShard's 12 to 36 layers in encoder and decoder each",
+        f"tpu:v3:{chips}",
+        {"x": cores},
+        "expert",
+        {**_SPARSE, "experts": cores, "batch": cores},
+    )
+    for cores, chips in ((128, "8x8"), (512, "16x16"), (2048, "32x32"))
+} | {
+    "narrow Transformer, 8 stages": Row(
+        "parallelisms",
+        "32 layers of 4096 x 16384 in a pipeline, each stage in 2-D",
+        "tpu:v3:8x8",
+        {"stage": 8, "x": 4, "y": 4},
+        "pipeline-2d",
+        _NARROW,
+    ),
+    "narrow Transformer, no pipeline": Row(
+        "parallelisms", "the same in 2-D only", "tpu:v3:8x8", {"x": 8, "y": 16}, "2d", _NARROW
+    ),
+    "Conformer, 8 stages": Row(
+        "conformer",
+        "32 layers of 3072 x 12288 in a pipeline, the batch on 16 cores",
+        "tpu:v3:8x8",
+        {"stage": 8, "x": 16},
+        "pipeline",
+        _CONFORMER,
+    ),
+    "BERT of 500 billion parameters": Row(
+        "bert",
+        "155 layers of 16384 x 65536, scanned, in 2-D on 2048 chips",
+        "tpu:v4:8x16x16",
+        {"x": 64, "y": 64},
+        "2d",
+        _BERT,
+    ),
+    "3-D U-Net of 256³, one core": Row(
+        "unet3d", "an image of 256³, whole", "tpu:v3:2x2", {"x": 1}, "depth", _VOLUME, fits=False
+    ),
+    "3-D U-Net of 256³, 16 cores": Row(
+        "unet3d", "an image of 256³ in slabs of depth", "tpu:v3:2x4", {"x": 16}, "depth", _VOLUME
+    ),
+    "3-D U-Net of 512³, 256 cores": Row(
+        "unet3d",
+        "an image of 512³ by depth and height",
+        "tpu:v3:8x16",
+        {"x": 16, "y": 16},
+        "depth+height",
+        _LARGE_VOLUME,
+    ),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns 1 if a cell failed."""
+    options = _parse(arguments)
+    if options.cell:
+        print(json.dumps(_measure(ROWS[options.cell[0]], options.cell[1])))
+        return 0
+    store = cells.Store(STORE, lambda name: f"{dataclasses.astuple(ROWS[name])}, {cells.libraries()}")
+    failed = False
+    for name in options.rows:
+        for how in options.how:
+            cell = store.measured(__file__, name, how, options.limit, options.again)
+            failed |= ("error" in cell) == ROWS[name].fits
+            print(f"{name}, {how}: {cells.brief(cell)}", flush=True)
+    if options.markdown:
+        import report_paper
+
+        Path(options.markdown).write_text(report_paper.families(ROWS, HOWS, store.cells))
+    return int(failed)
+
+
+def _measure(row: Row, how: str) -> dict[str, Any]:
+    import topologies
+
+    topologies.prepare(math.prod(row.mesh.values()), how)
+    model = _program(row, remat=False) if "remat" in row.settings else None
+    return topologies.measure(topologies.Task(_program(row), row.mesh, row.target, model), how)
+
+
+def _program(row: Row, **changed: Any) -> Program:
+    """The example's training step."""
+    module = importlib.import_module(f"gspmd.examples.{row.example}")
+    config = module.Config(**{**row.settings, **changed})
+    made: Program = module.program(config, module.RECIPES[row.recipe].on(row.mesh))
+    if row.example == "unet3d":  # whose volumes take long to make up
+        import jax.numpy as jnp
+
+        shape = (config.batch, *config.sizes)
+        volumes = lambda _: {"image": jnp.zeros((*shape, 1)), "label": jnp.zeros(shape, jnp.int32)}  # noqa: E731
+        return dataclasses.replace(made, batch=volumes)
+    return made
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    def names(known: Any) -> Callable[[str], list[str]]:
+        return lambda text: [_known(name.strip(), known) for name in text.split(";")]
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--rows", type=names(ROWS), default=list(ROWS), metavar="NAME;..", help="; ".join(ROWS))
+    parser.add_argument("--how", type=names(HOWS), default=list(HOWS), metavar="NAME;..", help="; ".join(HOWS))
+    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for one cell (1800)")
+    parser.add_argument("--again", action="store_true", help="measure what is stored, too")
+    parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
+    parser.add_argument("--cell", nargs=2, metavar=("ROW", "HOW"), help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def _known(name: str, known: Any) -> str:
+    if name not in known:
+        raise argparse.ArgumentTypeError(f"unknown '{name}'; known are {'; '.join(known)}")
+    return name
+
+
+if __name__ == "__main__":
+    sys.exit(main())
