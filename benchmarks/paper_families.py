@@ -93,7 +93,7 @@ ROWS = {
         "bert",
         "155 layers of 16384 x 65536, scanned, in 2-D on 2048 chips",
         "tpu:v4:8x16x16",
-        {"x": 64, "y": 64},
+        {"x": 256, "y": 16},
         "2d",
         _BERT,
     ),
@@ -113,24 +113,38 @@ ROWS = {
     ),
 }
 
+# The same small program for ever more devices, to see what grows with these.
+_SMALL = {"layers": 2, "model": 2048, "heads": 64, "head_size": 64, "hidden": 8192, "vocabulary": 8192}
+_SMALL |= {"sequence": 256, "batch": 128, "scan": True, **_BFLOAT16}
+GROWING = {
+    f"small decoder, {x * y} devices": Row("decoder_lm", "", target, {"x": x, "y": y}, "2d", _SMALL)
+    for target, x, y in (
+        ("tpu:v3:8x8", 8, 16),
+        ("tpu:v3:16x16", 16, 32),
+        ("tpu:v3:32x32", 32, 64),
+        ("tpu:v5p:16x16x16", 64, 64),
+    )
+}
+EVERY = {**ROWS, **GROWING}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns 1 if a cell failed."""
     options = _parse(arguments)
     if options.cell:
-        print(json.dumps(_measure(ROWS[options.cell[0]], options.cell[1])))
+        print(json.dumps(_measure(EVERY[options.cell[0]], options.cell[1])))
         return 0
-    store = cells.Store(STORE, lambda name: f"{dataclasses.astuple(ROWS[name])}, {cells.libraries()}")
+    store = cells.Store(STORE, lambda name: f"{dataclasses.astuple(EVERY[name])}, {cells.libraries()}")
     failed = False
     for name in options.rows:
         for how in options.how:
             cell = store.measured(__file__, name, how, options.limit, options.again)
-            failed |= ("error" in cell) == ROWS[name].fits
+            failed |= ("error" in cell) == EVERY[name].fits
             print(f"{name}, {how}: {cells.brief(cell)}", flush=True)
     if options.markdown:
         import report_paper
 
-        Path(options.markdown).write_text(report_paper.families(ROWS, HOWS, store.cells))
+        Path(options.markdown).write_text(report_paper.families(ROWS, GROWING, HOWS, store.cells))
     return int(failed)
 
 
@@ -161,7 +175,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         return lambda text: [_known(name.strip(), known) for name in text.split(";")]
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("--rows", type=names(ROWS), default=list(ROWS), metavar="NAME;..", help="; ".join(ROWS))
+    parser.add_argument("--rows", type=names(EVERY), default=list(EVERY), metavar="NAME;..", help="; ".join(EVERY))
     parser.add_argument("--how", type=names(HOWS), default=list(HOWS), metavar="NAME;..", help="; ".join(HOWS))
     parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for one cell (1800)")
     parser.add_argument("--again", action="store_true", help="measure what is stored, too")

@@ -36,6 +36,16 @@ topologies that it ran them on, or their like. Computed in bfloat16 and remateri
 float32. Columns are those of [paper_table.md](paper_table.md); nothing is measured on a TPU.
 """
 
+_GROWING = """\
+## One program on more and more devices
+
+A decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd hands on, *HLO* what libtpu makes of a
+program, of which its *groups* and *permutes* are the lists of devices. Groups leave gspmd as names of mesh axes; jaxlib
+0.10 writes modules for plugins in StableHLO 1.13, which has lists only, and libtpu prints these as they come, whereas
+groups that the partitioner inside libtpu makes can be of the form `[64,32]<=[2048]`. The sources and targets of
+permutes have no compact form anywhere. Lists grow with the number of devices, nothing with its square.
+"""
+
 
 def page(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> str:
     """Markdown: a table a model."""
@@ -48,8 +58,8 @@ def page(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def families(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> str:
-    """The same of other models."""
+def families(rows: Mapping[str, Any], growing: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> str:
+    """The same of other models, and of one program on ever more devices what its size is."""
     lines = [_FAMILIES]
     for name, row in rows.items():
         known = _known(name, hows, cells)
@@ -58,7 +68,23 @@ def families(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, A
             f"{row.summary[0].upper()}{row.summary[1:]}; `{row.target}`, mesh {mesh}, batch {row.settings['batch']}."
         )
         lines += [f"## {name}{_parameters(known)}", "", where, "", *_table(known), ""]
+    lines += [_GROWING, *_growing(growing, hows, cells)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _growing(rows: Mapping[str, Any], hows: Sequence[str], cells: Mapping[str, Any]) -> list[str]:
+    lines = ["| topology | mesh | partitioner | partition | compile | module | HLO | its groups | its permutes |"]
+    lines.append("|---|---|---|--:|--:|--:|--:|--:|--:|")
+    for name, row in rows.items():
+        for how, cell in _known(name, hows, cells).items():
+            where = f"{row.target.removeprefix('tpu:')} | {'x'.join(map(str, row.mesh.values()))} | {how}"
+            if "error" in cell:
+                lines.append(f"| {where} | {cell['error']} | | | | | |")
+                continue
+            module = f"{cell['module_bytes'] / 1e3:.0f} kB" if "module_bytes" in cell else ""
+            sizes = " | ".join(f"{cell[key] / 1e3:.0f} kB" for key in ("hlo_bytes", "group_bytes", "pair_bytes"))
+            lines.append(f"| {where} | {cell['partition_s']:.2f} s | {cell['compile_s']:.0f} s | {module} | {sizes} |")
+    return lines
 
 
 def _known(name: str, hows: Sequence[str], cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
 from gspmd.dialect.errors import ExecutionError
-from gspmd.machines import Machine, machine, platform_version
+from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.step_time import StepTime, step_time
 from gspmd.transforms.support.target_file import is_topology
 
@@ -144,6 +144,8 @@ def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
 
 
 def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> ExecutionError:
+    if is_outdated(error) and place.target.startswith("tpu"):
+        return outdated()
     text = " ".join(str(error).split())
     if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
         report = cost_of(partitioned.module, place.target)

@@ -7,9 +7,11 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable
+from importlib import metadata
 from typing import Any
 
 import jax
+import jaxlib
 from jax.errors import JaxRuntimeError
 
 from gspmd.dialect.errors import ExecutionError, UsageError
@@ -30,6 +32,8 @@ _QUIET = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 PLATFORMS = ("cpu", "gpu", "tpu")
+# How the converter of modules, and jaxlib, tell that the plugin is of another time.
+_OUTDATED = re.compile(r"forward incompatibility|unsupported plugin|PJRT (C )?API version|PJRT_Api.*size")
 _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
 
 
@@ -109,11 +113,26 @@ def _devices(name: str) -> list[Any]:
     try:
         return list(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
     except (JaxRuntimeError, RuntimeError, ValueError) as error:
+        if is_outdated(error):
+            raise outdated() from None
         reason = re.sub(r"^[A-Z_]+: ", "", str(error).splitlines()[0])
         raise UsageError(
             f"libtpu does not know topology '{name}': {reason[:1].lower()}{reason[1:]}",
             hint="chips in each dimension, as v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:8x8, tpu7x:4x4x4",
         ) from None
+
+
+def is_outdated(error: Exception) -> bool:
+    """Whether a plugin refused what a much newer jaxlib says."""
+    return _OUTDATED.search(str(error)) is not None
+
+
+def outdated() -> ExecutionError:
+    """What to say then of libtpu."""
+    return ExecutionError(
+        f"libtpu {metadata.version('libtpu')} is too old for jaxlib {jaxlib.__version__}",
+        hint="pip install --upgrade 'gspmd[tpu]'",
+    )
 
 
 def platform_version(devices: Devices) -> str:
