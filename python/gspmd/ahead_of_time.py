@@ -23,6 +23,7 @@ from gspmd.costs import CostReport, cost_of
 from gspmd.dialect.errors import ExecutionError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.step_time import StepTime, step_time
+from gspmd.transforms.support.signature import Signature
 from gspmd.transforms.support.target_file import is_topology
 
 # What the compilers say of programs that do not fit: what is needed, and what there is.
@@ -114,15 +115,18 @@ def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
-    module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
+    client, options_ = place.devices[0].client, runtime.compile_options(place.devices)
+    compile_ = client.compile_and_load if place.is_here else client.compile
+
+    def compiled(module: ir.Module, signature: Signature) -> Any:
+        try:
+            with module.context, runtime.quiet():
+                return compile_(module, _jax.DeviceList(place.devices), options_)
+        except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
+            raise _refused(error, partitioned, place) from None
+
     started = time.perf_counter()
-    try:
-        with module.context, runtime.quiet():
-            client, options = place.devices[0].client, runtime.compile_options(place.devices)
-            compile_ = client.compile_and_load if place.is_here else client.compile
-            executable = compile_(module, _jax.DeviceList(place.devices), options)
-    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-        raise _refused(error, partitioned, place) from None
+    executable = executable_module.compiled_either_way(partitioned.module, compiled)  # with places in the source
     return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
 
 

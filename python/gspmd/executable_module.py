@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd import unannotated
-from gspmd.dialect.errors import InputError
+from gspmd.dialect.errors import ExecutionError, InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
@@ -33,6 +34,8 @@ from gspmd.transforms.support.signature import (
 from gspmd.transforms.support.xla_on_cpu import repair
 
 _ONE_DEVICE = Mesh(())
+_LOOPS_REFUSED = "Inconsistent while sharding"
+T = TypeVar("T")
 # How PJRT's door to XLA comes from StableHLO to HLO.
 _AS_XLA = "builtin.module(stablehlo-legalize-to-hlo,canonicalize,hlo-legalize-to-stablehlo)"
 
@@ -42,8 +45,11 @@ def read_module(source: Any) -> ir.Module:
     return read_program(source, new_context())
 
 
-def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
-    """A partitioned module ready to compile, and its signature. Raises ParseError."""
+def read_partitioned(source: Any, mark_loops: bool = False) -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile, and its signature. Raises ParseError.
+
+    `mark_loops`: loops are the work of one device in so many words, too. See `compiled_either_way`.
+    """
     module = read_module(source)
     signature = read_signature(module)
     with module.context:
@@ -53,10 +59,25 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
         _drop_own_attributes(module)
         write_group_meshes(module)
         if signature.num_partitions > 1:
-            with_loops = _loops_as_xla_has_them(module)
+            with_loops = _loops_as_xla_has_them(module) if mark_loops else None
             module = module if with_loops is None else with_loops
             _say_manual(module, control_flow=with_loops is not None)
     return module, signature
+
+
+def compiled_either_way(source: Any, compile_: Callable[[ir.Module, Signature], T]) -> T:
+    """What `compile_` makes of a partitioned module, with loops marked where XLA refuses them without.
+
+    XLA finds out by itself that loops are the work of one device, but where it rewrites what they are given it may lose
+    that, and takes it for replicated. Marks have to be as many as a loop has results when XLA reads them, which its
+    simplifications on the way change; so these come second.
+    """
+    try:
+        return compile_(*read_partitioned(source))
+    except ExecutionError as error:
+        if _LOOPS_REFUSED not in error.message:
+            raise
+    return compile_(*read_partitioned(source, mark_loops=True))
 
 
 def _say_manual(module: ir.Module, control_flow: bool) -> None:

@@ -116,11 +116,14 @@ def compile(
     Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices, a module that PJRT
     does not take, or other processes that compile another one.
     """
-    module, signature = executable_module.read_partitioned(_source(partitioned))
-    chosen = _devices(devices, signature.num_partitions)
-    if jax.process_count() > 1:
-        processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
-    return _executable(module, signature, chosen, padding)
+
+    def compiled(module: ir.Module, signature: Signature) -> Executable:
+        chosen = _devices(devices, signature.num_partitions)
+        if jax.process_count() > 1:
+            processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
+        return _executable(module, signature, chosen, padding)
+
+    return executable_module.compiled_either_way(_source(partitioned), compiled)
 
 
 def compile_single(program: Program, device: Any = None) -> Executable:

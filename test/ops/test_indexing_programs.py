@@ -45,10 +45,16 @@ def test_a_small_table_is_gathered_for_many_look_ups() -> None:
     assert found == [("all_gather", "x", 3072)]
 
 
+MANY_TOKENS, MANY_ROWS = ((4096,), "int32", ("y",)), ((4096, 64), "float32", ("y",))
+
+
 @pytest.mark.parametrize("update", ["add", "max", "multiply"])
-def test_split_updates_are_reduced(update: str) -> None:
-    found = collectives(lambda t, i, u: getattr(t.at[i], update)(u), [TABLE, TOKENS, ROWS])
-    assert found == [("all_reduce", "y", 64000)]
+def test_split_updates_are_reduced_or_gathered_whichever_is_less(update: str) -> None:
+    def updated(t: Any, i: Any, u: Any) -> Any:
+        return getattr(t.at[i], update)(u)
+
+    assert collectives(updated, [TABLE, MANY_TOKENS, MANY_ROWS]) == [("all_reduce", "y", 64000)]
+    assert collectives(updated, [TABLE, TOKENS, ROWS]) == [("all_gather", "y", 32), ("all_gather", "y", 2048)]
 
 
 def test_split_updates_that_overwrite_are_gathered_and_the_table_is_not() -> None:
@@ -66,8 +72,11 @@ def test_the_gradient_of_an_embedding() -> None:
     def loss(table: Any, tokens: Any) -> Any:
         return (table[tokens] ** 2).sum()
 
-    found = collectives(jax.grad(loss), [TABLE, TOKENS], ("x",))
-    assert found == [("all_reduce", "x", 3072), ("all_reduce", "y", 64000)]
+    found = collectives(jax.grad(loss), [TABLE, MANY_TOKENS], ("x",))
+    assert found == [
+        ("all_gather", "x", 192000),
+        ("all_reduce", "y", 64000),
+    ]  # the table is less than what is looked up
 
 
 def test_the_gradient_of_a_one_hot_embedding() -> None:
