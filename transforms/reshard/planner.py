@@ -74,7 +74,7 @@ class Planner:
         searches = [Search(prices, source, target, cuts)]
         if (finer := finer_cuts(cuts, MOST_PARTS)) is not None:
             # Part of an axis may change places at once where the whole of it cannot.
-            searches.append(Search(prices, source, target, finer))
+            searches.append(Search(prices, source, target, finer, finer=True))
         if self.max_temporary_bytes:
             return _within(searches, max(ends, self.max_temporary_bytes))
         lean = _best(searches, max(ends * PADDING, SMALL_BYTES))

@@ -14,21 +14,30 @@ from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]
 
-# States that are looked at for something better than what is found already.
-MOST_STATES = 500
+# States that are looked at for something better than what is found already, and for anything at all.
+MOST_STATES, MOST_IN_VAIN = 500, 1000
 
 
 class Search:
     """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
 
-    `cuts` are those of the source and of the target, which differ for axes whose parts do not nest.
+    `cuts` are those of the source and of the target, which differ for axes whose parts do not nest. A search is `finer`
+    where they are more than needed; it may give up.
     """
 
-    def __init__(self, prices: Prices, source: TensorSharding, target: TensorSharding, cuts: tuple[Cuts, Cuts]) -> None:
+    def __init__(
+        self,
+        prices: Prices,
+        source: TensorSharding,
+        target: TensorSharding,
+        cuts: tuple[Cuts, Cuts],
+        finer: bool = False,
+    ) -> None:
         self.prices = prices
         self.form = source
         self.source, self.target = (_state(sharding, cut) for sharding, cut in zip((source, target), cuts, strict=True))
         self.moves = Moves(prices, self.source, self.target)
+        self.finer = finer
         self.limited = False  # whether some path was not followed for the bytes that it takes
 
     def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
@@ -53,6 +62,8 @@ class Search:
             looked_at += 1
             if looked_at > MOST_STATES and self.target in best:
                 return self._path(came, best[self.target])
+            if looked_at > MOST_IN_VAIN and self.target not in best and self.finer:
+                return None
             for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
                 total = time_s + move.time_s
                 known = min(most_s, best.get(move.after, math.inf), best.get(self.target, math.inf))
