@@ -44,7 +44,8 @@ def run(script: str, row: str, how: str, limit_s: int) -> Cell:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    return (lines or ["no message"])[-1].removeprefix("gspmd.dialect.errors.")[:400]
+    """The last line, without the names of what raised it."""
+    return (lines or ["no message"])[-1].rpartition("gspmd: error: ")[2][:400]
 
 
 def libraries() -> str:

@@ -89,7 +89,7 @@ ROWS = {
         "pipeline",
         _CONFORMER,
     ),
-    "BERT of 500 billion parameters": Row(
+    "BERT-like encoder": Row(
         "bert",
         "155 layers of 16384 x 65536, scanned, in 2-D on 2048 chips",
         "tpu:v4:8x16x16",
