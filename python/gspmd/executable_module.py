@@ -33,6 +33,8 @@ from gspmd.transforms.support.signature import (
 )
 from gspmd.transforms.support.xla_on_cpu import repair
 
+# Operations that XLA makes others of, or nothing, where they only change a shape.
+_CHANGED = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim"})
 _ONE_DEVICE = Mesh(())
 _LOOPS_REFUSED = "Inconsistent while sharding"
 T = TypeVar("T")
@@ -90,7 +92,7 @@ def _say_manual(module: ir.Module, control_flow: bool) -> None:
 
     def visit(op: Any) -> ir.WalkResult:
         count, flows = len(op.results), op.name in CONTROL_FLOW
-        if flows:
+        if flows or op.name in _CHANGED:
             found.append(op)
         if count and not op.name.startswith("func.") and (control_flow or not flows):
             if count not in texts:
@@ -135,7 +137,8 @@ def _operations(module: ir.Module) -> list[Any]:
 def _mark_results(op: Any, manual: ir.Attribute) -> None:
     """Let control flow that uses tensors which `op` makes use marked ones, as XLA takes others for replicated.
 
-    It drops reshapes that change nothing.
+    Operations that only change a shape lose marks when XLA makes others of them, and libtpu ends the process where
+    XLA elsewhere refuses the loop. Calls of `Sharding` stay until XLA has partitioned.
     """
     for value in op.results:
         users = [use.owner.operation for use in value.uses]
@@ -144,10 +147,10 @@ def _mark_results(op: Any, manual: ir.Attribute) -> None:
         if not isinstance(value.type, ir.RankedTensorType):
             continue
         marked = ir.Operation.create(
-            "stablehlo.reshape",
+            "stablehlo.custom_call",
             operands=[value],
             results=[value.type],
-            attributes={"mhlo.sharding": manual},
+            attributes={"call_target_name": ir.StringAttr.get("Sharding"), "mhlo.sharding": manual},
             loc=op.location,
             ip=ir.InsertionPoint.after(op),
         )

@@ -218,3 +218,18 @@ def test_groups_of_many_devices_along_parts_of_an_axis() -> None:
     assert step is not None
     assert {c.devices for c in step.collectives} <= {2, 4}
     assert len(step.collectives) == len(compiled.partitioned.collectives)
+
+
+@needs_libtpu
+def test_loops_in_stages_of_a_pipeline_are_compiled() -> None:
+    """In a process of its own, which libtpu ends where it takes for replicated what a loop is given."""
+    script = """
+from gspmd.examples import parallelisms
+from gspmd.examples.common.running import lowered
+recipe = parallelisms.RECIPES["pipeline-2d"]
+program = parallelisms.program(parallelisms.Config(layers=2, remat=True), recipe)
+print(lowered(program, recipe.mesh).compile_for("tpu:v5e:2x4").memory.peak)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:500]
+    assert int(done.stdout) > 0
