@@ -62,7 +62,9 @@ def test_gradients_are_scattered_and_weights_gathered_once_each() -> None:
 
 def test_data_parallelism_reduces_each_gradient_once() -> None:
     found = sent(example, by("dp"))
-    assert Counter(each.given for each in found if each.given) == Counter(shapes(CONFIG))
+    # Before or after a gradient is transposed.
+    reduced = Counter(tuple(sorted(each.given)) for each in found if each.given)
+    assert reduced == Counter(tuple(sorted(shape)) for shape in shapes(CONFIG))
     assert {each.kind for each in found} == {"all_reduce"}
 
 
@@ -70,7 +72,9 @@ def test_two_dimensional_sharding_moves_activations_along_y_alone_and_reduces_no
     found = sent(example, by("2d", EVEN))
     activations = [each for each in found if each.given[:2] == (EVEN.batch // 4, EVEN.sequence)]
     assert {each.axes for each in activations} == {"y"}
-    assert not of_kind(found, "all_to_all", "collective_permute")
+    table = EVEN.vocabulary * EVEN.model // 2
+    others = of_kind(found, "all_to_all", "collective_permute")
+    assert all(each.elements <= table for each in others), "parts of the table of words alone"
     gradients = [each for each in of_kind(found, "all_reduce") if each.axes == "x"]
     assert max(each.elements for each in gradients) <= EVEN.sequence * EVEN.model, "no more than the positions'"
 

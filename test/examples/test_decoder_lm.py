@@ -95,7 +95,8 @@ def test_the_second_attempt_gathers_weights_over_x_and_reduces_activations_over_
     found = attempts["2d-attempt-2"].collectives
     whole = [c for c in found if c.kind == "all_reduce" and '"y"' in c.axes and c.bytes >= 64 // 4 * 64 * 64 * 4]
     assert len(whole) == 5, "once a block and direction, and the logits' gradient"
-    assert Counter(c.kind for c in found if c.axes == '"x"')["all_gather"] == 7
+    gathers = [c for c in found if c.kind == "all_gather" and '"x"' in c.axes]
+    assert len(gathers) == 7, "six weights, and the embedding once for both of its uses"
 
 
 def test_the_finalised_sharding_scatters_and_gathers_what_the_second_reduces(

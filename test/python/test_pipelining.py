@@ -231,7 +231,9 @@ def test_what_follows_may_be_split_over_stages_too() -> None:
     lowered = gspmd.jit(gradients(result), mesh=MESH, in_shardings=specs).lower(params, x)
     assert kinds(lowered, in_loops=True) == {PERMUTE: 2}
     results = [each for each in lowered.partitioned.collectives if each.axes == '"stage"' and each.count == 1]
-    assert [each.kind for each in results] == ["reduce_scatter", "all_to_all", "all_reduce"]
+    # The result comes by a reduce-scatter or an all-to-all, which send the same.
+    assert [each.kind for each in results][1:] == ["all_to_all", "all_reduce"]
+    assert results[0].kind in ("reduce_scatter", "all_to_all")
     whole = 48 * MODEL * 4 // 2  # bytes of what a device would hold without this
     assert [each.bytes for each in results] == [3 * whole // 4, 3 * whole // 4, 6 * whole // 4]
 

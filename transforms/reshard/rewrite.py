@@ -54,18 +54,22 @@ class Decision:
     operand: int = 0
 
 
+_CONSTRAINT = "sdy.sharding_constraint"
+
+
 def _summed_only(value: Any) -> bool:
     """Whether a value's single use is by a linear operation beside its definition that may save something.
 
-    What only changes the layout saves nothing: there it depends on what comes after it.
+    What only changes the layout saves nothing: there it depends on what comes after it, as a constraint that splits.
     """
+    first = value
     while True:
         uses = list(itertools.islice(value.uses, 2))
         if len(uses) != 1:
             return False
         user = uses[0].owner.operation
         if user.name not in LINEAR or user.block != value.owner.operation.block:
-            return False
+            return bool(user.name == _CONSTRAINT and value != first)
         if user.name not in LAYOUT:
             return True
         value = user.results[0]
