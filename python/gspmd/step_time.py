@@ -186,18 +186,11 @@ def _result_bytes(instruction: Instruction) -> float:
 
 def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:
     """The links that the devices of a group use: a part a dimension of the torus in which they differ."""
-    assert target.torus is not None, "places are those of a torus"
-    network, found = target.network, []
-    for dim, length in enumerate(target.torus.lengths):
-        at = sorted({place[dim] for place in places})
-        if len(at) == 1:
-            continue
-        on_chip = dim == len(target.torus.dims)
-        stride = min(b - a for a, b in itertools.pairwise(at))
-        ring = not on_chip and bool(network.wrap) and length % network.wrap == 0
-        rate = target.memory_bytes_per_s if on_chip else network.bytes_per_s
-        latency_s = 0.0 if on_chip else network.latency_s
-        found.append(AxisLinks(len(at), dim, length, stride, rate, latency_s, ring, on_chip=on_chip))
+    found = []
+    for dim, at in enumerate(map(sorted, map(set, zip(*places, strict=True)))):
+        if len(at) > 1:
+            stride = min(b - a for a, b in itertools.pairwise(at))
+            found.append(target.torus_links(dim, len(at), stride))
     return tuple(found)
 
 
@@ -209,7 +202,7 @@ def _permute_s(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, .
     for source, goal in moves:
         at, length = list(source[:-1]), 0
         for dim, size in enumerate(target.torus.dims):
-            steps, way = _way(at[dim], goal[dim], size, bool(target.network.wrap) and size % target.network.wrap == 0)
+            steps, way = _way(at[dim], goal[dim], size, target.network.closes(size))
             for _ in range(steps):
                 link = (tuple(at), dim, way)
                 load[link] = load.get(link, 0) + 1

@@ -39,6 +39,10 @@ class Network:
     dims: int = 0
     wrap: int = 0
 
+    def closes(self, length: int) -> bool:
+        """Whether a dimension of so many chips is a ring."""
+        return bool(self.dims and self.wrap) and length % self.wrap == 0
+
 
 class Traffic(NamedTuple):
     """A collective that runs `runs` times on an operand of so many `bytes` of a device."""
@@ -134,19 +138,19 @@ class Target:
         return self._hardware(self._torus_links(placement))
 
     def _torus_links(self, placement: Placement) -> dict[str, tuple[AxisLinks, ...]]:
-        assert self.torus is not None, "only a torus has places"
-        found = {}
-        for name, slots in placement.slots:
-            links = []
-            for slot in slots:
-                on_chip = slot.dim == len(self.torus.dims)
-                length = 1 if on_chip else self.torus.dims[slot.dim]
-                ring = not on_chip and bool(self.network.wrap) and length % self.network.wrap == 0
-                rate = self.memory_bytes_per_s if on_chip else self.network.bytes_per_s
-                latency = 0.0 if on_chip else self.network.latency_s
-                links.append(AxisLinks(slot.size, slot.dim, length, slot.stride, rate, latency, ring, on_chip=on_chip))
-            found[name] = tuple(links)
-        return found
+        return {
+            name: tuple(self.torus_links(slot.dim, slot.size, slot.stride) for slot in slots)
+            for name, slots in placement.slots
+        }
+
+    def torus_links(self, dim: int, size: int, stride: int) -> AxisLinks:
+        """What `size` devices use that lie along dimension `dim` of the torus, `stride` apart."""
+        assert self.torus is not None, "only a torus has dimensions"
+        length, network = self.torus.lengths[dim], self.network
+        if dim == len(self.torus.dims):
+            return AxisLinks(size, dim, 1, stride, self.memory_bytes_per_s, 0.0, on_chip=True)
+        ring = network.closes(length)
+        return AxisLinks(size, dim, length, stride, network.bytes_per_s, network.latency_s, ring)
 
     def _hardware(self, axes: Mapping[str, tuple[AxisLinks, ...]]) -> Hardware:
         rates = [link.bytes_per_s for links in axes.values() for link in links if not link.on_chip]
@@ -176,7 +180,7 @@ class Target:
         found = {}
         for name, size, inside, line, stride in placed:
             network = self.axes.get(name, self.network)
-            ring = bool(network.dims and network.wrap and lengths[line] % network.wrap == 0)
+            ring = network.closes(lengths[line])
             found[name] = AxisLinks(
                 size,
                 line,
