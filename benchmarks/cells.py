@@ -2,15 +2,89 @@
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 Cell = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows, which are dataclasses, by name, and ways to measure each; `script` is the file that has them.
+
+    `measure(name, how)` makes a cell, `page(cells)` the documentation of all; `fits` are the rows that have to fit
+    into the memory of a device. On the command line rows are separated by `separator`.
+    """
+
+    script: str
+    about: str
+    rows: Mapping[str, Any]
+    hows: Sequence[str]
+    measure: Callable[[str, str], Cell]
+    page: Callable[[Mapping[str, Cell]], str]
+    separator: str
+    limit_s: int
+    fits: Callable[[str], bool] = lambda name: True
+
+    def main(self, arguments: list[str] | None = None) -> int:
+        """Measure what is asked for and not known; returns 1 if a cell is not as it should be."""
+        options = self._parse(arguments)
+        if options.cell:
+            print(json.dumps(self.measure(*options.cell)))
+            return 0
+        store = Store(Path(self.script).with_suffix(".json"), self._version)
+        failed = False
+        for name in options.rows:
+            for how in options.how:
+                cell = store.measured(self.script, name, how, options.limit, options.again)
+                failed |= ("error" in cell) == self.fits(name)
+                print(f"{name}, {how}: {brief(cell)}", flush=True)
+        if options.markdown:
+            Path(options.markdown).write_text(self.page(store.cells))
+        return int(failed)
+
+    def _version(self, name: str) -> str:
+        """What the figures of a row depend on, besides our own code: delete the store, or say --again, for that."""
+        return f"{dataclasses.astuple(self.rows[name])}, {libraries()}"
+
+    def _parse(self, arguments: list[str] | None) -> argparse.Namespace:
+        mark = self.separator
+        parser = argparse.ArgumentParser(description=self.about.split("\n", 1)[0])
+        parser.add_argument(
+            "--rows",
+            type=_names(self.rows, mark),
+            default=list(self.rows),
+            metavar=f"NAME{mark}..",
+            help=f"{mark} ".join(self.rows),
+        )
+        parser.add_argument(
+            "--how", type=_names(self.hows, ";"), default=list(self.hows), metavar="NAME;..", help="; ".join(self.hows)
+        )
+        parser.add_argument(
+            "--limit", type=int, default=self.limit_s, metavar="SECONDS", help=f"for one cell ({self.limit_s})"
+        )
+        parser.add_argument("--again", action="store_true", help="measure what is stored, too")
+        parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
+        parser.add_argument("--cell", nargs=2, metavar=("ROW", "HOW"), help=argparse.SUPPRESS)
+        return parser.parse_args(arguments)
+
+
+def _names(known: Any, separator: str) -> Callable[[str], list[str]]:
+    def parsed(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(separator)]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"unknown '{name}'; known are {f'{separator} '.join(known)}")
+        return names
+
+    return parsed
 
 
 class Store:

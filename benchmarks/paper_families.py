@@ -10,14 +10,11 @@ Sources: arXiv 2105.04663, sections 5.2 to 5.6; arXiv 2006.16668 (GShard); arXiv
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
-import json
 import math
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import cells
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from gspmd.examples.common.program import Program
 
 HOWS = (OURS, GSPMD, SHARDY)
-STORE = Path(__file__).with_suffix(".json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,29 +124,10 @@ GROWING = {
 EVERY = {**ROWS, **GROWING}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Returns 1 if a cell failed."""
-    options = _parse(arguments)
-    if options.cell:
-        print(json.dumps(_measure(EVERY[options.cell[0]], options.cell[1])))
-        return 0
-    store = cells.Store(STORE, lambda name: f"{dataclasses.astuple(EVERY[name])}, {cells.libraries()}")
-    failed = False
-    for name in options.rows:
-        for how in options.how:
-            cell = store.measured(__file__, name, how, options.limit, options.again)
-            failed |= ("error" in cell) == EVERY[name].fits
-            print(f"{name}, {how}: {cells.brief(cell)}", flush=True)
-    if options.markdown:
-        import report_paper
-
-        Path(options.markdown).write_text(report_paper.families(ROWS, GROWING, HOWS, store.cells))
-    return int(failed)
-
-
-def _measure(row: Row, how: str) -> dict[str, Any]:
+def _measure(name: str, how: str) -> cells.Cell:
     import topologies
 
+    row = EVERY[name]
     topologies.prepare(math.prod(row.mesh.values()), how)
     model = _program(row, remat=False) if "remat" in row.settings else None
     return topologies.measure(topologies.Task(_program(row), row.mesh, row.target, model), how)
@@ -170,25 +147,12 @@ def _program(row: Row, **changed: Any) -> Program:
     return made
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    def names(known: Any) -> Callable[[str], list[str]]:
-        return lambda text: [_known(name.strip(), known) for name in text.split(";")]
+def _page(known: Mapping[str, cells.Cell]) -> str:
+    import report_paper
 
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("--rows", type=names(EVERY), default=list(EVERY), metavar="NAME;..", help="; ".join(EVERY))
-    parser.add_argument("--how", type=names(HOWS), default=list(HOWS), metavar="NAME;..", help="; ".join(HOWS))
-    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="for one cell (1800)")
-    parser.add_argument("--again", action="store_true", help="measure what is stored, too")
-    parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
-    parser.add_argument("--cell", nargs=2, metavar=("ROW", "HOW"), help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
-
-
-def _known(name: str, known: Any) -> str:
-    if name not in known:
-        raise argparse.ArgumentTypeError(f"unknown '{name}'; known are {'; '.join(known)}")
-    return name
+    return report_paper.families(ROWS, GROWING, HOWS, known)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    table = cells.Table(__file__, __doc__ or "", EVERY, HOWS, _measure, _page, ";", 1800, lambda name: EVERY[name].fits)
+    sys.exit(table.main())
