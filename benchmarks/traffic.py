@@ -10,6 +10,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from measurement import Transfer
 
+from gspmd.optimized_hlo import Instruction, OptimizedModule
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import sent_bytes
@@ -64,53 +65,26 @@ def transfer(kind: str, local_bytes: float, devices: int, users: Iterable[str], 
 
 # ---- HLO ------------------------------------------------------------------------------------------
 
-COLLECTIVE = re.compile(
-    r"^ *(?:ROOT )?%(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) "
-    r"(?P<kind>all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(.*$",
-    re.MULTILINE,
-)
-_USE = re.compile(r"^ *(?:ROOT )?%[\w.\-]+ = (?:\(.*?\)|\S+) ([\w\-]+)\((.*?)\)", re.MULTILINE)
-_SHAPE = re.compile(r"\b([a-z]+)(\d*)\w*\[([\d,]*)\]")
-_IOTA_GROUPS = re.compile(r"replica_groups=\[\d+,(\d+)\]")
-_LISTED_GROUPS = re.compile(r"replica_groups=\{\{([\d,]*)\}")
-_MESH_GROUPS = re.compile(r"replica_groups=mesh\[([^\]]*)\].*? \{([^}]*)\}")
-_MESH_AXIS = re.compile(r"'(\w+)'=(\d+)")
-_GROUP_AXIS = re.compile(r"'(\w+)'(?::\(\d+\)(\d+))?")
-
 
 def of_hlo(text: str) -> tuple[Transfer, ...]:
     """The collectives of an HLO module; loops, of which the programs here have none with collectives, count once."""
-    users: dict[str, set[str]] = {}
-    for use in _USE.finditer(text):
-        for name in re.findall(r"%([\w.\-]+)", use[2]):
-            users.setdefault(name, set()).add(use[1])
-    return tuple(hlo_transfer(match, users.get(match["name"], ())) for match in COLLECTIVE.finditer(text))
+    module = OptimizedModule(text)
+    found = []
+    for computation in module.computations.values():
+        users: dict[str, set[str]] = {}
+        for instruction in computation.values():
+            for name in instruction.operands:
+                users.setdefault(name, set()).add(instruction.opcode)
+        found += [
+            hlo_transfer(module, instruction, users.get(instruction.name, ()))
+            for instruction in computation.values()
+            if instruction.collective
+        ]
+    return tuple(found)
 
 
-def hlo_transfer(match: re.Match[str], users: Iterable[str] = ()) -> Transfer:
-    """The collective that COLLECTIVE found in a line; `users` are the operations that use its result."""
-    kind = match["kind"].replace("-", "_")
-    devices = 2 if kind == "collective_permute" else _hlo_group_size(match[0])
-    result = _bytes(match["type"])
-    local = {"all_gather": result / devices, "reduce_scatter": result * devices}.get(kind, result)
-    return transfer(kind, local, devices, users, "dynamic-slice")
-
-
-def _bytes(type_text: str) -> float:
-    """Bytes of an HLO type such as `f32[16,128]{1,0}`, or of all elements of a tuple."""
-    total = 0.0
-    for letters, bits, dims in _SHAPE.findall(type_text):
-        element = 1 if letters == "pred" else int(bits) / 8
-        total += element * math.prod(int(d) for d in dims.split(",") if d)
-    return total
-
-
-def _hlo_group_size(line: str) -> int:
-    if found := _IOTA_GROUPS.search(line):
-        return int(found[1])
-    if found := _MESH_GROUPS.search(line):
-        sizes = {axis: int(size) for axis, size in _MESH_AXIS.findall(found[1])}
-        return math.prod(int(part) if part else sizes[axis] for axis, part in _GROUP_AXIS.findall(found[2]))
-    if found := _LISTED_GROUPS.search(line):
-        return found[1].count(",") + 1
-    raise ValueError(f"expected replica groups in '{line.strip()[:200]}'")
+def hlo_transfer(module: OptimizedModule, collective: Instruction, users: Iterable[str] = ()) -> Transfer:
+    """A collective of a module; `users` are the operations that use its result."""
+    kind = collective.collective or ""
+    devices = 2 if kind == "collective_permute" else len(module.group(collective))
+    return transfer(kind, collective.operand_bytes(devices), devices, users, "dynamic-slice")

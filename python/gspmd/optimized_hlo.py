@@ -8,6 +8,8 @@ import math
 import re
 from collections.abc import Iterator
 
+from gspmd.hlo_groups import first_group
+
 COLLECTIVES = {
     "all-gather": "all_gather",
     "all-reduce": "all_reduce",
@@ -26,9 +28,7 @@ _CALLED: re.Pattern[str] = re.compile(
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
-_LISTED = re.compile(r"replica_groups=\{\{([\d,]*)\}")
-_IOTA = re.compile(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_PAIRS = re.compile(r"source_target_pairs=\{([\d,{}]*)\}")
+_PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +54,21 @@ class Instruction:
         """The kind of collective that it is or begins, as StableHLO calls it."""
         return COLLECTIVES.get(self.opcode.removesuffix("-start"))
 
+    @property
+    def result_bytes(self) -> float:
+        """Bytes of its result; of what begins a collective, and has operand and result in a tuple, of the latter."""
+        if self.opcode not in ("all-gather-start", "collective-permute-start") or not self.type.startswith("("):
+            return bytes_of_type(self.type)
+        if self.type.startswith("(("):
+            return bytes_of_type(self.type[self.type.index(")") + 1 :])
+        return bytes_of_type(self.type[1:-1].split(", ")[1])
+
+    def operand_bytes(self, devices: int) -> float:
+        """Bytes that a device gives to a collective of so many."""
+        if self.collective == "all_gather":
+            return self.result_bytes / devices
+        return self.result_bytes * (devices if self.collective == "reduce_scatter" else 1)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
@@ -72,6 +87,7 @@ class OptimizedModule:
         self.computations: dict[str, dict[str, Instruction]] = {}
         self.entry = ""
         self._frames = _frames(text)
+        self._partitions = int(found[1]) if (found := _PARTITIONS.match(text)) else 1
         current: dict[str, Instruction] = {}
         for line in text.splitlines():
             if head := _HEAD.match(line):
@@ -90,8 +106,15 @@ class OptimizedModule:
         frame = re.search(r"stack_frame_id=(\d+)", instruction.attributes)
         return self._frames.get(frame[1], "") if frame else ""
 
-    def visits(self) -> Iterator[Visit]:
-        """Every instruction that runs by itself, not within a fusion; of branches, all."""
+    def group(self, collective: Instruction) -> tuple[int, ...]:
+        """The partitions that the first one exchanges with in a collective other than a permute.
+
+        Errors: InputError for groups in a form that is not known.
+        """
+        return first_group(collective.attributes, self._partitions)
+
+    def visits(self, fused: bool = False) -> Iterator[Visit]:
+        """Every instruction that runs by itself, or also what is computed within a fusion; of branches, all."""
         stack = [(self.entry, 1, True)]
         while stack:
             name, times, known = stack.pop()
@@ -101,16 +124,16 @@ class OptimizedModule:
                     trips = self.trips(name, instruction)
                     known_too = known and trips is not None
                     stack.append((self.body(instruction), times * (1 if trips is None else trips), known_too))
-                stack += [(other, times, known) for other in self.called(instruction)]
+                stack += [(other, times, known) for other in self.called(instruction, fused)]
 
     @staticmethod
     def body(loop: Instruction) -> str:
         """The computation that a loop repeats."""
         return str(dict(_CALLED.findall(loop.attributes))["body"])
 
-    def called(self, instruction: Instruction) -> list[str]:
-        """The computations that a call, a branch or an asynchronous operation runs."""
-        if instruction.opcode not in ("call", "conditional", "async-start"):
+    def called(self, instruction: Instruction, fused: bool = False) -> list[str]:
+        """The computations that a call, a branch, an asynchronous operation, or also a fusion, runs."""
+        if instruction.opcode not in ("call", "conditional", "async-start", *(("fusion",) if fused else ())):
             return []
         names = [name for _, name in _CALLED.findall(instruction.attributes)]
         for branches in _BRANCHES.findall(instruction.attributes):
@@ -219,33 +242,3 @@ def bytes_of_type(text: str) -> float:
         bits = 8 if found[1] == "pred" else 16 if found[1] == "bf16" else int(found["bits"] or 0)
         total += bits / 8 * math.prod(int(d) for d in found["dims"].split(",") if d)
     return total
-
-
-def first_group(attributes: str) -> tuple[int, ...]:
-    """The partitions of the first replica group of a collective; empty where all take part."""
-    if found := _LISTED.search(attributes):
-        return tuple(int(i) for i in found[1].split(",") if i)
-    if found := _IOTA.search(attributes):
-        size, dims = int(found[2]), [int(d) for d in found[3].split(",")]
-        order = [int(d) for d in found[4].split(",")] if found[4] else list(range(len(dims)))
-        return tuple(_transposed(position, dims, order) for position in range(size))
-    return ()
-
-
-def _transposed(position: int, dims: list[int], order: list[int]) -> int:
-    """Element `position` of iota over `dims`, transposed by `order`."""
-    index = [0] * len(dims)
-    for dim in reversed(order):
-        position, index[dim] = divmod(position, dims[dim])
-    found = 0
-    for size, i in zip(dims, index, strict=True):
-        found = found * size + i
-    return found
-
-
-def pairs(attributes: str) -> tuple[tuple[int, int], ...]:
-    """The sources and targets of a permute."""
-    found = _PAIRS.search(attributes)
-    if not found:
-        return ()
-    return tuple((int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", found[1]))

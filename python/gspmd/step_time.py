@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from gspmd.dialect.axes import Axis
-from gspmd.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type, first_group, pairs
+from gspmd.hlo_groups import pairs
+from gspmd.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type
 from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time, sent_bytes
 from gspmd.transforms.support.targets import Target
 
@@ -137,7 +138,7 @@ def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
     if inner is None or inner.collective != "all_reduce":
         return inner
     # What is sliced in the same fusion is a reduce-scatter by another name.
-    group = len(first_group(inner.attributes))
+    group = len(module.group(inner))
     if group > 1 and bytes_of_type(visit.instruction.type) * group <= bytes_of_type(inner.type):
         return dataclasses.replace(inner, opcode="reduce-scatter", type=visit.instruction.type)
     return inner
@@ -157,31 +158,21 @@ def _traffic(module: OptimizedModule, visit: Visit) -> float:
 def _priced(
     module: OptimizedModule, visit: Visit, instruction: Instruction, target: Target, coordinates: Coordinates
 ) -> CompiledCollective:
-    kind, result = instruction.collective or "", _result_bytes(instruction)
+    kind = instruction.collective or ""
     is_async = instruction.opcode.endswith("-start") or visit.computation.startswith("async")
     source = module.source(instruction) or module.source(visit.instruction)
     if kind == "collective_permute":
         moves = [(coordinates(a), coordinates(b)) for a, b in pairs(instruction.attributes)]
-        seconds = _permute_s(result, moves, target)
-        return CompiledCollective(kind, instruction.name, source, 2, result, seconds, visit.times, is_async)
-    assert target.torus is not None, "places are those of a torus"
-    group = first_group(instruction.attributes) or tuple(range(target.torus.devices))
-    local = {"all_gather": result / len(group), "reduce_scatter": result * len(group)}.get(kind, result)
+        sent = instruction.result_bytes
+        seconds = _permute_s(sent, moves, target)
+        return CompiledCollective(kind, instruction.name, source, 2, sent, seconds, visit.times, is_async)
+    group = module.group(instruction)
+    local = instruction.operand_bytes(len(group))
     links = group_links([coordinates(i) for i in group], target)
     hardware = dataclasses.replace(Hardware(), axes={"group": links})
     seconds = collective_time(kind, local, len(group), hardware, (Axis("group", 1, math.prod(k.size for k in links)),))
     sent = sent_bytes(kind, local, len(group))
     return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
-
-
-def _result_bytes(instruction: Instruction) -> float:
-    """Bytes of what a collective makes; those that begin one, `-start`, may have operand and result in a tuple."""
-    type_ = instruction.type
-    if instruction.opcode not in ("all-gather-start", "collective-permute-start"):
-        return bytes_of_type(type_)
-    if type_.startswith("(("):
-        return bytes_of_type(type_[type_.index(")") + 1 :])
-    return bytes_of_type(type_[1:-1].split(", ")[1]) if type_.startswith("(") else bytes_of_type(type_)
 
 
 def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:

@@ -43,12 +43,13 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_bytes_of_a_collective_in_hlo(traffic: Any, line: str, kind: str, sent: float) -> None:
-    (found,) = traffic.of_hlo(f"  ROOT %collective.1 = {line}\n")
+    (found,) = traffic.of_hlo(f"ENTRY %main (a: f32[]) -> f32[] {{\n  ROOT %collective.1 = {line}\n")
     assert (found.kind, found.bytes, found.sliced_bytes) == (kind, sent, sent)
 
 
 def test_hlo_all_reduce_that_is_only_sliced_counts_as_reduce_scatter(traffic: Any) -> None:
-    reduce = "  %sum = f32[8]{0} all-reduce(%a), replica_groups=[1,4]<=[4], to_apply=%add\n"
+    head = "ENTRY %main (a: f32[8], i: s32[]) -> f32[8] {\n"
+    reduce = head + "  %sum = f32[8]{0} all-reduce(%a), replica_groups=[1,4]<=[4], to_apply=%add\n"
     first = "  %first = f32[2]{0} dynamic-slice(%sum, %i), dynamic_slice_sizes={2}\n"
     other = "  %other = f32[8]{0} negate(%sum)\n"
     (sliced,) = traffic.of_hlo(reduce + first)

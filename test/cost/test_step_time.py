@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
-from gspmd.optimized_hlo import OptimizedModule, bytes_of_type, first_group, pairs
+from gspmd.hlo_groups import first_group, pairs
+from gspmd.optimized_hlo import OptimizedModule, bytes_of_type
 from gspmd.step_time import group_links, step_time
 from gspmd.transforms.support.target_file import read_target
 
@@ -58,11 +60,25 @@ def test_bytes_of_types(type_: str, count: int) -> None:
         ("replica_groups=[2,4]<=[8]", (0, 1, 2, 3)),
         ("replica_groups=[2,4]<=[4,2]T(1,0)", (0, 2, 4, 6)),
         ("replica_groups=[4,2]<=[2,2,2]T(1,0,2)", (0, 1)),
-        ("replica_groups={}", ()),
+        ("replica_groups={}", (0, 1, 2, 3, 4, 5, 6, 7)),
+        ("channel_id=1", (0, 1, 2, 3, 4, 5, 6, 7)),
+        ("replica_groups=mesh['a'=4,'b'=2] {'b'}, dimensions={1}", (0, 1)),
+        ("replica_groups=mesh['a'=4,'b'=2] {'a'}", (0, 2, 4, 6)),
+        ("replica_groups=mesh['a'=2,'b'=1,'c'=4] {'c','a'}", (0, 4, 1, 5, 2, 6, 3, 7)),
+        ("replica_groups=mesh['a'=8] {'a':(1)2}", (0, 4)),
+        ("replica_groups=mesh['a'=8] {'a':(2)2}", (0, 2)),
+        ("replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}, dimensions={0}", (0, 2, 4, 6)),
+        ("replica_groups=mesh['a'=2,'b'=4], device_ids=(3,1,0,2,7,5,4,6) {'a'}", (3, 7)),
+        ("replica_groups=mesh['i'=4,'j'=1,'k'=2], device_ids=([2,2,2]T(2,1,0)) {'i':(2)2,'k'}", (0, 4, 2, 6)),
     ],
 )
 def test_first_groups(attributes: str, group: tuple[int, ...]) -> None:
-    assert first_group(attributes) == group
+    assert first_group(attributes, 8) == group
+
+
+def test_groups_in_an_unknown_form_are_refused() -> None:
+    with pytest.raises(InputError, match="cannot read the groups of a collective: 'torus"):
+        first_group("replica_groups=torus<2,4>, dimensions={0}", 8)
 
 
 def test_pairs_of_permutes() -> None:
