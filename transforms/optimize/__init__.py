@@ -18,6 +18,7 @@ from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
+from gspmd.transforms.optimize.swap import SwapProducts
 from gspmd.transforms.support.passes import Pass, option, same_option, select_options
 
 PASSES: tuple[type[CollectivePass], ...] = (
@@ -27,6 +28,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     ReduceAfterLoops,
     HoistCollectives,
     NarrowCollectives,
+    SwapProducts,
     SimplifyPermutes,
     CombineCollectives,
     MovePermutes,
@@ -79,6 +81,7 @@ class Optimize(Pass):
             FuseCollectives(),
             self._handing_on(DelayReductions),
             ReduceAfterLoops(),
+            SwapProducts(),
             SimplifyPermutes(),
             self._handing_on(HoistCollectives),
         ]

@@ -10,8 +10,7 @@ import dataclasses
 import math
 from typing import Any
 
-from jaxlib.mlir.dialects import stablehlo
-
+from gspmd.transforms.optimize.products import DOT, ProductDims
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.support.builder import bytes_of, read_type
@@ -21,7 +20,6 @@ from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import option
 from gspmd.transforms.support.target_file import read_hardware
 
-_DOT = "stablehlo.dot_general"
 _WORTH_IT = 0.95  # estimates are not better than that
 
 
@@ -83,46 +81,6 @@ _WHAT = "overlapped with communication"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Dims:
-    """What dimension of a product is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
-
-    batch: tuple[tuple[int, int], ...]
-    contracting: tuple[tuple[int, int], ...]
-    free: tuple[tuple[int, ...], tuple[int, ...]]
-
-    @classmethod
-    def of(cls, dot: Any) -> _Dims:
-        numbers = stablehlo.DotDimensionNumbers(dot.attributes["dot_dimension_numbers"])
-        batch = tuple(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
-        contracting = tuple(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
-        free = []
-        for side in (0, 1):
-            taken = {pair[side] for pair in batch + contracting}
-            free.append(tuple(d for d in range(read_type(dot.operands[side]).rank) if d not in taken))
-        return cls(batch, contracting, (free[0], free[1]))
-
-    def of_operand(self, side: int, dim: int) -> tuple[int | None, int | None]:
-        """The dimension of the other operand and that of the result that go with one of an operand's."""
-        for index, pair in enumerate(self.batch):
-            if pair[side] == dim:
-                return pair[1 - side], index
-        for pair in self.contracting:
-            if pair[side] == dim:
-                return pair[1 - side], None
-        before = len(self.batch) + (len(self.free[0]) if side else 0)
-        return None, before + self.free[side].index(dim)
-
-    def of_result(self, dim: int) -> tuple[int | None, int | None]:
-        """The dimensions of both operands that a dimension of the result comes from."""
-        if dim < len(self.batch):
-            return self.batch[dim]
-        dim -= len(self.batch)
-        if dim < len(self.free[0]):
-            return self.free[0][dim], None
-        return None, self.free[1][dim - len(self.free[0])]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class _Candidate:
     """A product and the collective that makes its operand `side` or takes its result.
 
@@ -144,7 +102,7 @@ class _Candidate:
     def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
         """Estimated time in steps, and of the collective and the product one after the other."""
         result = read_type(self.dot.results[0])
-        contracted = _Dims.of(self.dot).contracting
+        contracted = ProductDims.of(self.dot).contracting
         depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in contracted)
         product = 2.0 * math.prod(result.shape) * depth / hardware.flops_of(read_type(self.dot.operands[0]).element)
         count = self.devices
@@ -174,22 +132,22 @@ def _find_gathered(program: DeviceProgram, gather: Collective) -> _Candidate | N
     dot = only_user(gather.result)
     if dot is None:
         using = [use.owner.operation for use in gather.result.uses]
-        if any(op.name == _DOT for op in using):
+        if any(op.name == DOT for op in using):
             program.decline(gather.op, _WHAT, f"{len(using)} operations use what is gathered")
         return None
     if dot.name == "stablehlo.slice":
         following = only_user(dot.results[0])
-        if following is not None and following.name == _DOT:
+        if following is not None and following.name == DOT:
             program.decline(following, _WHAT, "the last shard of its operand is not full")
         return None
-    if dot.name != _DOT or dot.block != gather.op.block or not program.is_along_axes(gather):
+    if dot.name != DOT or dot.block != gather.op.block or not program.is_along_axes(gather):
         return None
     if dot.operands[0] == dot.operands[1]:
         program.decline(dot, _WHAT, "both its operands are the gathered one")
         return None
     side = 0 if dot.operands[0] == gather.result else 1
     dim = gather.dimension("all_gather_dim")
-    other, result = _Dims.of(dot).of_operand(side, dim)
+    other, result = ProductDims.of(dot).of_operand(side, dim)
     cuts = (dim, other) if side == 0 else (other, dim)
     return _Candidate(dot, gather, side, cuts, result)
 
@@ -198,10 +156,10 @@ def _find_scattered(program: DeviceProgram, scatter: Collective) -> _Candidate |
     dot = owner(scatter.operand)
     if dot is not None and dot.name == "stablehlo.pad":
         padded = owner(dot.operands[0])
-        if padded is not None and padded.name == _DOT:
+        if padded is not None and padded.name == DOT:
             program.decline(padded, _WHAT, "the last shard of its result is not full")
         return None
-    if dot is None or dot.name != _DOT or not program.is_along_axes(scatter) or scatter.combiner != "add":
+    if dot is None or dot.name != DOT or not program.is_along_axes(scatter) or scatter.combiner != "add":
         return None
     if only_user(scatter.operand) is None:
         program.decline(dot, _WHAT, "its result is used whole, too")
@@ -209,7 +167,7 @@ def _find_scattered(program: DeviceProgram, scatter: Collective) -> _Candidate |
     if dot.block != scatter.op.block:
         return None
     dim = scatter.dimension("scatter_dimension")
-    return _Candidate(dot, scatter, 0, _Dims.of(dot).of_result(dim), dim)
+    return _Candidate(dot, scatter, 0, ProductDims.of(dot).of_result(dim), dim)
 
 
 class _Steps:
@@ -226,13 +184,13 @@ class _Steps:
     def _dot(self, left: Any, right: Any) -> Any:
         """The product of parts of the operands."""
         dot = self._found.dot
-        dims = _Dims.of(dot)
+        dims = ProductDims.of(dot)
         shapes = [read_type(left).shape, read_type(right).shape]
         shape = [shapes[0][pair[0]] for pair in dims.batch]
         shape += [shapes[side][d] for side in (0, 1) for d in dims.free[side]]
         attributes = {name: dot.attributes[name] for name in dot.attributes}
         result = TensorType(tuple(shape), read_type(dot.results[0]).element)
-        return self._emit.op(_DOT, [left, right], [result], **attributes)
+        return self._emit.op(DOT, [left, right], [result], **attributes)
 
     # ---- gather, then product ----
 

@@ -1,0 +1,58 @@
+"""Which dimension of a product is which."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.transforms.support.builder import read_type
+
+DOT = "stablehlo.dot_general"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProductDims:
+    """What dimension of a product is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
+
+    batch: tuple[tuple[int, int], ...]
+    contracting: tuple[tuple[int, int], ...]
+    free: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, dot: Any) -> ProductDims:
+        numbers = stablehlo.DotDimensionNumbers(dot.attributes["dot_dimension_numbers"])
+        batch = tuple(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
+        contracting = tuple(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
+        free = []
+        for side in (0, 1):
+            taken = {pair[side] for pair in batch + contracting}
+            free.append(tuple(d for d in range(read_type(dot.operands[side]).rank) if d not in taken))
+        return cls(batch, contracting, (free[0], free[1]))
+
+    def of_operand(self, side: int, dim: int) -> tuple[int | None, int | None]:
+        """The dimension of the other operand and that of the result that go with one of an operand's."""
+        for index, pair in enumerate(self.batch):
+            if pair[side] == dim:
+                return pair[1 - side], index
+        for pair in self.contracting:
+            if pair[side] == dim:
+                return pair[1 - side], None
+        before = len(self.batch) + (len(self.free[0]) if side else 0)
+        return None, before + self.free[side].index(dim)
+
+    def of_result(self, dim: int) -> tuple[int | None, int | None]:
+        """The dimensions of both operands that a dimension of the result comes from."""
+        if dim < len(self.batch):
+            return self.batch[dim]
+        dim -= len(self.batch)
+        if dim < len(self.free[0]):
+            return self.free[0][dim], None
+        return None, self.free[1][dim - len(self.free[0])]
+
+    @property
+    def swap(self) -> tuple[int, ...]:
+        """The permutation of the result that multiplying in the other order is."""
+        batch, left, right = len(self.batch), len(self.free[0]), len(self.free[1])
+        return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
