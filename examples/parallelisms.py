@@ -34,9 +34,9 @@ RECIPES = {
     "tp-sp": Recipe("tensor and sequence parallelism: positions on y between blocks", {"y": 8}, {**_TENSOR, "P": "y"}),
     "2d": Recipe("2-D: weights on x and y, the batch on x, activations on y", {"x": 4, "y": 2}, _TWO_D),
     "pipeline-2d": Recipe(
-        "a pipeline of 2-D stages: layers on stage, the rest as in 2-D",
+        "a pipeline of 2-D stages: layers on stage, the batch outside of them too, the rest as in 2-D",
         {"stage": 2, "x": 2, "y": 2},
-        {**_TWO_D, "l": "stage"},
+        {**_TWO_D, "l": "stage", "E": ("x", "stage")},
     ),
 }
 
@@ -70,21 +70,21 @@ class Config:
 
 
 def program(config: Config, recipe: Recipe) -> Program:
-    """Training. What the recipe splits layers over are the stages of a pipeline."""
+    """Training. What the recipe splits layers over are the stages of a pipeline, outside of which they share the batch."""
     stages = recipe.size("l")
     if config.layers % stages:
         raise UsageError(f"{config.layers} layers make no {stages} equal stages", hint="set 'layers' to a multiple")
 
-    def pipelined(decoder: decoder_lm.Config, recipe: Recipe, x: Array, layers: Any) -> Array:
+    def pipelined(decoder: decoder_lm.Config, outside: Recipe, x: Array, layers: Any) -> Array:
         if stages == 1:
-            return decoder_lm.blocks(decoder, recipe, x, layers)
+            return decoder_lm.blocks(decoder, outside, x, layers)
         by_stage = jax.tree.map(lambda w: w.reshape(stages, w.shape[0] // stages, *w.shape[1:]), layers)
         run = gspmd.pipeline(
             lambda w, x: decoder_lm.blocks(decoder, recipe, x, w), stages, config.microbatches, axis=recipe.axes("l")
         )
-        return recipe.split(run(by_stage, x), "BPM")
+        return outside.split(run(by_stage, x), "BPM")
 
-    return decoder_lm.program(config.decoder, recipe, pipelined)
+    return decoder_lm.program(config.decoder, recipe.renamed({"B": "E"}) if stages > 1 else recipe, pipelined)
 
 
 def losses(config: Config, steps: int, recipes: Mapping[str, Recipe]) -> dict[str, list[float]]:
