@@ -23,7 +23,7 @@ class Task:
     """A program to be partitioned over `mesh` for `target`.
 
     `model` is the same program without what is computed again, to count the model's operations; `options` are those
-    of `gspmd.partition`.
+    of `gspmd.partition`, `compiler_options` those of libtpu.
     """
 
     program: Program
@@ -31,6 +31,7 @@ class Task:
     target: str
     model: Program | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    compiler_options: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
     @property
     def devices(self) -> int:
@@ -68,7 +69,7 @@ def measure(task: Task, how: str) -> dict[str, Any]:
         executable = _xla_compile(task, how, place.devices)
         compile_s = time.perf_counter() - started
     else:
-        compiled = compile_for(ours, task.target)
+        compiled = compile_for(ours, task.target, compiler_options=task.compiler_options)
         compile_s, executable = compiled.compile_s, compiled.executable
         found["module_bytes"] = len(ours.module_text)
     model = cost(ours, original=_lowered(task.model, task.mesh) if task.model else program)
@@ -150,6 +151,6 @@ def _xla_compile(task: Task, how: str, devices: Any) -> Any:
     from gspmd.transforms.support.mlir import new_context, parse_module
 
     module = parse_module(_xla_text(task, how, devices), new_context())
-    options = runtime.compile_options(devices, use_shardy=how == SHARDY)
+    options = runtime.compile_options(devices, how == SHARDY, task.compiler_options)
     with module.context:
         return devices[0].client.compile(module, _jax.DeviceList(devices), options)

@@ -70,7 +70,7 @@ class Config:
 
 
 def program(config: Config, recipe: Recipe) -> Program:
-    """Training. What the recipe splits layers over are the stages of a pipeline, outside of which they share the batch."""
+    """Training. What the recipe splits layers over are a pipeline's stages, which share the batch outside of it."""
     stages = recipe.size("l")
     if config.layers % stages:
         raise UsageError(f"{config.layers} layers make no {stages} equal stages", hint="set 'layers' to a multiple")

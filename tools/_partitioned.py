@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.errors import UsageError
@@ -111,18 +112,22 @@ def partition_options(args: argparse.Namespace) -> dict[str, Any]:
 
     return {
         "target": args.target,
-        "options": parse_options(PIPELINE, pipeline_options(), (_named(text) for text in args.option)),
+        "options": parse_options(PIPELINE, pipeline_options(), named(args.option, "--option")),
         "num_partitions": args.num_partitions,
         "replicate_unsupported": args.replicate_unsupported,
         "custom_rules": parse_custom_rules(args.custom_rule),
     }
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--option {text}", hint="write it as NAME=VALUE")
-    return name, value
+def named(texts: Iterable[str], flag: str) -> list[tuple[str, str]]:
+    """Names and values of what `flag` was given as NAME=VALUE. Raises UsageError for what is not."""
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"{flag} {text}", hint="write it as NAME=VALUE")
+        found.append((name, value))
+    return found
 
 
 def check_not_partitioned_yet(args: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 
 from gspmd.report import bytes_text
-from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, partitioned, positive
+from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, named, partitioned, positive
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser, write_output
 
@@ -24,6 +24,8 @@ The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a mac
 exit codes: 0 compiled; 1 the program is refused, by gspmd or by the compiler; 2 wrong usage
 """
 
+_TRUTH = {"true": True, "false": False}  # which XLA does not take as words everywhere
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
@@ -32,6 +34,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_partition_arguments(parser)
     add_strict_argument(parser)
     parser.add_argument("--target", required=True, metavar="TARGET", help="what to compile for, as tpu:v5p:8x8x8")
+    parser.add_argument(
+        "--compiler-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of XLA, as xla_enable_async_all_gather=true; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--top", type=positive, default=8, metavar="N", help="collectives in the list (default: 8)")
     parser.add_argument("--hlo", metavar="FILE", help="write the compiler's optimised HLO")
@@ -44,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.transforms.support.target_file import is_topology
     from gspmd.virtual_devices import request_devices
 
+    options = {name: _TRUTH.get(value, value) for name, value in named(args.compiler_option, "--compiler-option")}
     platform, _, rest = args.target.partition(":")
     topology = is_topology(args.target)
     module = read_program_file(args.file, new_context())
@@ -56,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.ahead_of_time import compile_for
 
     with stage(f"compiling for {args.target}"):
-        compiled = compile_for(product, args.target)
+        compiled = compile_for(product, args.target, compiler_options=options)
     if args.hlo:
         write_output(args.hlo, compiled.hlo_text.encode())
     if args.output:

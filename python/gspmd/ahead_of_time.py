@@ -7,7 +7,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jaxlib
@@ -20,12 +20,13 @@ from gspmd.api import Partitioned
 from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
-from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.step_time import StepTime, step_time
-from gspmd.transforms.support.signature import Signature
 from gspmd.transforms.support.target_file import is_topology
 
+# And of options that they have not.
+_NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
 # What the compilers say of programs that do not fit: what is needed, and what there is.
 _OUT_OF_MEMORY = (
     re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
@@ -104,29 +105,33 @@ class CompiledProgram:
         write_compiled(path, CompiledFile(about, module.getvalue(), self.executable.serialize()))
 
 
-def compile_for(program: Any, target: str, **options: Any) -> CompiledProgram:
+def compile_for(
+    program: Any,
+    target: str,
+    *,
+    compiler_options: Mapping[str, str | int | float | bool] | None = None,
+    **options: Any,
+) -> CompiledProgram:
     """Compile a program for a machine that need not be here: `tpu:v5p:8x8x8`, or for devices that are.
 
     `program` is what `gspmd.partition` takes, which it is given to with `options`, or a partitioned one. Axes of the
-    mesh are laid onto a topology so that its collectives take least time.
+    mesh are laid onto a topology so that its collectives take least time. `compiler_options` are XLA's own, as
+    `{"xla_enable_async_all_gather": True}`.
 
-    Errors: those of `gspmd.partition`; UsageError for a target that is not known or too small; ExecutionError where
-    libtpu is missing or the program does not fit into memory.
+    Errors: those of `gspmd.partition`; UsageError for a target that is not known or too small, and for options that the
+    compiler has not; ExecutionError where libtpu is missing or the program does not fit into memory.
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
-    client, options_ = place.devices[0].client, runtime.compile_options(place.devices)
+    client, build = place.devices[0].client, runtime.compile_options(place.devices, overrides=compiler_options)
     compile_ = client.compile_and_load if place.is_here else client.compile
-
-    def compiled(module: ir.Module, signature: Signature) -> Any:
-        try:
-            with module.context, runtime.quiet():
-                return compile_(module, _jax.DeviceList(place.devices), options_)
-        except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-            raise _refused(error, partitioned, place) from None
-
+    module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
     started = time.perf_counter()
-    executable = executable_module.compiled_either_way(partitioned.module, compiled)  # with places in the source
+    try:
+        with module.context, runtime.quiet():
+            executable = compile_(module, _jax.DeviceList(place.devices), build)
+    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
+        raise _refused(error, partitioned, place) from None
     return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
 
 
@@ -147,10 +152,12 @@ def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
     return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__)
 
 
-def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> ExecutionError:
+def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error:
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
     text = " ".join(str(error).split())
+    if found := _NO_OPTION.search(text):
+        return UsageError(f"the compiler for '{place.target}' does not take its options: {found[1]}")
     if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
         report = cost_of(partitioned.module, place.target)
         largest = ", ".join(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
 
 from gspmd import unannotated
-from gspmd.dialect.errors import ExecutionError, InputError
+from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
@@ -36,10 +34,6 @@ from gspmd.transforms.support.xla_on_cpu import repair
 # Operations that XLA makes others of, or nothing, where they only change a shape.
 _CHANGED = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim"})
 _ONE_DEVICE = Mesh(())
-_LOOPS_REFUSED = "Inconsistent while sharding"
-T = TypeVar("T")
-# How PJRT's door to XLA comes from StableHLO to HLO.
-_AS_XLA = "builtin.module(stablehlo-legalize-to-hlo,canonicalize,hlo-legalize-to-stablehlo)"
 
 
 def read_module(source: Any) -> ir.Module:
@@ -47,11 +41,8 @@ def read_module(source: Any) -> ir.Module:
     return read_program(source, new_context())
 
 
-def read_partitioned(source: Any, mark_loops: bool = False) -> tuple[ir.Module, Signature]:
-    """A partitioned module ready to compile, and its signature. Raises ParseError.
-
-    `mark_loops`: loops are the work of one device in so many words, too. See `compiled_either_way`.
-    """
+def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile, and its signature. Raises ParseError."""
     module = read_module(source)
     signature = read_signature(module)
     with module.context:
@@ -61,31 +52,15 @@ def read_partitioned(source: Any, mark_loops: bool = False) -> tuple[ir.Module, 
         _drop_own_attributes(module)
         write_group_meshes(module)
         if signature.num_partitions > 1:
-            with_loops = _loops_as_xla_has_them(module) if mark_loops else None
-            module = module if with_loops is None else with_loops
-            _say_manual(module, control_flow=with_loops is not None)
+            _say_manual(module)
     return module, signature
 
 
-def compiled_either_way(source: Any, compile_: Callable[[ir.Module, Signature], T]) -> T:
-    """What `compile_` makes of a partitioned module, with loops marked where XLA refuses them without.
+def _say_manual(module: ir.Module) -> None:
+    """Mark every operation but control flow as the work of one device, as arguments and results are.
 
-    XLA finds out by itself that loops are the work of one device, but where it rewrites what they are given it may lose
-    that, and takes it for replicated. Marks have to be as many as a loop has results when XLA reads them, which its
-    simplifications on the way change; so these come second.
-    """
-    try:
-        return compile_(*read_partitioned(source))
-    except ExecutionError as error:
-        if _LOOPS_REFUSED not in error.message:
-            raise
-    return compile_(*read_partitioned(source, mark_loops=True))
-
-
-def _say_manual(module: ir.Module, control_flow: bool) -> None:
-    """Mark every operation as the work of one device, as arguments and results are, `control_flow` too.
-
-    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process.
+    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process. Marks of control
+    flow would have to be as many as it has results when XLA reads them, which its simplifications on the way change.
     """
     one, texts = ir.StringAttr.get("{manual}"), dict[int, ir.Attribute]()
     found: list[Any] = []
@@ -94,7 +69,7 @@ def _say_manual(module: ir.Module, control_flow: bool) -> None:
         count, flows = len(op.results), op.name in CONTROL_FLOW
         if flows or op.name in _CHANGED:
             found.append(op)
-        if count and not op.name.startswith("func.") and (control_flow or not flows):
+        if count and not op.name.startswith("func.") and not flows:
             if count not in texts:
                 texts[count] = one if count == 1 else ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
             op.attributes["mhlo.sharding"] = texts[count]
@@ -104,34 +79,6 @@ def _say_manual(module: ir.Module, control_flow: bool) -> None:
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     for op in found:
         _mark_results(op, one)
-
-
-def _loops_as_xla_has_them(module: ir.Module) -> ir.Module | None:
-    """The module with the loops that XLA makes of it; None where they cannot be had.
-
-    XLA takes what a loop hands on unchanged for a value from outside. Marks have to be as many as results are then; a
-    loop without marks is refused where XLA loses those of its operands.
-    """
-    if not any(op.name in CONTROL_FLOW for op in _operations(module)):
-        return module
-    text = module.operation.get_asm(enable_debug_info=True)
-    copy = ir.Module.parse(text, module.context)
-    try:
-        PassManager.parse(_AS_XLA, module.context).run(copy.operation)
-    except ir.MLIRError:
-        return None
-    return copy if all(not op.name.startswith("mhlo.") for op in _operations(copy)) else None
-
-
-def _operations(module: ir.Module) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _mark_results(op: Any, manual: ir.Attribute) -> None:

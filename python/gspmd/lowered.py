@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -96,12 +96,14 @@ class Lowered:
         executable = runtime.compile(self.partitioned, self._devices(devices), timeout_s=timeout_s)
         return Compiled(self.partitioned, executable, self.in_tree, self.out_info)
 
-    def compile_for(self, target: str) -> CompiledProgram:
+    def compile_for(
+        self, target: str, compiler_options: Mapping[str, str | int | float | bool] | None = None
+    ) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
         if target == self._target:
-            return ahead_of_time.compile_for(self.partitioned, target)
+            return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
-        return ahead_of_time.compile_for(self.program, target, **options)
+        return ahead_of_time.compile_for(self.program, target, compiler_options=compiler_options, **options)
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,14 +116,11 @@ def compile(
     Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices, a module that PJRT
     does not take, or other processes that compile another one.
     """
-
-    def compiled(module: ir.Module, signature: Signature) -> Executable:
-        chosen = _devices(devices, signature.num_partitions)
-        if jax.process_count() > 1:
-            processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
-        return _executable(module, signature, chosen, padding)
-
-    return executable_module.compiled_either_way(_source(partitioned), compiled)
+    module, signature = executable_module.read_partitioned(_source(partitioned))
+    chosen = _devices(devices, signature.num_partitions)
+    if jax.process_count() > 1:
+        processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
+    return _executable(module, signature, chosen, padding)
 
 
 def compile_single(program: Program, device: Any = None) -> Executable:
@@ -196,8 +193,10 @@ def _executable(
     return Executable(_load(module, devices, use_shardy), signature, devices, padding)
 
 
-def compile_options(devices: Devices, use_shardy: bool = False) -> Any:
-    """What PJRT is to know: partition i runs on `devices[i]`."""
+def compile_options(
+    devices: Devices, use_shardy: bool = False, overrides: Mapping[str, str | int | float | bool] | None = None
+) -> Any:
+    """What PJRT is to know: partition i runs on `devices[i]`. `overrides` are the compiler's own options, by name."""
     count = len(devices)
     options = xla_client.CompileOptions()
     options.num_partitions = count
@@ -207,6 +206,7 @@ def compile_options(devices: Devices, use_shardy: bool = False) -> Any:
     build.use_shardy_partitioner = use_shardy
     ids = np.array([[device.id for device in devices]])
     build.device_assignment = xla_client.DeviceAssignment.create(ids)
+    options.env_option_overrides = list((overrides or {}).items())
     return options
 
 

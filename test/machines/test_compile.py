@@ -164,7 +164,54 @@ def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     assert "unknown TPU 'v7'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("xla_cpu_enable_fast_math", "--compiler-option xla_cpu_enable_fast_math; write it as NAME=VALUE"),
+        ("xla_nonsense=1", "the compiler for 'cpu' does not take its options: No such compile option: 'xla_nonsense'"),
+        ("xla_cpu_enable_fast_math=perhaps", "the compiler for 'cpu' does not take its options"),
+    ],
+)
+def test_options_that_the_compiler_does_not_take(tmp_path: Path, option: str, message: str) -> None:
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    done = command("compile", tmp_path / "program.mlir", "--target", "cpu", "--compiler-option", option)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_options_reach_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    words = ["--target", "cpu", "--compiler-option", "xla_cpu_enable_fast_math=true"]
+    assert command("compile", tmp_path / "program.mlir", *words).returncode == 0
+
+
 # ---- the compiler of TPUs ----
+
+
+@needs_libtpu
+def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
+    """What a product waits for comes in two pieces: the second arrives while there is the product with the first."""
+    text = """
+    sdy.mesh @mesh = <["x"=8]>
+    func.func @main(%a: tensor<4096x8192xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                    %b: tensor<8192x1024xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
+        -> (tensor<4096x1024xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+      %c = sdy.sharding_constraint %a <@mesh, [{}, {}]> : tensor<4096x8192xbf16>
+      %d = stablehlo.dot_general %c, %b, contracting_dims = [1] x [0]
+        : (tensor<4096x8192xbf16>, tensor<8192x1024xbf16>) -> tensor<4096x1024xbf16>
+      return %d : tensor<4096x1024xbf16>
+    }
+    """
+    options = {"xla_enable_async_all_gather": True}
+    compiled = gspmd.compile_for(text, "tpu:v3:2x2", compiler_options=options, options={"gather_pieces": 2})
+    step = compiled.step_time()
+    assert step is not None
+    assert sorted((c.kind, c.is_async) for c in step.collectives) == [("all_gather", False), ("all_gather", True)]
+    assert step.scheduled_s < 0.99 * step.upper_bound_s
+    plain = gspmd.compile_for(text, "tpu:v3:2x2").step_time()
+    assert plain is not None
+    assert [(c.kind, c.is_async) for c in plain.collectives] == [("all_gather", False)]
 
 
 @needs_libtpu

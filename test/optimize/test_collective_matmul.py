@@ -85,6 +85,14 @@ def _inputs(equation: str) -> list[Any]:
 
 def _check(programs: list[Any], equations: list[str], options: str) -> gspmd.Partitioned:
     """All products in one program, overlapped, give exactly what NumPy does."""
+    options = f"gspmd-collective-matmul{{matmul-min-bytes=0 use-cost-model=false {options}}}"
+    product = _run(programs, equations, options)
+    assert {c.kind for c in product.collectives} == {"collective_permute"}
+    return product
+
+
+def _run(programs: list[Any], equations: list[str], passes: str) -> gspmd.Partitioned:
+    """All products in one program, after `passes`, give exactly what NumPy does."""
     inputs = [_inputs(equation) for equation in equations]
     flat = [array for pair in inputs for array in pair]
 
@@ -92,12 +100,10 @@ def _check(programs: list[Any], equations: list[str], options: str) -> gspmd.Par
         return [program(*arrays[2 * i : 2 * i + 2]) for i, program in enumerate(programs)]
 
     module = read_program(jax.jit(together).lower(*flat), new_context())
-    run = f"gspmd-collective-matmul{{matmul-min-bytes=0 use-cost-model=false {options}}}"
-    PassManager.parse(f"{FRONT},{run}").run(module)
+    PassManager.parse(f"{FRONT},{passes}").run(module)
     product = gspmd.Partitioned(module)
     for result, equation, pair in zip(gspmd.compile(product)(*flat), equations, inputs, strict=True):
         np.testing.assert_array_equal(np.asarray(result), np.einsum(equation, *pair))
-    assert {c.kind for c in product.collectives} == {"collective_permute"}
     return product
 
 
@@ -124,3 +130,15 @@ def test_rings_of_every_size(mesh: str, form: str) -> None:
     equation = "ik,kj->ij"
     programs = [gathered(equation, 0, "i", made), scattered(equation, "j", made)]
     _check(programs, [equation] * 2, FORMS[form])
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 4])
+def test_gathers_in_pieces(pieces: int) -> None:
+    """Where a dimension is free to be cut, which is not so if the gathered one is all that the product keeps."""
+    programs = [gathered(*case, _mesh((2, 4))) for case in GATHERED]
+    equations = [equation for equation, *_ in GATHERED]
+    run = f"gspmd-gather-in-pieces{{gather-pieces={pieces} pieces-min-bytes=0 use-cost-model=false}}"
+    product = _run(programs, equations, run)
+    assert {c.kind for c in product.collectives} == {"all_gather"}
+    cut = [letter in "kb" or equation.startswith("b") for equation, _, letter in GATHERED]
+    assert len(product.collectives) == sum(pieces if each else 1 for each in cut)

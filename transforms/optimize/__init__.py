@@ -11,6 +11,7 @@ from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
 from gspmd.transforms.optimize.fuse import FuseCollectives
+from gspmd.transforms.optimize.gather_in_pieces import GatherInPieces
 from gspmd.transforms.optimize.hoist import HoistCollectives
 from gspmd.transforms.optimize.merge import MergeCollectives
 from gspmd.transforms.optimize.narrow import NarrowCollectives
@@ -33,6 +34,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     CombineCollectives,
     MovePermutes,
     CollectiveMatmul,
+    GatherInPieces,
     Regather,
 )
 """Every pass on collectives, each of which can be run alone."""
@@ -58,6 +60,8 @@ class Optimize(Pass):
     max_unrolled_steps: int = same_option(CollectiveMatmul, "max_unrolled_steps")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")
+    gather_pieces: int = option(1, "pieces of gathers that products wait for; 1 for whole ones")
+    pieces_min_bytes: int = same_option(GatherInPieces, "pieces_min_bytes")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
     move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
@@ -89,6 +93,8 @@ class Optimize(Pass):
             passes.append(self._handing_on(Regather))
         if self.collective_matmul:
             passes.append(self._handing_on(CollectiveMatmul))
+        if self.gather_pieces > 1:
+            passes.append(self._handing_on(GatherInPieces))
         if self.move_permutes:
             passes.append(MovePermutes())
         if self.combine_bytes:

@@ -78,20 +78,27 @@ class Builder:
     def broadcast_scalar(self, value: Any, type_: TensorType) -> Any:
         return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))
 
-    def slice(self, value: Any, limits: Sequence[int]) -> Any:
-        """The leading part of every dimension."""
+    def slice(self, value: Any, limits: Sequence[int], starts: Sequence[int] = ()) -> Any:
+        """The part of every dimension from its start, by default 0, to its limit."""
         type_ = read_type(value)
-        if type_.shape == tuple(limits):
+        starts = starts or [0] * len(limits)
+        shape = tuple(limit - start for start, limit in zip(starts, limits, strict=True))
+        if type_.shape == shape:
             return value
-        rank = len(limits)
         return self.op(
             "stablehlo.slice",
             [value],
-            [TensorType(tuple(limits), type_.element)],
-            start_indices=self.i64s([0] * rank),
+            [TensorType(shape, type_.element)],
+            start_indices=self.i64s(starts),
             limit_indices=self.i64s(limits),
-            strides=self.i64s([1] * rank),
+            strides=self.i64s([1] * len(limits)),
         )
+
+    def slice_dim(self, value: Any, dim: int, start: int, size: int) -> Any:
+        """`size` elements of one dimension from `start` on."""
+        shape = read_type(value).shape
+        limits = [start + size if d == dim else n for d, n in enumerate(shape)]
+        return self.slice(value, limits, [start if d == dim else 0 for d in range(len(shape))])
 
     def dynamic_slice(self, value: Any, starts: Sequence[Any], shape: Sequence[int]) -> Any:
         """A window of this shape; starts must leave it inside.

@@ -1,0 +1,171 @@
+"""Gathers before products in pieces: the product with the first piece runs while the others are on their way."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
+from gspmd.transforms.optimize.products import DOT, ProductDims
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.cost import Hardware, collective_time
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.passes import option, same_option
+from gspmd.transforms.support.target_file import read_hardware
+
+_WHAT = "gathered in pieces"
+_LONG = frozenset(("stablehlo.while", "stablehlo.convolution"))  # as long as any gather
+
+
+@dataclasses.dataclass(frozen=True)
+class GatherInPieces(CollectivePass):
+    """Compilers that begin gathers early hide them behind products that need not wait for them. What nothing can hide,
+
+    as there is no such product before, is gathered in pieces along another dimension, one product each: the first piece
+    is waited for, the others arrive meanwhile. All links stay in use, and nothing is added up that was not before.
+    """
+
+    argument = "gspmd-gather-in-pieces"
+    summary = "Gather what products wait for in pieces, each with a product of its own"
+
+    gather_pieces: int = option(2, "pieces of a gather")
+    pieces_min_bytes: int = option(1 << 20, "smallest gathered value for this")
+    use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
+    target: str = same_option(CollectiveMatmul, "target")
+
+    def apply(self, program: DeviceProgram) -> None:
+        if program.mesh is None or self.gather_pieces < 2:
+            return
+        for gather in program.collectives("all_gather"):
+            products = _products_of(program, gather)
+            if not products:
+                continue
+            dim = _free_dim(gather, products, self.gather_pieces)
+            if dim is None:
+                why = f"no other dimension that all products keep is a multiple of {self.gather_pieces}"
+                program.decline(gather.op, _WHAT, why)
+            elif self._is_worth_it(program, gather, products):
+                _split(program, gather, products, dim, self.gather_pieces)
+
+    def _is_worth_it(self, program: DeviceProgram, gather: Collective, products: list[_Product]) -> bool:
+        whole = bytes_of(read_type(gather.result))
+        if whole < self.pieces_min_bytes:
+            program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
+            return False
+        if not self.use_cost_model:
+            return True
+        assert program.mesh is not None
+        hardware = read_hardware(self.target, program.mesh)
+        devices = round(whole / gather.bytes)
+        seconds = collective_time(gather.kind, gather.bytes, devices, hardware, gather.axes)
+        hidden = _hidden_s(gather, products[0].dot, hardware)
+        if hidden >= seconds:
+            program.decline(gather.op, _WHAT, "products before those that need it take longer than it does")
+            return False
+        gain = (seconds - hidden) * (1 - 1 / self.gather_pieces)
+        joined = 2 * sum(bytes_of(read_type(p.dot.results[0])) for p in products) / hardware.memory_bytes_per_s
+        if joined >= gain:
+            times = f"putting results together takes {joined * 1e6:.1f} us, {gain * 1e6:.1f} us are gained"
+            program.decline(gather.op, _WHAT, times)
+            return False
+        return True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Product:
+    """A product with what is gathered as operand `side`."""
+
+    dot: Any
+    side: int
+    dims: ProductDims
+
+    def of(self, dim: int) -> tuple[int | None, int | None]:
+        """The dimensions of the other operand and of the result that go with one of what is gathered."""
+        return self.dims.of_operand(self.side, dim)
+
+    @property
+    def flops(self) -> float:
+        depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in self.dims.contracting)
+        return 2.0 * math.prod(read_type(self.dot.results[0]).shape) * depth
+
+
+def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
+    """The products in the gather's block that use its result, in program order; none if anything else does."""
+    using = users(gather.result)
+    dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
+    if not dots:
+        return []
+    if len(dots) < len(using) or any(dot.operands[0] == dot.operands[1] for dot in dots):
+        program.decline(gather.op, _WHAT, "something else than one operand of a product uses all of it")
+        return []
+    found = [_Product(dot, 0 if dot.operands[0] == gather.result else 1, ProductDims.of(dot)) for dot in dots]
+    order = {op.results[0]: i for i, op in enumerate(block_operations(gather.op.block)) if op.name == DOT}
+    return sorted(found, key=lambda product: order[product.dot.results[0]])
+
+
+def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int | None:
+    """The most major dimension to cut, which is none that is gathered or that a product sums over."""
+    gathered = gather.dimension("all_gather_dim")
+    for dim, size in enumerate(read_type(gather.result).shape):
+        if dim != gathered and size and size % pieces == 0 and all(p.of(dim)[1] is not None for p in products):
+            return dim
+    return None
+
+
+def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
+    """Seconds of the products before `first` that neither give the gather's operand nor need its result."""
+    before = []
+    for op in block_operations(gather.op.block):
+        if op == first:
+            break
+        before.append(op)
+    needed = {gather.operand}
+    for op in reversed(before):
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+    seconds = 0.0
+    for op in before:
+        if any(result in needed for result in op.results):
+            continue
+        if op.name in _LONG:
+            return math.inf
+        if op.name == DOT:
+            product = _Product(op, 0, ProductDims.of(op))
+            seconds += product.flops / hardware.flops_of(read_type(op.operands[0]).element)
+    return seconds
+
+
+def _split(program: DeviceProgram, gather: Collective, products: list[_Product], dim: int, count: int) -> None:
+    emit = program.emitter(gather.op)
+    size = read_type(gather.operand).shape[dim] // count
+    gathered, axes, cause = gather.dimension("all_gather_dim"), gather.axes, gather.cause
+    pieces = []
+    for i in range(count):
+        emit.location = gather.op.location
+        pieces.append(emit.all_gather(emit.slice_dim(gather.operand, dim, i * size, size), gathered, axes, cause))
+    for product in products:
+        emit = program.emitter(product.dot, product.dot.location)
+        parts = [_part(emit, product, piece, dim, i * size) for i, piece in enumerate(pieces)]
+        result = read_type(product.dot.results[0])
+        joined = emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(product.of(dim)[1] or 0))
+        product.dot.results[0].replace_all_uses_with(joined)
+        product.dot.erase()
+    gather.erase()
+    program.changed()
+
+
+def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) -> Any:
+    """The product with one piece, which begins at `start` of the dimension that is cut."""
+    dot, size = product.dot, read_type(piece).shape[dim]
+    other_dim, result_dim = product.of(dim)
+    other = dot.operands[1 - product.side]
+    if other_dim is not None:
+        other = emit.slice_dim(other, other_dim, start, size)
+    result = read_type(dot.results[0])
+    shape = tuple(size if d == result_dim else n for d, n in enumerate(result.shape))
+    attributes = {name: dot.attributes[name] for name in dot.attributes}
+    operands = [piece, other] if product.side == 0 else [other, piece]
+    return emit.op(DOT, operands, [TensorType(shape, result.element)], **attributes)
