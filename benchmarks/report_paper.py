@@ -126,11 +126,11 @@ def _line(how: str, cell: Mapping[str, Any]) -> str:
     if "error" in cell:
         return f"| {how} | {cell['error']} | | | | | | | |"
     by_kind = ", ".join(f"{cell['sent'].get(kind, 0.0) / 2**30:.1f}" for kind in _KINDS)
-    used = cell["utilisation"]
+    used = ", ".join(f"{cell['utilisation'][key]:.1%}" for key in ("no_overlap", "scheduled", "all_overlap"))
     return (
         f"| {how} | {cell['partition_s']:.1f} s | {cell['compile_s']:.0f} s | {_peak(cell)} "
         f"| {sum(cell['sent'].values()) / 2**30:.1f} GiB | {by_kind} | {_seconds(cell['compute_s'])} "
-        f"| {_seconds(cell['communication_s'])} | {used['no_overlap']:.1%}, {used['scheduled']:.1%}, {used['all_overlap']:.1%} |"
+        f"| {_seconds(cell['communication_s'])} | {used} |"
     )
 
 
