@@ -11,7 +11,6 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
@@ -19,6 +18,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.path import Path, Step
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
+from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
 from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.op_info import TensorType
 
@@ -70,20 +70,58 @@ class Planner:
     def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         prices = Prices(type_, source, self.hardware)
         ends = max(prices.local_bytes(sharding.dim_axes()) for sharding in (source, target))
-        cuts = common_cuts(source, target)
-        searches = [Search(prices, source, target, cuts)]
-        if (finer := finer_cuts(cuts, MOST_PARTS)) is not None:
-            # Part of an axis may change places at once where the whole of it cannot.
-            searches.append(Search(prices, source, target, finer, finer=True))
+        searches = _Searches(prices, type_, source, target)
         if self.max_temporary_bytes:
-            return _within(searches, max(ends, self.max_temporary_bytes))
-        lean = _best(searches, max(ends * PADDING, SMALL_BYTES))
+            return searches.within(max(ends, self.max_temporary_bytes))
+        lean = searches.best(max(ends * PADDING, SMALL_BYTES))
         if lean is None:
-            return _within(searches, math.inf)
-        if len(lean.steps) == 1 or not any(search.limited for search in searches):
+            return searches.within(math.inf)
+        if len(lean.steps) == 1 or not searches.limited:
             return lean
         most_s = max(lean.time_s / WORTH_MEMORY, min(lean.time_s, _through_whole(prices, source, target)))
-        return _best(searches, math.inf, most_s) or lean
+        return searches.best(math.inf, most_s) or lean
+
+
+class _Searches:
+    """For one reshard: with axes cut no finer than the two shardings have them, then into prime factors."""
+
+    def __init__(self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding) -> None:
+        self._question = type_, source, target
+        cuts = common_cuts(source, target)
+        self._coarse = Search(prices, source, target, cuts)
+        # Part of an axis may change places at once where the whole of it cannot.
+        finer = finer_cuts(cuts, MOST_PARTS)
+        self._finer = None if finer is None else Search(prices, source, target, finer, finer=True)
+
+    @property
+    def limited(self) -> bool:
+        """Whether some path was not followed for the bytes that it takes."""
+        return self._coarse.limited or (self._finer is not None and self._finer.limited)
+
+    def best(self, most_bytes: float, most_s: float = math.inf) -> Path | None:
+        """The best path, of equal ones that of coarser steps. Finer ones are not looked for beside a single step,
+
+        nor once a path has been found that sends no more than it has to.
+        """
+        found = self._coarse.run(most_bytes, most_s)
+        if found is not None and self._finer is not None and self._sends_least(found):
+            self._finer = None
+        if self._finer is None or (found is not None and len(found.steps) == 1):
+            return found
+        return self._finer.run(most_bytes, found.time_s if found else most_s) or found
+
+    def within(self, most_bytes: float) -> Path:
+        """The best path that holds no more, or, where there is none, one that holds little more than it has to."""
+        found = None
+        while found is None:
+            found = self.best(most_bytes)
+            most_bytes *= 2
+        return found
+
+    def _sends_least(self, path: Path) -> bool:
+        type_, source, target = self._question
+        sent = sum(each for _, each in sent_by_step(type_, source, path.steps))
+        return sent <= least_bytes(type_, source, target) * (1 + 1e-9)
 
 
 def _through_whole(prices: Prices, source: TensorSharding, target: TensorSharding) -> float:
@@ -94,22 +132,3 @@ def _through_whole(prices: Prices, source: TensorSharding, target: TensorShardin
     axes = tuple(axis for listed in before for axis in listed)
     gathering = prices.time("all_gather", before, whole, size_of(axes), axes) if axes else 0.0
     return gathering + prices.time("", whole, target.dim_axes(), 1)
-
-
-def _within(searches: Iterable[Search], most_bytes: float) -> Path:
-    """The best path that holds no more, or, where there is none, one that holds little more than it has to."""
-    found = None
-    while found is None:
-        found = _best(searches, most_bytes)
-        most_bytes *= 2
-    return found
-
-
-def _best(searches: Iterable[Search], most_bytes: float, most_s: float = math.inf) -> Path | None:
-    """The best path of all searches, the coarser of equal ones; a single step is not looked at more closely."""
-    found = None
-    for search in searches:
-        found = search.run(most_bytes, found.time_s if found else most_s) or found
-        if found is not None and len(found.steps) == 1:
-            break
-    return found
