@@ -80,7 +80,7 @@ class Prices:
         held = 0.0
         if isinstance(way, Retiling) and cheapest(way.exchange).gathers:
             held = self.shape[way.dim] * way.others * self._element_bytes
-        messages = len(way.rounds) if len(changed) > 1 and isinstance(way, BlockExchange) else 1
+        messages = way.messages if len(changed) > 1 and isinstance(way, BlockExchange) else 1
         if messages > 1:  # each is put into its place
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
         return alone_s + self._sending(way.sent, messages), held

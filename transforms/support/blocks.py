@@ -29,27 +29,6 @@ AxisMoves = tuple[tuple[Axes, int, int], ...]
 _MOST_BLOCKS = 4096
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BlockExchange:
-    """Devices are counted along `axes`. Pieces number blocks of shape `block` in row-major order of their places.
-
-    A source shard has `held` of them in every dimension, a target shard `wanted`, the last of which may be padding in
-    part. `own` is what devices have already.
-    """
-
-    axes: Axes
-    block: tuple[int, ...]
-    held: tuple[int, ...]
-    wanted: tuple[int, ...]
-    own: tuple[Pieces, ...]
-    rounds: tuple[Pieces, ...]
-
-    @property
-    def sent(self) -> int:
-        """Elements that a device sends at most."""
-        return len(self.rounds) * math.prod(self.block)
-
-
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
     """What values may be sent along to come from some axes to others: the mesh axes that have parts among them, without
 
@@ -65,7 +44,9 @@ def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims
     None where that takes too many rounds, or too long to find out.
     """
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
-    return None if outline is None else _planned(outline)
+    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
+        return None
+    return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
@@ -100,6 +81,37 @@ class _Outline:
     here: Any
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BlockExchange:
+    """Devices are counted along `axes`. Pieces number blocks of shape `block` in row-major order of their places.
+
+    A source shard has `held` of them in every dimension, a target shard `wanted`, the last of which may be padding in
+    part. A device sends at most `messages` of them. Who sends them is found out when it is asked for.
+    """
+
+    axes: Axes
+    block: tuple[int, ...]
+    held: tuple[int, ...]
+    wanted: tuple[int, ...]
+    messages: int
+    _outline: _Outline
+
+    @property
+    def sent(self) -> int:
+        """Elements that a device sends at most."""
+        return self.messages * math.prod(self.block)
+
+    @property
+    def own(self) -> tuple[Pieces, ...]:
+        """What devices have already."""
+        return _planned(self._outline)[0]
+
+    @property
+    def rounds(self) -> tuple[Pieces, ...]:
+        """What they are sent, `messages` times one block each."""
+        return _planned(self._outline)[1]
+
+
 @functools.lru_cache(maxsize=4096)
 def _outline(axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims) -> _Outline | None:
     if 0 in shape:
@@ -124,14 +136,26 @@ def _ceil(size: int, parts: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _planned(outline: _Outline) -> BlockExchange | None:
+def _messages(outline: _Outline) -> int:
+    """How many blocks the busiest device sends or is sent: as many rounds as these are enough (Koenig 1916)."""
+    away = outline.used & ~outline.here
+    received = int(away.sum(axis=1).max())
+    if not received:
+        return 0
+    counts = 1 + np.maximum(outline.shards[away].max(axis=0), outline.source.max(axis=0))
+    asked, holders = (
+        np.bincount(np.ravel_multi_index(tuple(shards.T), tuple(counts)), minlength=math.prod(counts))
+        for shards in (outline.shards[away], outline.source)
+    )
+    # The devices that hold a shard send its blocks in turn, and no others'.
+    return max(received, int(np.max(-(-asked // np.maximum(holders, 1)))))
+
+
+@functools.lru_cache(maxsize=4096)
+def _planned(outline: _Outline) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
+    """What devices have, and rounds of what they are sent."""
     own, moved = _pieces(outline)
-    if len(moved) and max(np.bincount(ends).max() for ends in (moved.source, moved.target)) > MOST_ROUNDS:
-        return None
-    rounds = in_rounds(moved, size_of(outline.axes))
-    if len(rounds) > MOST_ROUNDS:
-        return None
-    return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, one_each(own), rounds)
+    return one_each(own), in_rounds(moved, size_of(outline.axes))
 
 
 def _block(size: int, count: int, goal: int, same: bool) -> int:
