@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from gspmd.dialect.axes import common_prefix, size_of, without
+from gspmd.dialect.axes import common_prefix, size_of
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.path import Step
 from gspmd.transforms.support.blocks import all_to_all_moves
@@ -46,21 +46,14 @@ def _devices(step: Step) -> int:
 
 
 def least_bytes(type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-    """Bytes that a device sends however a value gets from one sharding to the other, on average for sums.
+    """Bytes that some device has to be sent however a value gets from one sharding to the other: what it lacks.
 
-    A device lacks what is not in both of its shards. Of a sum over k devices that c want, each element takes k - 1
-    messages to be added up, c - 1 to be spread, and one more if nobody who wants it has a part; of uneven shards
-    only what is lacked is counted. Source of the first two: Patarasu and Yuan, "Bandwidth optimal all-reduce
-    algorithms for clusters of workstations" (2009).
+    Less than has to be sent where terms of sums are still to be added up; more than that where shards are uneven and
+    nobody has a whole one that has nothing in common with what it had.
     """
-    shape, size = type_.shape, element_bytes(type_.element)
-    held, wanted = source.local_shape(shape), target.local_shape(shape)
-    kept, whole = 1, math.prod(wanted)
+    kept = 1
+    held, wanted = source.local_shape(type_.shape), target.local_shape(type_.shape)
     for before, after, *counts in zip(source.dim_axes(), target.dim_axes(), held, wanted, strict=True):
         # Where neither list begins with the other there are devices whose shards have nothing in common.
         kept *= min(counts) if common_prefix(before, after) in (before, after) else 0
-    terms = size_of(without(source.unreduced, target.unreduced))
-    if terms == 1 or not whole or not (source.divides(shape) and target.divides(shape)):
-        return float(size * (whole - kept))
-    copies = source.mesh.size / size_of(source.manual) / math.prod(target.shard_counts())
-    return size * whole * (1 + (terms - 1 - kept / whole) / copies)
+    return float(element_bytes(type_.element) * (math.prod(wanted) - kept))
