@@ -27,6 +27,10 @@ __all__ = ["Path", "Planner", "Step"]
 # Axes are cut into prime factors if these are no more than that: the number of states grows with it.
 MOST_PARTS = 6
 
+# Where latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
+# same bytes: among no more devices than this it is looked for.
+MOST_DEVICES = 64
+
 # What is held of a value on its way does not matter up to so many bytes,
 SMALL_BYTES = 2**20
 
@@ -87,6 +91,7 @@ class _Searches:
 
     def __init__(self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding) -> None:
         self._question = type_, source, target
+        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES
         cuts = common_cuts(source, target)
         self._coarse = Search(prices, source, target, cuts)
         # Part of an axis may change places at once where the whole of it cannot.
@@ -101,10 +106,10 @@ class _Searches:
     def best(self, most_bytes: float, most_s: float = math.inf) -> Path | None:
         """The best path, of equal ones that of coarser steps. Finer ones are not looked for beside a single step,
 
-        nor once a path has been found that sends no more than it has to.
+        nor, but for latencies, once a path has been found that sends no more than it has to.
         """
         found = self._coarse.run(most_bytes, most_s)
-        if found is not None and self._finer is not None and self._sends_least(found):
+        if found is not None and self._finer is not None and not self._by_latency and self._sends_least(found):
             self._finer = None
         if self._finer is None or (found is not None and len(found.steps) == 1):
             return found

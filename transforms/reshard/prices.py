@@ -30,18 +30,29 @@ class Prices:
         self.form = form
         self.hardware = hardware
         self._element_bytes = element_bytes(type_.element)
+        # A search asks for the same again and again.
+        self._local: dict[Dims, float] = {}
+        self._wire: dict[tuple[str, float, int, Axes], float] = {}
 
     def local_bytes(self, dims: Dims) -> float:
         """What a device holds of the value split like this."""
-        return self._element_bytes * math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
+        found = self._local.get(dims)
+        if found is None:
+            local = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
+            found = self._local[dims] = self._element_bytes * local
+        return found
 
     def time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
         """Seconds for a collective over `axes`, or, without a kind, for what a device does alone."""
-        touched = self.local_bytes(before) + self.local_bytes(after)
-        memory = touched / self.hardware.memory_bytes_per_s
+        held = self.local_bytes(before)
+        memory = (held + self.local_bytes(after)) / self.hardware.memory_bytes_per_s
         if not kind:
             return memory
-        return memory + collective_time(kind, self.local_bytes(before), devices, self.hardware, axes)
+        key = kind, held, devices, axes
+        wire = self._wire.get(key)
+        if wire is None:
+            wire = self._wire[key] = collective_time(kind, held, devices, self.hardware, axes)
+        return memory + wire
 
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
         """Seconds to put gathered shards in order, where they do not follow each other in memory."""
