@@ -19,12 +19,14 @@ _PHASES = {
 }
 
 
-def run(program: Program, want_traffic: bool) -> Run:
+def run(program: Program, want_traffic: bool, target: str = "") -> Run:
     """Partition once. `parse` is the rest of the call: a new context and reading the text."""
     seconds: dict[Stage, float] = {Stage("parse", None): 0.0}
     clock = Clock()
     started = time.perf_counter()
-    result = partition(program.sdy, on_stage=lambda name, s: seconds.update({Stage(name, _PHASES.get(name)): s}))
+    result = partition(
+        program.sdy, target=target, on_stage=lambda name, s: seconds.update({Stage(name, _PHASES.get(name)): s})
+    )
     total = time.perf_counter() - started
     seconds[Stage("parse", None)] = total - sum(seconds.values())
     started = time.perf_counter()

@@ -18,10 +18,10 @@ def measure(row: Row, how: str) -> dict[str, Any]:
     partitioner, overlapped = how.removesuffix(OVERLAPPED), how.endswith(OVERLAPPED)
     topologies.prepare(row.devices, partitioner)
     task = topologies.Task(
-        _program(row, remat=True),
+        program(row, remat=True),
         {"x": row.x, "y": row.y},
         row.target,
-        _program(row, remat=False),
+        program(row, remat=False),
         _OURS if overlapped else {},
         _COMPILER if overlapped else {},
     )
@@ -47,7 +47,8 @@ def _config(row: Row, remat: bool) -> Any:
     )
 
 
-def _program(row: Row, remat: bool) -> Any:
+def program(row: Row, remat: bool) -> Any:
+    """The training step of a row, with 2-D sharding; `remat`: layers are computed again in the backward pass."""
     from gspmd.examples import decoder_lm
 
     return decoder_lm.program(_config(row, remat), decoder_lm.RECIPES["2d"])

@@ -57,10 +57,10 @@ def lower(layers: int, devices: int, config: decoder_lm.Config = CONFIG) -> Prog
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(shape), ("x", "y"))
     config = dataclasses.replace(config, layers=layers)
     sdy, mhlo = (annotating(shardy, lambda: decoder_lm.lower(config, mesh)).as_text() for shardy in (True, False))
-    return Program(layers, shape, sdy, mhlo, _count(sdy))
+    return Program(layers, shape, sdy, mhlo, count_operations(sdy))
 
 
-def _count(text: str) -> int:
+def count_operations(text: str) -> int:
     """Operations of the program with its calls inlined, without the bodies of reductions and the return."""
     module = parse_module(text, new_context())
     PassManager(["gspmd-ingest"]).run(module)
