@@ -21,7 +21,7 @@ from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time
-from gspmd.transforms.support.torus import Placement, Torus, best_placement
+from gspmd.transforms.support.torus import Placement, Slot, Torus, best_placement
 
 GIB = 2**30
 
@@ -51,6 +51,18 @@ class Traffic(NamedTuple):
     bytes: float
     axes: Axes
     runs: int = 1
+
+
+def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
+    """The same with one entry for all collectives of one kind over the same axes.
+
+    Its bytes are their mean: the time of a collective is a constant and a part that is proportional to its bytes.
+    """
+    found: dict[tuple[str, Axes], tuple[int, float]] = {}
+    for t in traffic:
+        runs, total = found.get((t.kind, t.axes), (0, 0.0))
+        found[t.kind, t.axes] = runs + t.runs, total + t.runs * t.bytes
+    return [Traffic(kind, total / runs, axes, runs) for (kind, axes), (runs, total) in found.items() if runs]
 
 
 _USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
@@ -123,13 +135,20 @@ class Target:
         Errors: UsageError for a mesh that does not fit.
         """
         assert self.torus is not None, "only a torus has places"
-        wanted = list(traffic) or [
-            Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes
-        ]
+        usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
+        joined = _joined(traffic) or usual
+        # What a collective takes depends on where its own axes lie, and many placements have these alike.
+        known: list[dict[tuple[tuple[Slot, ...], ...], float]] = [{} for _ in joined]
 
         def seconds(placement: Placement) -> float:
-            hardware = self._hardware(self._torus_links(placement))
-            return sum(t.runs * collective_time(t.kind, t.bytes, size_of(t.axes), hardware, t.axes) for t in wanted)
+            slots, hardware, total_s = dict(placement.slots), None, 0.0
+            for t, alike in zip(joined, known, strict=True):
+                at = tuple(slots[axis.name] for axis in t.axes)
+                if at not in alike:
+                    hardware = hardware or self.placed(placement)
+                    alike[at] = t.runs * collective_time(t.kind, t.bytes, size_of(t.axes), hardware, t.axes)
+                total_s += alike[at]
+            return total_s
 
         return best_placement(mesh, self.torus, seconds)
 

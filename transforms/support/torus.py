@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
@@ -17,8 +18,7 @@ from gspmd.dialect.mesh import Mesh
 MOST_PLACEMENTS = 4096
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A part of a mesh axis: `size` positions along torus dimension `dim`, `stride` chips apart."""
 
     dim: int
