@@ -15,6 +15,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.planner import Planner, Step
+from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
+from gspmd.transforms.support.blocks import block_exchange
 from gspmd.transforms.support.op_info import TensorType
 
 Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
@@ -227,6 +229,39 @@ def test_planning_for_256_devices_takes_no_seconds(seed: int) -> None:
     started = time.process_time()
     Planner(mesh).plan(TensorType((4095, 4095, 4095), "f32"), source, target)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (32, 64), (64, 64), (512, 256)])
+def test_planning_takes_no_longer_on_larger_meshes(sizes: tuple[int, int]) -> None:
+    """Of a small tensor, whose slices cost next to nothing: with axes in prime factors there would be many states."""
+    mesh = Mesh((("x", sizes[0]), ("y", sizes[1])))
+    x, y, whole = (mesh.axis("x"),), (mesh.axis("y"),), replicated(mesh, 3)
+    started = time.process_time()
+    path = Planner(mesh).plan(
+        TensorType((512, 1024, 1), "f32"), whole.with_axes((x, (), ())), whole.with_axes(((), y, ()))
+    )
+    assert time.process_time() - started < 0.2
+    assert len(path.steps) <= 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_path_between_even_shards_sends_less_than_devices_lack(seed: int) -> None:
+    rng = random.Random(seed)
+    mesh, type_ = Mesh((("x", 4), ("y", 4), ("z", 2))), TensorType((64, 64, 64), "f32")
+    for _ in range(10):
+        source, target = random_sharding(rng, mesh, 3, unreduced=True), random_sharding(rng, mesh, 3)
+        path = Planner(mesh).plan(type_, source, target)
+        sent = sum(each for _, each in sent_by_step(type_, source, path.steps))
+        assert sent >= least_bytes(type_, source, target) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exchanges_of_blocks_take_as_many_rounds_as_they_are_priced_for(seed: int) -> None:
+    mesh, found = cases(3000 + seed, 20)
+    for shape, source, target in found:
+        if source.dim_axes() != target.dim_axes():
+            exchange = block_exchange(mesh, shape, source.dim_axes(), target.dim_axes(), ())
+            assert exchange is None or len(exchange.rounds) == exchange.messages
 
 
 # ---- paths as programs ----
