@@ -1,13 +1,13 @@
 // RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard %s | FileCheck %s
 
-// The mean of a partial product is taken first, so that a row is reduced and not the matrix.
+// A partial product is summed first, so that a row is reduced and not the matrix; dividing it first would save nothing.
 // CHECK-LABEL: module @mean
 // CHECK: stablehlo.dot_general {{.*}}unreduced={"x"}
 // CHECK-NEXT: stablehlo.constant
 // CHECK-NEXT: stablehlo.reduce{{.*}}unreduced={"x"}
-// CHECK: stablehlo.divide {{.*}}unreduced={"x"}
-// CHECK-NEXT: sdy.all_reduce {"x"} {{.*}} : tensor<32xf32>
+// CHECK: sdy.all_reduce {"x"} {{.*}} : tensor<32xf32>
 // CHECK-NOT: sdy.all_reduce
+// CHECK: stablehlo.divide
 module @mean {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
@@ -140,5 +140,29 @@ module @rows_of_a_short_loop {
       stablehlo.return %next, %added : tensor<i32>, tensor<30x8x5xf32>
     }
     return %0#1 : tensor<30x8x5xf32>
+  }
+}
+
+// -----
+
+// What is scaled waits if something linear follows: the sum of two means is reduced once.
+// CHECK-LABEL: module @sum_of_scaled
+// CHECK: stablehlo.multiply {{.*}}unreduced={"x"}
+// CHECK: stablehlo.negate {{.*}}unreduced={"x"}
+// CHECK: stablehlo.add {{.*}}unreduced={"x"}
+// CHECK-NEXT: sdy.all_reduce {"x"} {{.*}} : tensor<16x32xf32>
+// CHECK-NOT: sdy.all_reduce
+module @sum_of_scaled {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                         %b: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %c: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<16x32xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+    %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+    %1 = stablehlo.multiply %0, %half : tensor<16x32xf32>
+    %2 = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+    %3 = stablehlo.negate %2 : tensor<16x32xf32>
+    %4 = stablehlo.add %1, %3 : tensor<16x32xf32>
+    return %4 : tensor<16x32xf32>
   }
 }

@@ -21,6 +21,7 @@ from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
+from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
@@ -62,9 +63,12 @@ class Ingest(Pass):
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
+            compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found)
             if may_batch:
                 batch_lookups(found.main)
+            if compares:
+                compare_positions(found.main)
             if found.has_pads:
                 join_shifts(found.main)
             _write_module(module, target)

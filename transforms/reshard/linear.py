@@ -19,8 +19,8 @@ _SUM = "stablehlo.reduce"
 _SCATTER = "stablehlo.scatter"
 LINEAR = _IN_ALL | _BY_A_CONSTANT | {_SUM, _SCATTER}
 """Operations that can be linear; whether one is depends on its operands."""
-LAYOUT = frozenset({"stablehlo.transpose", "stablehlo.reshape"})
-"""Those that hand on the same elements."""
+NO_FEWER = _BY_A_CONSTANT | frozenset({"stablehlo.negate", "stablehlo.transpose", "stablehlo.reshape"})
+"""Those that hand on as many elements of as many values as they are given."""
 
 
 def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.reshard.linear import LAYOUT, LINEAR, linear_operands
+from gspmd.transforms.reshard.linear import LINEAR, NO_FEWER, linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
@@ -60,7 +60,7 @@ _CONSTRAINT = "sdy.sharding_constraint"
 def _summed_only(value: Any) -> bool:
     """Whether a value's single use is by a linear operation beside its definition that may save something.
 
-    What only changes the layout saves nothing: there it depends on what comes after it, as a constraint that splits.
+    What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
     """
     first = value
     while True:
@@ -70,7 +70,7 @@ def _summed_only(value: Any) -> bool:
         user = uses[0].owner.operation
         if user.name not in LINEAR or user.block != value.owner.operation.block:
             return bool(user.name == _CONSTRAINT and value != first)
-        if user.name not in LAYOUT:
+        if user.name not in NO_FEWER:
             return True
         value = user.results[0]
 
