@@ -45,10 +45,11 @@ _GROWING = """\
 ## One program on more and more devices
 
 A decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd hands on, *HLO* what libtpu makes of a
-program, of which its *groups* and *permutes* are the lists of devices. Groups leave gspmd as names of mesh axes; jaxlib
-0.10 writes modules for plugins in StableHLO 1.13, which has lists only, and libtpu prints these as they come, whereas
-groups that the partitioner inside libtpu makes can be of the form `[64,32]<=[2048]`. The sources and targets of
-permutes have no compact form anywhere. Lists grow with the number of devices, nothing with its square.
+program, of which its *groups* and *permutes* are the lists of devices. Groups leave gspmd as names of mesh axes. With
+jaxlib 0.12 they arrive so, as `mesh['x'=8,'y'=16] {'y'}`; jaxlib 0.10, which the figures are of, writes modules for
+plugins in StableHLO 1.13, which has lists only, and libtpu prints these as they come, whereas groups that the
+partitioner inside libtpu makes can be of the form `[64,32]<=[2048]`. The sources and targets of permutes have no
+compact form anywhere. Lists grow with the number of devices, nothing with its square.
 """
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import jax
+import jaxlib
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
@@ -255,6 +256,27 @@ def test_a_function_compiles_for_a_topology() -> None:
     step = compiled.step_time()
     assert step is not None
     assert step.scheduled_s <= step.upper_bound_s
+
+
+@needs_libtpu
+def test_groups_reach_the_compiler_as_axes_where_modules_can_say_so() -> None:
+    """jaxlib 0.10 writes modules in a version of StableHLO that has lists only."""
+    text = """
+    sdy.mesh @mesh = <["x"=8, "y"=16]>
+    func.func @main(%a: tensor<1024x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>},
+                    %b: tensor<2048x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>})
+        -> (tensor<1024x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+      %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<1024x2048xf32>, tensor<2048x512xf32>) -> tensor<1024x512xf32>
+      return %c : tensor<1024x512xf32>
+    }
+    """
+    compiled = gspmd.compile_for(text, "tpu:v3:8x8")
+    if tuple(int(part) for part in jaxlib.__version__.split(".")[:2]) >= (0, 12):
+        assert "replica_groups=mesh['x'=8,'y'=16] {'y'}" in compiled.hlo_text
+    step = compiled.step_time()
+    assert step is not None
+    assert [(c.kind, c.devices) for c in step.collectives] == [("all_reduce", 16)]
 
 
 @needs_libtpu
