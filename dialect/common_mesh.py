@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.device_order import ALL, DeviceOrder, Iota
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_sharding import Role, Tiled, normal_form
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
@@ -170,8 +170,8 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
     The first mesh that has parts for all axes of the others keeps its name and its axes' names, except axes of
     size 1, which are dropped; meshes of one position are placeholders for it.
 
-    Errors: Unsupported for meshes of different numbers of devices, for maximal ones beside others, and for device
-    orders that do not factor together; AnnotationError for no mesh at all.
+    Errors: Unsupported for meshes of different numbers of devices, for maximal ones beside others; OrdersDiffer for
+    device orders that do not factor together; AnnotationError for no mesh at all.
     """
     if not meshes:
         raise AnnotationError("there is no mesh; define one with 'sdy.mesh'")
@@ -190,14 +190,15 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
             )
     found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
     if not isinstance(found, Mesh):
-        raise Unsupported(
+        raise OrdersDiffer(
             f"the device orders of meshes {', '.join(map(_describe, real))} do not factor together",
             hint="give them the same device_ids",
         )
-    return found, lambda sharding: _translated(sharding, found)
+    return found, lambda sharding: translated(sharding, found)
 
 
-def _translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
+def translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
+    """The sharding in axes of the mesh, one on a placeholder too. Errors: as `express`."""
     if sharding.mesh.size == 1 and not sharding.mesh.is_maximal:
         dims = (DimSharding(is_open=d.is_open, priority=d.priority if d.is_open else None) for d in sharding.dims)
         return TensorSharding(mesh, tuple(dims))

@@ -96,6 +96,10 @@ class Unsupported(Error):
     kind = ErrorKind.UNSUPPORTED
 
 
+class OrdersDiffer(Unsupported):
+    """Annotations over device orders that have no mesh in common."""
+
+
 class ExecutionError(Error):
     """Too few devices, or inputs of the wrong shape or type."""
 

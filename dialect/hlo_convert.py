@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.common_mesh import axes_on, express, find_mesh, from_positions, order_of, unify_meshes, written_ids
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.hlo_sharding import (
     HloSharding,
@@ -37,7 +37,7 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
     cut into axes `axis_0`, .. (major to minor) wherever a sharding cuts them. A device list that is no
     reshape and transpose of 0..n-1 becomes the device ids of the mesh, if the other shardings factor over it.
 
-    Errors: AnnotationError for shardings over another number of devices; Unsupported for device orders
+    Errors: AnnotationError for shardings over another number of devices; OrdersDiffer for device orders
     that do not factor together.
     """
     meshes: dict[Mesh, None] = {}
@@ -50,15 +50,15 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
                 f"sharding '{_excerpt(leaf)}' is over {count} devices in a program of {num_devices}; use all of them"
             )
         if isinstance(leaf.body, Named) and leaf.body.sharding.mesh.axes:
-            meshes[_mesh_of(leaf.body)] = None
-            tilings[_cuts(leaf.body)] = None
+            meshes[mesh_of(leaf.body)] = None
+            tilings[cuts_of(leaf.body)] = None
         elif isinstance(leaf.body, Tiled):
             tilings[leaf.body] = None
     found = find_mesh(tuple(meshes), tuple(tilings), num_devices)
     if isinstance(found, Mesh):
         return found
     one, other = (_excerpt(HloSharding(tiled)) for tiled in found)
-    raise Unsupported(
+    raise OrdersDiffer(
         f"the device orders of '{one}' and '{other}' do not factor into the axes of one mesh",
         hint="list the devices of all shardings in the order of one mesh",
     )
@@ -136,18 +136,18 @@ def _tiled(sharding: HloSharding, normal: Tiled, mesh: Mesh) -> TensorSharding:
 
 def _named(named: Named, rank: int, mesh: Mesh) -> TensorSharding:
     own = named.sharding
-    source = TensorSharding(_mesh_of(named), own.dims or (CLOSED,) * rank, own.replicated, own.unreduced, own.manual)
+    source = TensorSharding(mesh_of(named), own.dims or (CLOSED,) * rank, own.replicated, own.unreduced, own.manual)
     return express(source, mesh)
 
 
-def _cuts(named: Named) -> Tiled:
+def cuts_of(named: Named) -> Tiled:
     """A tiling that cuts the axes of the mesh wherever the sharding does, its explicit replication included."""
     own = named.sharding
     dims = (*own.dims, DimSharding(own.replicated))
     return tile(TensorSharding(own.mesh, dims, (), own.unreduced, own.manual), named.order)
 
 
-def _mesh_of(named: Named) -> Mesh:
+def mesh_of(named: Named) -> Mesh:
     """The mesh with its device ids written out."""
     mesh = named.sharding.mesh
     return Mesh(mesh.axes, written_ids(named.order), mesh.name)

@@ -94,6 +94,10 @@ class Tiled:
         return len(self.dims) - len(self.subgroups)
 
     @property
+    def num_devices(self) -> int:
+        return math.prod(self.dims)
+
+    @property
     def shard_counts(self) -> tuple[int, ...]:
         return self.dims[: self.rank]
 

@@ -21,6 +21,7 @@ from gspmd.tools.command import ArgumentParser
 if TYPE_CHECKING:
     import numpy as np
 
+    from gspmd.dialect.mesh import Mesh
     from gspmd.runtime import Executable, ShardedArray
     from gspmd.transforms.support.signature import ValueSignature
 
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     arrays = [result.to_numpy() for result in results]
     _print_times(times_s)
     for i, (value, array) in enumerate(zip(executable.signature.outputs, arrays, strict=True)):
-        print(f"result {_label(i, value)} = {_summary(array)}")
+        print(f"result {_label(i, value, executable.signature.mesh)} = {_summary(array)}")
     if args.output:
         inputs.write_results(args.output, {str(i): array for i, array in enumerate(arrays)})
     return 0
@@ -116,15 +117,15 @@ def _print_interface(executable: Executable) -> None:
     mesh, platform = executable.signature.mesh, executable.devices[0].platform
     print(f"mesh {print_mesh(mesh)}: {executable.num_partitions} partitions on {platform}")
     for i, value in enumerate(executable.signature.inputs):
-        print(f"argument {_label(i, value)}{', donated' if value.donated else ''}")
+        print(f"argument {_label(i, value, mesh)}{', donated' if value.donated else ''}")
 
 
-def _label(index: int, value: ValueSignature) -> str:
-    from gspmd.dialect.notation import print_dims
+def _label(index: int, value: ValueSignature, mesh: Mesh) -> str:
+    from gspmd.report import sharding_text
 
     name = f" '{value.name}'" if value.name else ""
     shape = ",".join(map(str, value.shape))
-    return f"{index}{name}: {value.element_type}[{shape}] {print_dims(value.sharding)}"
+    return f"{index}{name}: {value.element_type}[{shape}] {sharding_text(value.sharding, mesh)}"
 
 
 def _print_times(times_s: list[float]) -> None:

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
 
+from gspmd.device_mesh import DeviceMesh
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.mesh import Mesh
 from gspmd.sharded_array import ShardedArray
 from gspmd.value_shardings import Given, sharding_of_array
 
@@ -74,7 +74,7 @@ class Leaves:
     shardings: Given
 
     @staticmethod
-    def of(leaves: Sequence[Any], paths: Sequence[str], mesh: Mesh, split: bool) -> Leaves:
+    def of(leaves: Sequence[Any], paths: Sequence[str], mesh: DeviceMesh, split: bool) -> Leaves:
         """`paths` are what errors call the leaves. Errors: UsageError for a leaf that is no array."""
         avals = [_aval(leaf, path) for leaf, path in zip(leaves, paths, strict=True)]
         return Leaves(avals, [sharding_of_array(leaf, mesh) if split else None for leaf in leaves])

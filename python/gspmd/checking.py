@@ -16,9 +16,10 @@ from gspmd import runtime
 from gspmd.arguments import check_count, to_host
 from gspmd.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.notation import print_dims, print_mesh
+from gspmd.dialect.notation import print_mesh
 from gspmd.executable_module import read_module
 from gspmd.inputs import perturbed, random_inputs, read_inputs
+from gspmd.report import sharding_text
 from gspmd.runtime import Executable, ShardedArray
 from gspmd.transforms.support.signature import Signature, ValueSignature
 from gspmd.unannotated import has_manual_regions
@@ -241,7 +242,7 @@ def _judge(pair: _Pair, index: int, value: ValueSignature, expected: Array, diff
         name=value.name,
         shape=value.shape,
         dtype=expected.dtype.name,
-        sharding=print_dims(value.sharding),
+        sharding=sharding_text(value.sharding, pair.partitioned.signature.mesh),
         max_abs_error=difference.max_abs_error,
         max_rel_error=difference.max_rel_error,
         tolerance=tolerance,

@@ -12,7 +12,6 @@ from gspmd import api
 from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
 from gspmd.cost_buffers import Fusion, bytes_of_value
 from gspmd.cost_memory import ARGUMENT, Held, aliases_of, memory_of
-from gspmd.cost_replication import Names, replicated_axes
 from gspmd.cost_work import Work, work_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
@@ -25,6 +24,7 @@ from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.custom_rules import RuleSource
 from gspmd.transforms.support.mlir import main_function, new_context, source_location
 from gspmd.transforms.support.program import Program
+from gspmd.transforms.support.replication import Names, replicated_axes
 from gspmd.transforms.support.signature import Signature, dictionaries, read_signature
 from gspmd.transforms.support.target_file import is_topology, read_hardware, read_target
 from gspmd.transforms.support.torus import Placement

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.device_order import expand
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
@@ -18,7 +20,7 @@ from gspmd.transforms.propagate.write import boundary_shardings
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
-from gspmd.transforms.support.signature import argument_name, dictionaries, result_name
+from gspmd.transforms.support.signature import argument_name, device_orders, dictionaries, result_name
 from gspmd.value_names import GivenNames, marks_in
 
 _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):\d+')
@@ -108,6 +110,7 @@ class Site:
     called_for: str = ""
     used_by: str = ""
     frames: tuple[str, ...] = ()
+    device_ids: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,6 +158,10 @@ class Explainer:
         ]
         entries = dictionaries(function, "res_attrs", len(self.program.body.returned))
         self.result_labels = [result_name(entry) or "" for entry in entries]
+        own = expand(order_of(self.completion.annotated.mesh))
+        self._argument_ids, self._result_ids = (
+            [() if order is None or order == own else order for order in orders] for orders in device_orders(function)
+        )
 
     def _named(self, op: Op) -> _Named:
         value = self.value_names[op.results[0]] if op.results else ""
@@ -168,13 +175,15 @@ class Explainer:
         for value, label, sharding in zip(program.body.arguments, self.argument_labels, arguments, strict=True):
             type_, slot, text = program.value_type[value], program.slot_of(value), str(program.value_ir[value].location)
             place, name = source_location(program.value_ir[value].location), self.value_names[value]
-            yield Site(name, "argument", label, "", type_, place, slot, sharding, frames=_frames(text))
+            ids = self._argument_ids[program.body.arguments.index(value)]
+            yield Site(name, "argument", label, "", type_, place, slot, sharding, "", "", _frames(text), ids)
         uses = self._constant_uses()
         for op in program.ops:
             yield from self._op_sites(op, uses)
         rows = zip(program.body.returned, graph.result_slots, self.result_labels, results, strict=True)
         for index, (value, slot, label, sharding) in enumerate(rows):
-            yield Site(f"result {index}", "result", label, "", program.value_type[value], None, slot, sharding)
+            type_, ids = program.value_type[value], self._result_ids[index]
+            yield Site(f"result {index}", "result", label, "", type_, None, slot, sharding, device_ids=ids)
 
     def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[Site]:
         """The results of an operation and the arguments of its regions."""

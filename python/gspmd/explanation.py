@@ -42,7 +42,8 @@ class Value:
     it (`state['params']['w']`), empty where unknown; `operation` the name of what makes it; `called_for` the
     results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for; `frames`
     are `location` and the places that led there, as `file:line`.
-    `sharding` is in Shardy's notation, without the mesh.
+    `sharding` is in Shardy's notation, without the mesh; `device_ids` are the devices at the mesh's positions where an
+    argument or a result is annotated over another order of these, empty otherwise.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Value:
     sharding: str
     local_shape: tuple[int, ...]
     derivations: tuple[Derivation, ...]
+    device_ids: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them; `location` is `file:line:column` or null."""
@@ -66,6 +68,7 @@ class Value:
             "sharding": self.sharding,
             "local_shape": list(self.local_shape),
             "derivations": [d.to_dict() for d in self.derivations],
+            **({"device_ids": list(self.device_ids)} if self.device_ids else {}),
         }
 
 
@@ -102,6 +105,7 @@ class Explanation:
                 sharding=print_dims(site.sharding),
                 local_shape=site.sharding.local_shape(site.type.shape),
                 derivations=self._explainer.derivations(site.slot, site.sharding),
+                device_ids=site.device_ids,
             )
             for site in self._explainer.sites
         )

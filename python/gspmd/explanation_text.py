@@ -9,7 +9,7 @@ from gspmd.conflicts import Conflict
 from gspmd.derivations import Derivation, Step
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanation import Explanation, Value
-from gspmd.report import bytes_text, mesh_text, table
+from gspmd.report import bytes_text, devices_text, mesh_text, table
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
@@ -77,7 +77,8 @@ def value_lines(value: Value) -> list[str]:
     call = f", in the call {value.called_for}" if value.called_for else ""
     local = "x".join(map(str, value.local_shape)) or "scalar"
     lines = [f"{value.name}{label}{made} {value.type}{_at(value.location, ' at ')}{call}{copy}"]
-    lines.append(f"  sharding {value.sharding}, {local} on each device")
+    order = f" on {devices_text(value.device_ids)}" if value.device_ids else ""
+    lines.append(f"  sharding {value.sharding}{order}, {local} on each device")
     if not value.derivations:
         lines.append("  no annotation reaches it")
     for derivation in value.derivations:

@@ -161,14 +161,14 @@ class Jitted:
     def _lower(self, mesh: DeviceMesh, call: BoundCall) -> Lowered:
         self._parameters.check(self._name, call.args, call.kwargs)
         paths = call.paths(self._parameters)
-        leaves = Leaves.of(call.leaves, paths, mesh.mesh, split=self._in_shardings is None)
+        leaves = Leaves.of(call.leaves, paths, mesh, split=self._in_shardings is None)
         given = leaves.shardings if self._in_shardings is None else self._given(mesh, call, leaves.avals)
         args, kwargs = call.with_leaves(leaves.avals)
         with mesh.around():
             traced = self._traced(args, kwargs)
             lowered = traced.lower()
         results = jax.tree.unflatten(jax.tree.structure(traced.out_info), traced.jaxpr.out_avals)
-        outputs = given_shardings(mesh.mesh, self._out_shardings, results, "out_shardings")
+        outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(lowered, mesh, given, outputs, call.tree, results, paths, self._options)
 
     def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -189,7 +189,7 @@ class Jitted:
             names = ", ".join(sorted(call.dynamic_kwargs))
             raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
         values, _ = jax.tree.unflatten(call.tree, leaves)
-        return given_shardings(mesh.mesh, self._in_shardings, values, "in_shardings")
+        return given_shardings(mesh, self._in_shardings, values, "in_shardings")
 
     def _inlined(self, call: BoundCall) -> Any:
         """Called on traced values: part of the function around, if that one is partitioned, too."""
@@ -212,9 +212,7 @@ class Jitted:
             leaves = [jax.numpy.asarray(leaf) for leaf in call.leaves]
             args, kwargs = call.with_leaves(annotate_as(leaves, self._given(around, call, leaves)))
         results, tree = jax.tree.flatten(self._inner(*args, **kwargs))
-        shardings = given_shardings(
-            around.mesh, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings"
-        )
+        shardings = given_shardings(around, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
         return jax.tree.unflatten(tree, annotate_as(results, shardings))
 
 

@@ -13,6 +13,7 @@ from gspmd.collectives import Collective
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import bytes_of
 from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.op_info import TensorType
@@ -60,12 +61,16 @@ def mesh_text(mesh: Mesh) -> str:
     return f"{axes} ({mesh.size} device{'s' if mesh.size != 1 else ''}{order})"
 
 
-def value_lines(values: Sequence[ValueSignature], what: str) -> list[str]:
-    """Types and shardings of arguments or results; those with the same last name and form share a line."""
+def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list[str]:
+    """Types and shardings of arguments or results; those with the same last name and form share a line.
+
+    A sharding over devices in an order of its own, not the mesh's, says so.
+    """
     groups: dict[tuple[str, str, str, str], int] = {}
     for index, value in enumerate(values):
         name = _last_name(value.name) or f"{what} {index}"
-        key = (name, _type(value.shape, value.element_type), print_dims(value.sharding), _shape(value.local_shape))
+        sharding = sharding_text(value.sharding, mesh)
+        key = (name, _type(value.shape, value.element_type), sharding, _shape(value.local_shape))
         groups[key] = groups.get(key, 0) + 1
     rows = [
         (name + (f" (x{count})" if count > 1 else ""), type_, sharding, local)
@@ -129,14 +134,26 @@ def memory_line(signature: Signature) -> str:
     return f"{bytes_text(whole)} in all, {bytes_text(local)} on each device{factor}"
 
 
+def sharding_text(sharding: TensorSharding, mesh: Mesh) -> str:
+    """`[{"x"}, {}]`, and the devices where they are not in the order of the program's mesh."""
+    own = sharding.mesh.device_ids
+    return print_dims(sharding) + ("" if own == mesh.device_ids else f" on {devices_text(own or range(mesh.size))}")
+
+
+def devices_text(ids: Sequence[int]) -> str:
+    """`devices 0, 2, 1, 3`; of many only the first and the last."""
+    shown = [*ids] if len(ids) <= 16 else [*ids[:8], "..", *ids[-2:]]
+    return f"devices {', '.join(map(str, shown))}"
+
+
 def program_lines(signature: Signature, collectives: Sequence[Collective]) -> list[str]:
     """Mesh, arguments, results, collectives and memory of a partitioned program."""
     return [
         f"mesh: {mesh_text(signature.mesh)}",
         "",
-        *value_lines(signature.inputs, "argument"),
+        *value_lines(signature.inputs, "argument", signature.mesh),
         "",
-        *value_lines(signature.outputs, "result"),
+        *value_lines(signature.outputs, "result", signature.mesh),
         "",
         "collectives:",
         *collective_lines(collectives),

@@ -194,9 +194,18 @@ def from_jax(array: jax.Array, sharding: TensorSharding, devices: Devices) -> Sh
     if not jax_can_hold(sharding, array.shape):
         return None
     target = jax_sharding(sharding, devices)
-    if array.sharding.device_set != target.device_set or not array.sharding.is_equivalent_to(target, array.ndim):
+    if array.sharding.device_set != target.device_set or not _places_alike(array.sharding, target, array.shape):
         return None
     return _from_shards(array, sharding, devices)
+
+
+@functools.lru_cache(maxsize=4096)
+def _places_alike(one: Any, other: NamedSharding, shape: tuple[int, ...]) -> bool:
+    """Whether every device has the same part, in whatever order the devices of the two are."""
+    if one.is_equivalent_to(other, len(shape)):
+        return True
+    parts: bool = one.devices_indices_map(shape) == other.devices_indices_map(shape)
+    return parts
 
 
 def reshard_jax(array: jax.Array, sharding: TensorSharding, devices: Devices) -> ShardedArray:

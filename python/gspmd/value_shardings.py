@@ -9,6 +9,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from gspmd.annotation import sharding_of
+from gspmd.device_mesh import DeviceMesh
 from gspmd.dialect.errors import AnnotationError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
@@ -17,7 +18,7 @@ from gspmd.sharded_array import ShardedArray
 Given = list[TensorSharding | None]  # one a leaf; None where nothing is said
 
 
-def given_shardings(mesh: Mesh, prefix: Any, values: Any, what: str) -> Given:
+def given_shardings(mesh: DeviceMesh, prefix: Any, values: Any, what: str) -> Given:
     """One sharding a leaf of `values`, which `prefix` is a prefix of; `what` is what errors call it.
 
     Errors: UsageError when the structures differ, AnnotationError for a spec that does not fit its value.
@@ -57,7 +58,7 @@ def _is_spec(value: Any) -> bool:
     return value is None or isinstance(value, PartitionSpec | NamedSharding | TensorSharding)
 
 
-def _sharding(mesh: Mesh, spec: Any, rank: int, what: str) -> TensorSharding | None:
+def _sharding(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> TensorSharding | None:
     if spec is None:
         return None
     try:
@@ -65,26 +66,42 @@ def _sharding(mesh: Mesh, spec: Any, rank: int, what: str) -> TensorSharding | N
             spec.check_rank(rank)
             return spec
         if isinstance(spec, NamedSharding):
-            if tuple(spec.mesh.shape.items()) != mesh.axes:
-                raise AnnotationError(f"its mesh is {dict(spec.mesh.shape)}, expected {dict(mesh.axes)}")
+            own = _in_own_order(spec.mesh, mesh)
+            if own is not None:
+                return sharding_of(own, tuple(spec.spec), rank)
+            if tuple(spec.mesh.shape.items()) != mesh.mesh.axes:
+                raise AnnotationError(f"its mesh is {dict(spec.mesh.shape)}, expected {dict(mesh.mesh.axes)}")
             spec = spec.spec
         if not isinstance(spec, PartitionSpec):
             raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {spec!r:.100}")
-        return sharding_of(mesh, tuple(spec), rank)
+        return sharding_of(mesh.mesh, tuple(spec), rank)
     except AnnotationError as error:
         raise AnnotationError(f"{what}: {error.message}", hint=error.hint) from None
 
 
-def sharding_of_array(array: Any, mesh: Mesh) -> TensorSharding | None:
+def _in_own_order(given: Any, mesh: DeviceMesh) -> Mesh | None:
+    """A mesh of the program's devices in another order, as numbers of its partitions; None for any other mesh."""
+    if not isinstance(given, jax.sharding.Mesh) or mesh.devices is None:
+        return None
+    devices = tuple(given.devices.flat)
+    if devices == mesh.devices or {*devices} != {*mesh.devices}:
+        return None
+    partition_of = {device: index for index, device in enumerate(mesh.devices)}
+    return Mesh(tuple(given.shape.items()), tuple(partition_of[device] for device in devices), "")
+
+
+def sharding_of_array(array: Any, mesh: DeviceMesh) -> TensorSharding | None:
     """How an array, or what stands for one, is split already; None where the mesh has no words for it."""
     if isinstance(array, ShardedArray):
-        return array.sharding.closed() if array.sharding.mesh == mesh else None
+        own = array.sharding.mesh
+        ordered = own.axes == mesh.mesh.axes and array.devices == mesh.devices
+        return array.sharding.closed() if own == mesh.mesh or ordered else None
     sharding = getattr(array, "sharding", None)
     if not isinstance(sharding, NamedSharding) or not getattr(array, "committed", True):
         return None
-    if mesh.size != sharding.mesh.size or mesh.size == 1:
+    if mesh.mesh.size != sharding.mesh.size or mesh.mesh.size == 1:
         return None
     try:
-        return sharding_of(mesh, tuple(sharding.spec), len(array.shape))
+        return sharding_of(_in_own_order(sharding.mesh, mesh) or mesh.mesh, tuple(sharding.spec), len(array.shape))
     except AnnotationError:
         return None

@@ -8,10 +8,10 @@ import pytest
 
 from gspmd.cost_buffers import Fusion
 from gspmd.cost_memory import Memory, aliases_of, memory_of
-from gspmd.cost_replication import replicated_axes
 from gspmd.dialect.notation import parse_mesh, parse_sharding
 from gspmd.transforms.support.mlir import new_context, parse_module
 from gspmd.transforms.support.program import Program
+from gspmd.transforms.support.replication import replicated_axes
 
 N = 4 * 1024  # bytes of a value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -22,6 +23,7 @@ from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
+from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
@@ -57,14 +59,17 @@ class Ingest(Pass):
             list_groups(module, found.all(*COLLECTIVES))
             annotations = Annotations(module, devices.module or devices.option)
             collect(annotations, found)
-            target = Target(annotations, devices)
-            found = _convert_manual(module, found, target)
+            calls = manual_calls(found.all("func.call"))
+            target = Target(annotations, devices, found.main, bool(calls or found.all("sdy.manual_computation")))
+            found = _convert_manual(module, found, calls, target)
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found)
+            if target.orders is not None:
+                rename_devices(found.main, target.mesh)
             if may_batch:
                 batch_lookups(found.main)
             if compares:
@@ -118,10 +123,8 @@ def _prepare(module: ir.Module) -> Survey:
     return survey(module) if modernise(module, found) else found
 
 
-def _convert_manual(module: ir.Module, found: Survey, target: Target) -> Survey:
+def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: Target) -> Survey:
     """Express manual computations in the target's axes, and make regions of those that are calls."""
-    calls = manual_calls(found.all("func.call"))
-    target.has_manual = bool(calls or found.all("sdy.manual_computation"))
     for op in found.all("sdy.manual_computation"):
         rewrite(op, target)
     if not calls:

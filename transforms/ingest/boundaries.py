@@ -11,15 +11,18 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
+from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import REPLICATED
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped, text_of
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
+from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.signature import DEVICE_IDS
 
 RESULT_MARKER = f"{PREFIX}FuncResultSharding"
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
@@ -98,7 +101,8 @@ def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
                 for one in (said, marked):
                     _refuse_partial(target, one, value.type, f"{_KINDS[name]} {index}")
                 sharding = _resolve(target, said, marked, value.type)
-            new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding)))
+            order = None if sharding is None else target.order(said if marked is None else marked)
+            new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding), order))
         if new != old:
             function.attributes[name] = ir.ArrayAttr.get(new)
 
@@ -185,8 +189,10 @@ def _dictionaries(function: Any, name: str, count: int) -> list[Any]:
     return [ir.DictAttr.get({})] * count
 
 
-def _with_sharding(attributes: Any, sharding: ir.Attribute | None) -> Any:
+def _with_sharding(attributes: Any, sharding: ir.Attribute | None, order: DeviceOrder | None) -> Any:
     kept = stripped(attributes)
     if sharding is not None:
         kept["sdy.sharding"] = sharding
+    if order is not None:
+        kept[DEVICE_IDS] = order_attribute(order, attributes.context)
     return ir.DictAttr.get(kept)

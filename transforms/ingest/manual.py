@@ -15,12 +15,14 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, without
+from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
+from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
 from gspmd.transforms.ingest.survey import callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located, splice
@@ -35,12 +37,14 @@ _HINT = "lower the program with Shardy ('jax_use_shardy_partitioner'), which wri
 class _Crossing:
     """A value that crosses the boundary: `whole` outside, and how it is split there.
 
-    `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to.
+    `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to; `order` is the
+    devices' where the program has several.
     """
 
     whole: Any
     sharding: TensorSharding
     manual: Axes
+    order: DeviceOrder | None
     index: int = 0
 
 
@@ -82,6 +86,8 @@ def rewrite(op: Any, target: Target) -> None:
         kept = target.axes(mesh, names)
         attributes["in_shardings"] = target.write_list(map(target.sharding, ins))
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
+        orders = {order_of_mesh(sharding.mesh, target.orders) for sharding in (*ins, *outs)}
+        mark_orders(op, orders)
     attributes["manual_axes"] = _manual_axes(kept, op.context)
     if not kept:
         _dissolve(op, ins, outs, target)
@@ -132,6 +138,7 @@ def _convert(call: Any, target: Target) -> None:
         results = [value.type for value in call.results]
         inner = ir.Operation.create("func.call", operands=list(block.arguments), results=results, attributes=callee)
         ir.Operation.create("sdy.return", operands=[inner.results[crossing.index] for crossing in leaving])
+    mark_orders(computation, {crossing.order for crossing in (*entering, *leaving)})
     for crossing, result in zip(leaving, computation.results, strict=True):
         crossing.whole.replace_all_uses_with(result)
     _erase_around(call)
@@ -188,7 +195,8 @@ def _entering(value: Any, target: Target) -> _Crossing:
     if outside is None:
         raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT)
     sharding = _gspmd(outside, outside.results[0].type, target)
-    return _gspmd_crossing(outside.operands[0], sharding, _gspmd(op, value.type, target))
+    inside = _gspmd(op, value.type, target)
+    return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
 
 
 def _leaving(use: Any, index: int, target: Target) -> _Crossing:
@@ -200,25 +208,34 @@ def _leaving(use: Any, index: int, target: Target) -> _Crossing:
         users = [inner.owner.operation for inner in op.results[0].uses]
         if len(users) == 1 and users[0].name == "stablehlo.custom_call" and target_name(users[0]) == _LEAVE[1]:
             whole = users[0].results[0]
-            return _gspmd_crossing(whole, _gspmd(users[0], whole.type, target), inside, index)
+            outside = _gspmd(users[0], whole.type, target)
+            return _gspmd_crossing(whole, outside, inside, _order(users[0], target), index)
     raise Unsupported("manual computation with a result that is not made whole by a marker", hint=_HINT)
 
 
-def _gspmd_crossing(whole: Any, outside: TensorSharding, inside: TensorSharding, index: int = 0) -> _Crossing:
+def _order(op: Any, target: Target) -> DeviceOrder | None:
+    """The device order at a marker of GSPMD's."""
+    return target.order(target.annotations.of(op.attributes))
+
+
+def _gspmd_crossing(
+    whole: Any, outside: TensorSharding, inside: TensorSharding, order: DeviceOrder | None, index: int = 0
+) -> _Crossing:
     """A crossing whose manual axes are those of the inside that are not manual outside already."""
     manual = without(inside.manual, outside.manual)
-    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, index)
+    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, index)
 
 
-def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes]:
-    """The sharding of one value at a marker of Shardy's, and the manual axes."""
+def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes, DeviceOrder | None]:
+    """The sharding of one value at a marker of Shardy's, the manual axes, and the device order."""
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
     if shardings is None or text is None or index >= len(shardings):
         raise AnnotationError(f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'")
     mesh = shardings[index].mesh
     names = target.axes(mesh, _names(parse_carried(text, op.context)))
-    return target.sharding(shardings[index]), tuple(target.mesh.axis(name) for name in names)
+    held = tuple(target.mesh.axis(name) for name in names)
+    return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders)
 
 
 def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:

@@ -10,15 +10,18 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.common_mesh import unify_meshes
-from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.dialect.hlo_convert import common_mesh, to_tensor_sharding
+from gspmd.dialect.common_mesh import translated, unify_meshes
+from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
+from gspmd.dialect.hlo_convert import common_mesh, to_hlo_sharding, to_tensor_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, Role, Whole
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.orders import Orders
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
 from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
+from gspmd.transforms.ingest.orders import order_written, several_orders
 from gspmd.transforms.support.mlir import located
 
 _MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
@@ -57,13 +60,20 @@ class Target:
     """Annotations as the ingested module writes them.
 
     `mesh` has no axes of size 1. `has_manual` tells that the module has manual computations, inside which HLO
-    shardings name the manual axes once more.
+    shardings name the manual axes once more. `orders` are known where annotations are over device orders that do not
+    factor over one mesh; @main is read for how much each order places.
     """
 
-    def __init__(self, annotations: Annotations, devices: Devices) -> None:
+    def __init__(self, annotations: Annotations, devices: Devices, main: Any, has_manual: bool) -> None:
         self.annotations = annotations
-        self.has_manual = False
-        self.mesh, self._translate = _choose(annotations, devices)
+        self.has_manual = has_manual
+        self.orders: Orders | None = None
+        try:
+            self.mesh, self._translate = _choose(annotations, devices)
+        except OrdersDiffer:
+            self.orders = several_orders(annotations, main, has_manual)
+            self.mesh, self._translate = self.orders.mesh, self._renamed
+            devices.check(self.mesh)
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
         self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
@@ -80,6 +90,17 @@ class Target:
                 raise Unsupported("a maximal sharding (all on one device) of a manual computation", hint=_MAXIMAL_HINT)
             found = self._translated[sharding] = self._translate(sharding)
         return found
+
+    def _renamed(self, sharding: TensorSharding) -> TensorSharding:
+        """A sharding over an order of its own, on this mesh."""
+        assert self.orders is not None
+        if sharding.mesh.size > 1:
+            sharding = dataclasses.replace(sharding, mesh=self.orders.renamed_mesh(sharding.mesh))
+        return translated(sharding, self.mesh)
+
+    def order(self, said: Said | None) -> DeviceOrder | None:
+        """The device at each position of the mesh for a value at a boundary, None if it does not say or need not."""
+        return None if self.orders is None or said is None else order_written(self.orders, said)
 
     def axes(self, sharding_mesh: Mesh, names: Sequence[str]) -> tuple[str, ...]:
         """Whole axes of this mesh that are the named axes of another. Raises Unsupported for parts of axes."""
@@ -130,13 +151,24 @@ class Target:
             written = self.sharding(given) if device is None else self._copied(Maximal(device), rank)
             written.check_rank(rank)
         from_hlo = self.hlo(said.hlo, index, count, rank) if said.hlo is not None else None
-        if written is not None and from_hlo is not None and not _agree(written, from_hlo):
+        if written is not None and from_hlo is not None and not self._agree(said, index, written, from_hlo):
             raise AnnotationError(
                 f"two annotations that contradict each other: {print_dims(written)} by 'sdy' but "
                 f"{print_dims(from_hlo)} by 'mhlo.sharding'",
                 hint="keep one",
             )
         return self._local(written if written is not None else from_hlo)
+
+    def _agree(self, said: Said, index: int, written: TensorSharding, from_hlo: TensorSharding) -> bool:
+        """Whether two annotations place the value alike; how open they are does not count."""
+        if self.orders is None or from_hlo.manual:
+            return written.dim_axes() == from_hlo.dim_axes() and written.unreduced == from_hlo.unreduced
+        assert said.sdy is not None
+        assert said.hlo is not None
+        given = said.sdy[index]
+        if given.mesh.size == 1:
+            return from_hlo.is_replicated()
+        return to_hlo_sharding(given) == said.hlo.sharding.leaves(len(said.sdy))[index]
 
     def _local(self, sharding: TensorSharding | None) -> TensorSharding | None:
         """The part that is news: without manual axes, and None when nothing is left."""
@@ -159,6 +191,8 @@ class Target:
         if leaf.body == Whole(Role.UNKNOWN):
             return None
         leaf.check(rank, self.mesh.size)
+        if self.orders is not None:
+            leaf = self.orders.renamed(leaf)
         return to_tensor_sharding(leaf, rank, self.mesh, annotation.open_dims)
 
     def _copied(self, maximal: Maximal, rank: int) -> TensorSharding:
@@ -197,11 +231,6 @@ class Target:
     def write_list(self, shardings: Any) -> ir.Attribute:
         attribute: ir.Attribute = self._codec.write_list(tuple(shardings))
         return attribute
-
-
-def _agree(left: TensorSharding, right: TensorSharding) -> bool:
-    """Whether two annotations place the value alike; how open they are does not count."""
-    return left.dim_axes() == right.dim_axes() and left.unreduced == right.unreduced
 
 
 def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[[TensorSharding], TensorSharding]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy.typing as npt
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Unsupported
@@ -74,6 +75,13 @@ class Builder:
         shape = tuple(type_.shape[p] for p in permutation)
         result = TensorType(shape, type_.element)
         return self.op("stablehlo.transpose", [value], [result], permutation=self.i64s(permutation))
+
+    def element_of(self, table: npt.NDArray[Any], index: Any) -> Any:
+        """The element of a list at an index, a scalar i32."""
+        element = ("ui" if table.dtype.kind == "u" else "i") + str(8 * table.itemsize)
+        content = ir.DenseElementsAttr.get(table, context=self.context)
+        constant = self.op("stablehlo.constant", [], [TensorType(table.shape, element)], value=content)
+        return self.reshape(self.dynamic_slice(constant, [index], (1,)), ())
 
     def broadcast_scalar(self, value: Any, type_: TensorType) -> Any:
         return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))

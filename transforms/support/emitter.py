@@ -87,19 +87,7 @@ class Emitter(CollectiveBuilder):
         if not self.mesh.device_ids:
             return partition
         positions = np.argsort(np.array(self.mesh.device_ids)).astype(np.int32)
-        table = self.op(
-            "stablehlo.constant",
-            [],
-            [TensorType((self.mesh.size,), "i32")],
-            value=ir.DenseElementsAttr.get(positions, context=self.context),
-        )
-        found = self.op(
-            "stablehlo.dynamic_slice",
-            [table, partition],
-            [TensorType((1,), "i32")],
-            slice_sizes=self.i64s([1]),
-        )
-        return self.reshape(found, ())
+        return self.element_of(positions, partition)
 
     def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Any:
         """Where this device's shard begins along a dimension split over `axes`, a scalar."""

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import numpy.typing as npt
+from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at, without
 from gspmd.dialect.mesh import Mesh
@@ -36,6 +37,16 @@ def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
     before = replica_groups(mesh, source + _rest(mesh, source))
     after = replica_groups(mesh, target + _rest(mesh, target))
     return np.stack([before.reshape(-1), after.reshape(-1)], axis=1)
+
+
+def renamed_groups(groups: ir.DenseElementsAttr, renaming: Ids) -> ir.DenseElementsAttr:
+    """Groups or pairs of partitions, where partition i is now called `renaming[i]`. Shorter groups end with -1."""
+    ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)
+    shape = ir.ShapedType(groups.type).shape
+    if not ids.size:
+        return groups  # all devices
+    found = np.where(ids < 0, ids, renaming[ids]).reshape(shape)
+    return ir.DenseElementsAttr.get(np.ascontiguousarray(found), context=groups.context)
 
 
 def _rest(mesh: Mesh, axes: Axes) -> Axes:

@@ -23,7 +23,9 @@ MESH = "gspmd.mesh"
 GLOBAL_TYPE = "gspmd.global_type"
 SHARDING = "gspmd.sharding"
 NAME = "gspmd.name"
+DEVICE_IDS = "gspmd.device_ids"  # on arguments and results until `gspmd-order`: the device at each mesh position
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
+DeviceIds = tuple[int, ...]
 _MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
 
 
@@ -60,7 +62,8 @@ class ValueSignature:
 class Signature:
     """Mesh, arguments and results of a partitioned program.
 
-    Errors: AnnotationError when a value is sharded over another mesh.
+    The devices of an argument or result may be in an order of its own: its mesh then has the axes of the
+    program's and other device ids. Errors: AnnotationError when a value is sharded over other axes.
     """
 
     mesh: Mesh
@@ -70,7 +73,7 @@ class Signature:
     def __post_init__(self) -> None:
         for what, values in (("argument", self.inputs), ("result", self.outputs)):
             for index, value in enumerate(values):
-                if value.sharding.mesh != self.mesh:
+                if value.sharding.mesh.axes != self.mesh.axes:
                     raise AnnotationError(
                         f"{what} {index} is sharded over {print_mesh(value.sharding.mesh)}, "
                         f"but the module's mesh is {print_mesh(self.mesh)}"
@@ -111,6 +114,17 @@ def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribu
         func.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
     elif key in func.attributes:
         del func.attributes[key]
+
+
+def device_orders(func: Any) -> tuple[tuple[DeviceIds | None, ...], tuple[DeviceIds | None, ...]]:
+    """What `DEVICE_IDS` says of the arguments and of the results of `@main` before `gspmd-order`; None for nothing."""
+    type_ = ir.FunctionType(ir.TypeAttr(func.attributes["function_type"]).value)
+
+    def read(key: str, count: int) -> tuple[DeviceIds | None, ...]:
+        given = [entry.get(DEVICE_IDS) for entry in dictionaries(func, key, count)]
+        return tuple(None if order is None else tuple(ir.DenseI64ArrayAttr(order)) for order in given)
+
+    return read("arg_attrs", len(type_.inputs)), read("res_attrs", len(type_.results))
 
 
 def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
@@ -228,6 +242,8 @@ def _give_up_alias(entry: dict[str, ir.Attribute], value: ValueSignature, output
 
 
 def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:
+    own = value.sharding.mesh
+    mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another order of devices is written in place
     sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
     return {
         "mhlo.sharding": ir.StringAttr.get("{manual}"),

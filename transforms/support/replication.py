@@ -1,4 +1,4 @@
-"""Over which mesh axes all devices hold the same value: memory that a better sharding would save.
+"""Over which mesh axes all devices hold the same value: memory that a better sharding would save, or nothing to send.
 
 Found by following values through a per-device program: what is computed from equal values is equal, a gather or an
 all-reduce makes equal, `partition_id` differs everywhere. What depends on a device's position in any other way counts
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
@@ -74,9 +76,14 @@ class _Finder:
         return self.all if text is None else frozenset(a.name for a in parse_axes(f"{{{text}}}", self.mesh))
 
     def _full_axes(self, op: Op) -> Names:
-        """The axes that a collective runs over as a whole."""
+        """The axes that a collective runs over as a whole; groups of users may be of some devices only."""
         text = self._text(op)
         axes = parse_axes(f"{{{text}}}", self.mesh) if text else ()
+        groups = op.ir.attributes["replica_groups"]
+        if isinstance(groups, ir.DenseElementsAttr):
+            ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)
+            if ids.size and (ids.min() < 0 or ids.size != self.mesh.size or ids.shape[-1] != size_of(axes)):
+                return frozenset()
         return frozenset(axis.name for axis in axes if self.mesh.is_full(axis))
 
     def _loop(self, op: Op) -> None:

@@ -1,0 +1,147 @@
+"""Several orders of the devices: which one the program has, and what is written of the others.
+
+Arguments and results of @main keep theirs in an attribute, for `gspmd-order`. The bodies of manual computations name
+devices, as they are numbered in the order around them: these are renamed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect import device_order
+from gspmd.dialect.common_mesh import order_of, tiling_of
+from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.hlo_sharding import Tiled
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written, written_by
+from gspmd.transforms.ingest.annotations import Annotations, Said, given
+from gspmd.transforms.ingest.survey import all_operations
+from gspmd.transforms.support.builder import Builder, bytes_of
+from gspmd.transforms.support.groups import renamed_groups
+from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.op_info import TensorType, TypeReader
+from gspmd.transforms.support.program import MANUAL
+from gspmd.transforms.support.signature import DEVICE_IDS
+from gspmd.transforms.support.user_collectives import COLLECTIVES
+
+_GROUPS = ("replica_groups", "source_target_pairs")
+
+
+def several_orders(annotations: Annotations, main: Any, has_manual: bool) -> Orders:
+    """The orders of all that was read; `main` is the function whose arguments and results count."""
+    weights = _weights(annotations, main)
+    found: dict[Tiled, Written] = {}
+    used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.size > 1}
+    named = [mesh for mesh in annotations.meshes if mesh in used]
+    for mesh in (*named, *sorted(used.difference(named), key=repr)):
+        found[tiling_of(mesh)] = Written(tiling_of(mesh), mesh)
+    for sharding in annotations.hlo_shardings():
+        one = written_by(sharding)
+        if one is not None:
+            known = found.get(one.tiling, one)
+            found[one.tiling] = dataclasses.replace(known, cuts=known.cuts + one.cuts)
+    for one in found.values():
+        first = next(iter(found.values())).tiling.num_devices
+        if one.tiling.num_devices != first:
+            raise AnnotationError(
+                f"shardings over {first} and over {one.tiling.num_devices} devices", hint="use all devices in every one"
+            )
+    written = [dataclasses.replace(one, bytes=weights.get(one.tiling, 0)) for one in found.values()]
+    orders = choose_orders(written, written[0].tiling.num_devices, has_manual)
+    name = orders.mesh.name or next((mesh.name for mesh in annotations.meshes if mesh.name), "mesh")
+    return dataclasses.replace(orders, mesh=dataclasses.replace(orders.mesh, name=name))
+
+
+def _weights(annotations: Annotations, main: Any) -> dict[Tiled, int]:
+    """Bytes of @main's arguments and results by what they are written over."""
+    type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    read, found = TypeReader(), dict[Tiled, int]()
+    for name, types in (("arg_attrs", type_.inputs), ("res_attrs", type_.results)):
+        entries = given(main.attributes, name) or ()
+        for entry, mlir_type in zip(entries, types, strict=False):
+            tiling = _tiling_said(annotations.of(entry))
+            if tiling is not None:
+                found[tiling] = found.get(tiling, 0) + int(bytes_of(read(mlir_type)))
+    return found
+
+
+def _tiling_said(said: Said | None) -> Tiled | None:
+    """What one value's annotation is written over; None if it is not divided."""
+    if said is None:
+        return None
+    if said.sdy is not None:
+        sharding = said.sdy[0]
+        return tiling_of(sharding.mesh) if sharding.mesh.size > 1 and sharding.used_axes() else None
+    assert said.hlo is not None
+    return tiling_written(said.hlo.sharding.leaves(1)[0])
+
+
+def order_written(orders: Orders, said: Said) -> DeviceOrder | None:
+    """The order that the annotation of one value is written over; None if it is not divided."""
+    tiling = _tiling_said(said)
+    return None if tiling is None else orders.of(tiling)
+
+
+def order_attribute(order: DeviceOrder, context: ir.Context) -> ir.Attribute:
+    """What `DEVICE_IDS` says on an argument, a result or a manual computation."""
+    return ir.DenseI64ArrayAttr.get(list(device_order.expand(order)), context)
+
+
+def order_of_mesh(mesh: Mesh, orders: Orders | None) -> DeviceOrder | None:
+    """The order of a mesh as `mark_orders` takes it."""
+    return None if orders is None or mesh.size == 1 else orders.of(tiling_of(mesh))
+
+
+def mark_orders(op: Any, found: set[DeviceOrder | None]) -> None:
+    """Note the order of a manual computation, None where it does not matter. Raises Unsupported for several."""
+    orders = [order for order in found if order is not None]
+    if len(orders) > 1:
+        raise Unsupported(
+            "manual computation whose operands and results are over several device orders",
+            hint="use one mesh for all of them",
+        )
+    for order in orders:
+        op.attributes[DEVICE_IDS] = order_attribute(order, op.context)
+
+
+def rename_devices(main: Any, mesh: Mesh) -> None:
+    """Rename the devices that the bodies of marked manual computations name, and take the marks off.
+
+    Raises Unsupported (located) for one order inside another.
+    """
+    for op in list(all_operations(main)):
+        if op.name == MANUAL and DEVICE_IDS in op.attributes:
+            mark = op.attributes[DEVICE_IDS]
+            renaming = np.empty(mesh.size, np.int64)
+            renaming[np.array(ir.DenseI64ArrayAttr(mark))] = device_order.expand(order_of(mesh))
+            for inner in list(all_operations(op)):
+                _rename(inner, mark, renaming)
+            del op.attributes[DEVICE_IDS]
+
+
+def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
+    """`renaming`: by device id as written, the program's."""
+    attributes = op.attributes
+    if op.name == MANUAL and DEVICE_IDS in attributes:
+        if attributes[DEVICE_IDS] != mark:
+            with located(op):
+                raise Unsupported(
+                    "manual computation inside one over another device order", hint="use one mesh for both"
+                )
+        del attributes[DEVICE_IDS]
+    elif op.name in COLLECTIVES:
+        for name in _GROUPS:
+            if name in attributes and isinstance(attributes[name], ir.DenseElementsAttr):
+                attributes[name] = renamed_groups(attributes[name], renaming)
+    elif op.name == "stablehlo.partition_id":
+        build = Builder(op.context)
+        build.point, build.location = ir.InsertionPoint(op), op.location
+        own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
+        known = build.element_of(np.argsort(renaming).astype(np.uint32), build.convert(own, "i32"))
+        op.results[0].replace_all_uses_with(known)
+        op.erase()

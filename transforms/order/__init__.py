@@ -1,0 +1,64 @@
+"""Device orders: where annotations are over several, each value is in one of them, and permutes lead across.
+
+Until here a program has one order, its mesh's, whatever arguments and results say. In another order the same operations
+run on other devices: replica groups and partition ids are renamed, nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.device_order import expand
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.order.boundary import Boundary, take_boundary
+from gspmd.transforms.order.choice import choose
+from gspmd.transforms.order.moves import Moves
+from gspmd.transforms.order.placed import Placed
+from gspmd.transforms.order.rewrite import Rewriter
+from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.program import Program
+from gspmd.transforms.support.signature import Signature, ValueSignature, read_signature, write_signature
+
+
+@dataclasses.dataclass(frozen=True)
+class Order(Pass):
+    """Bring arguments and results into the device orders they are annotated with, by as few bytes as possible."""
+
+    argument = "gspmd-order"
+    summary = "Permute shards between the device orders that annotations were written over"
+
+    def run(self, module: ir.Module) -> None:
+        boundary = take_boundary(module)
+        if boundary is None:
+            return
+        with module.context, ir.Location.unknown():
+            signature = read_signature(module)
+            orders = _orders(signature.mesh, boundary)
+            if len(orders) > 1:
+                program = Program(module)
+                placed = Placed(program, signature, boundary, Moves(signature.mesh, orders))
+                labels = choose(placed)
+                Rewriter(module, placed, labels).run()
+                signature = _in_orders(signature, placed, labels)
+            write_signature(module, signature)
+
+
+def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:
+    """The device at each position of the mesh, in every order that there is; the mesh's own is the first."""
+    said = [order for order in (*boundary.arguments, *boundary.results) if order is not None]
+    return list(dict.fromkeys([expand(order_of(mesh)), *said]))
+
+
+def _in_orders(signature: Signature, placed: Placed, labels: list[int]) -> Signature:
+    """The signature with every value in its order."""
+
+    def moved(value: ValueSignature, order: int) -> ValueSignature:
+        mesh = dataclasses.replace(signature.mesh, device_ids=placed.moves.orders[order])
+        return dataclasses.replace(value, sharding=dataclasses.replace(value.sharding, mesh=mesh))
+
+    ends = placed.ends(labels)
+    inputs = tuple(map(moved, signature.inputs, ends[: len(signature.inputs)]))
+    return Signature(signature.mesh, inputs, tuple(map(moved, signature.outputs, ends[len(inputs) :])))

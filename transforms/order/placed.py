@@ -1,0 +1,136 @@
+"""A per-device program as a graph for choosing device orders: what has one order, and what lies between.
+
+Nodes are arguments, operations of @main's block with all in their regions, and results. A node has one order, in which
+it finds what it reads. What is made of constants and the partition's id alone costs nothing to make again in another
+order, and is no node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.transforms.order.boundary import Boundary
+from gspmd.transforms.order.moves import Moves
+from gspmd.transforms.support.builder import bytes_of
+from gspmd.transforms.support.collective_builder import KINDS
+from gspmd.transforms.support.program import Op, Program
+from gspmd.transforms.support.replication import Names, replicated_axes
+from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature
+
+FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
+UNMOVABLE = 1 << 50  # bytes of what cannot be sent
+_EFFECTS = ("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv")
+_NOT_AGAIN = {f"stablehlo.{kind}" for kind in KINDS} | {*_EFFECTS, "stablehlo.custom_call", "stablehlo.rng"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flow:
+    """A value that one node makes and others read; it is divided over the axes `split`, and copied along all others."""
+
+    value: int
+    maker: int
+    readers: tuple[int, ...]
+    split: Axes
+    bytes: int
+
+
+class Placed:
+    """The graph. `pinned` has the order of every node that cannot choose, -1 for others; `remade` the values that are
+
+    made again where they are needed.
+    """
+
+    def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: Moves) -> None:
+        self.program = program
+        self.moves = moves
+        self.split: dict[int, Axes] = {}
+        self._equal = replicated_axes(program, signature.mesh, [value.sharding for value in signature.inputs])
+        body = program.body
+        self.remade = self._remade(body.ops)
+        self.nodes = [op for op in body.ops if not self.remade.issuperset(op.results) or not op.results]
+        self._arguments = len(body.arguments)
+        self._results = self._arguments + len(self.nodes)
+        self._note(zip(body.arguments, signature.inputs, strict=True))
+        self._note(zip(body.returned, signature.outputs, strict=True))
+        ends = [
+            *map(self._pin, boundary.arguments, signature.inputs),
+            *map(self._pin, boundary.results, signature.outputs),
+        ]
+        self.pinned = [
+            *ends[: self._arguments],
+            *(FIXED if _has_effects(op) else -1 for op in self.nodes),
+            *ends[self._arguments :],
+        ]
+        self.flows = tuple(self._flows())
+
+    def ends(self, labels: Sequence[int]) -> list[int]:
+        """The orders of arguments and results among those of all nodes."""
+        return [*labels[: self._arguments], *labels[self._results :]]
+
+    def order_of_node(self, labels: Sequence[int], index: int) -> int:
+        """The order of an operation that is a node."""
+        return labels[self._arguments + index]
+
+    def split_of(self, value: int) -> Axes:
+        """The axes, whole or in part, along which a value may differ."""
+        if value not in self.split:
+            equal: Names = self._equal.get(value, frozenset())
+            self.split[value] = tuple(axis for axis in self.moves.mesh.all_axes() if axis.name not in equal)
+        return self.split[value]
+
+    def _note(self, values: Iterator[tuple[int, ValueSignature]]) -> None:
+        """What shardings at the ends say is finer than what is found by following values."""
+        for value, signature in values:
+            used = signature.sharding.mesh.sorted(signature.sharding.used_axes())
+            if size_of(used) < size_of(self.split_of(value)):
+                self.split[value] = used
+
+    def _pin(self, order: DeviceIds | None, value: ValueSignature) -> int:
+        """The number of an order; the program's own where it places the value alike."""
+        if order is None:
+            return -1
+        number = list(self.moves.orders).index(order)
+        split = value.sharding.mesh.sorted(value.sharding.used_axes())
+        return number if self.moves.changed(split, number, FIXED) else FIXED
+
+    def _remade(self, ops: Sequence[Op]) -> set[int]:
+        found: set[int] = set()
+        for op in ops:
+            if not op.regions and op.info.name not in _NOT_AGAIN and found.issuperset(op.operands):
+                found.update(op.results)
+        return found
+
+    def _flows(self) -> Iterator[Flow]:
+        readers: dict[int, dict[int, None]] = {}
+        maker = {value: index for index, value in enumerate(self.program.body.arguments)}
+        for index, op in enumerate(self.nodes):
+            node = self._arguments + index
+            maker.update(dict.fromkeys(op.results, node))
+            for value in read_by(op):
+                readers.setdefault(value, {})[node] = None
+        for index, value in enumerate(self.program.body.returned):
+            readers.setdefault(value, {})[self._results + index] = None
+        for value, found in readers.items():
+            if value in maker:
+                type_ = self.program.value_type[value]
+                size = int(bytes_of(type_)) + 1 if type_.is_tensor else UNMOVABLE
+                yield Flow(value, maker[value], tuple(found), self.split_of(value), size)
+
+
+def read_by(op: Op) -> Iterator[int]:
+    """All that an operation and those in its regions read, values made inside included."""
+    yield from op.operands
+    for block in op.regions:
+        for inner in block.ops:
+            yield from read_by(inner)
+        yield from block.returned
+
+
+def _has_effects(op: Op) -> bool:
+    """Whether an operation, or one in its regions, does more than compute its results."""
+    attribute = op.info.attributes.get("has_side_effect")
+    if op.info.name in _EFFECTS or (attribute is not None and bool(attribute.value)):
+        return True
+    return any(_has_effects(inner) for block in op.regions for inner in block.ops)

@@ -1,0 +1,163 @@
+"""Carrying orders out: permutes where values change order, devices renamed in what runs in another order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.dialect.notation import print_mesh
+from gspmd.transforms.order.placed import FIXED, Placed
+from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.support.groups import renamed_groups
+from gspmd.transforms.support.mlir import main_function
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.program import Block, Op
+from gspmd.transforms.support.user_collectives import COLLECTIVES
+
+_PARTITION = "stablehlo.partition_id"
+
+
+class Rewriter:
+    """Rewrites @main in place; `labels` are the orders of the nodes."""
+
+    def __init__(self, module: ir.Module, placed: Placed, labels: Sequence[int]) -> None:
+        self.module = module
+        self.placed = placed
+        self.labels = labels
+        self.moves = placed.moves
+        self.program = placed.program
+        self.build = CollectiveBuilder(module.context, self.moves.mesh)
+        self._made_in: dict[int, int] = {}
+        self._known: dict[tuple[int, int], Any] = {}
+        self._meshes: dict[int, str] = {}
+
+    def run(self) -> None:
+        body = self.program.body
+        for _ in range(max((_channel(op) for op in self.program.ops), default=0)):
+            self.build.next_channel()
+        ends = self.placed.ends(self.labels)
+        self._made_in = dict(zip(body.arguments, ends, strict=False))
+        for index, op in enumerate(self.placed.nodes):
+            order = self.placed.order_of_node(self.labels, index)
+            self._made_in.update(dict.fromkeys(op.results, order))
+            self._operation(op, order, op.ir)
+        for index, (value, order) in enumerate(zip(body.returned, ends[len(body.arguments) :], strict=True)):
+            new = self._value(value, order, body.terminator, f"result {index} is wanted in another device order")
+            body.terminator.operands[index] = new
+        for op in reversed(body.ops):
+            if self.placed.remade.issuperset(op.results) and not any(True for r in op.ir.results for _ in r.uses):
+                op.ir.erase()
+
+    def _operation(self, op: Op, order: int, top: Any) -> None:
+        """Let an operation of the node `top` read everything in the node's order, and name that order's devices."""
+        for index, value in enumerate(op.operands):
+            self._set(op.ir, index, value, order, top, op.info.name)
+        if op.info.name in COLLECTIVES and order != FIXED:
+            self._rename(op.ir, order)
+        elif op.info.name == _PARTITION and order != FIXED:
+            self._point(op.ir)
+            op.ir.results[0].replace_all_uses_with(self._partition(order))
+            op.ir.erase()
+        for block in op.regions:
+            self._block(block, order, top)
+
+    def _block(self, block: Block, order: int, top: Any) -> None:
+        for inner in block.ops:
+            self._operation(inner, order, top)
+        for index, value in enumerate(block.returned):
+            self._set(block.terminator, index, value, order, top, block.terminator.name)
+
+    def _set(self, user: Any, index: int, value: int, order: int, top: Any, name: str) -> None:
+        if value in self._made_in or value in self.placed.remade:
+            old = user.operands[index]
+            new = self._value(value, order, top, f"operand {index} of '{name}' is wanted in another device order")
+            if new != old:
+                user.operands[index] = new
+
+    # ---- values in other orders ----
+
+    def _value(self, value: int, order: int, before: Any, cause: str) -> Any:
+        """A value of @main's block in an order, made in front of an operation where it is not yet."""
+        old = self.program.value_ir[value]
+        made = FIXED if value in self.placed.remade else self._made_in[value]
+        split = self.placed.split_of(value)
+        if made == order or not self.moves.changed(split, made, order):
+            return old
+        found = self._known.get((value, order))
+        if found is None:
+            again = value in self.placed.remade
+            found = self._remake(value, order, before) if again else self._permute(value, order, before, cause)
+            self._known[value, order] = found
+        return found
+
+    def _permute(self, value: int, order: int, before: Any, cause: str) -> Any:
+        arguments, made = self.program.body.arguments, self._made_in[value]
+        if value in arguments:
+            cause = f"argument {arguments.index(value)} comes in another device order"
+        self._point(before)
+        split = self.placed.split_of(value)
+        pairs, axes = self.moves.pairs(split, made, order), self.moves.axes(split, made, order)
+        return self.build.collective_permute(self.program.value_ir[value], pairs, axes, Cause(cause, before.location))
+
+    def _remake(self, value: int, order: int, before: Any) -> Any:
+        """What is made of constants and the partition's id, for the devices of an order."""
+        op = self.program.ops[self.program.value_def[value]]
+        if op.info.name == _PARTITION:
+            self._point(before)
+            return self._partition(order)
+        operands = [self._value(operand, order, before, "") for operand in op.operands]
+        copy = op.ir.clone(ip=ir.InsertionPoint(before))
+        for index, operand in enumerate(operands):
+            copy.operation.operands[index] = operand
+        for result, new in zip(op.results, copy.operation.results, strict=True):
+            self._known[result, order] = new
+        return self._known[value, order]
+
+    def _partition(self, order: int) -> Any:
+        """The id that the partition, which stands where the point is, would have in the program's own order."""
+        own = self.build.op(_PARTITION, [], [TensorType((), "ui32")])
+        origin = self.moves.origin(order).astype("uint32")
+        return self.build.element_of(origin, self.build.convert(own, "i32"))
+
+    def _point(self, before: Any) -> None:
+        self.build.point, self.build.location = ir.InsertionPoint(before), before.location
+
+    # ---- devices ----
+
+    def _rename(self, op: Any, order: int) -> None:
+        name = "source_target_pairs" if op.name == "stablehlo.collective_permute" else "replica_groups"
+        groups = op.attributes[name]
+        if isinstance(groups, ir.DenseElementsAttr):
+            op.attributes[name] = renamed_groups(groups, self.moves.renaming(order))
+        else:
+            old = next(mesh for mesh in self._mesh_names() if f"mesh = @{mesh}," in str(groups))
+            text = str(groups).replace(f"mesh = @{old},", f"mesh = @{self._mesh(order)},")
+            op.attributes[name] = ir.Attribute.parse(text)
+
+    def _mesh_names(self) -> list[str]:
+        ops = [view.operation for view in self.module.body.operations]
+        return [ir.StringAttr(op.attributes["sym_name"]).value for op in ops if op.name == "sdy.mesh"]
+
+    def _mesh(self, order: int) -> str:
+        """The symbol of the mesh whose devices are in an order, for groups that name axes."""
+        if order not in self._meshes:
+            taken = self._mesh_names()
+            name = next(name for i in range(len(taken) + 1) if (name := f"order_{i}") not in taken)
+            mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order])
+            attributes = {
+                "sym_name": ir.StringAttr.get(name),
+                "mesh": ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}"),
+            }
+            point = ir.InsertionPoint(main_function(self.module).operation)
+            ir.Operation.create("sdy.mesh", attributes=attributes, ip=point, loc=ir.Location.unknown())
+            self._meshes[order] = name
+        return self._meshes[order]
+
+
+def _channel(op: Op) -> int:
+    attribute = op.ir.attributes.get("channel_handle")
+    return 0 if attribute is None else int(stablehlo.ChannelHandle(attribute).handle)
