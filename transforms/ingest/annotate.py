@@ -36,7 +36,7 @@ def rewrite_annotations(found: Survey, target: Target) -> list[Any]:
         by_name[target_name(op) == RESULT_MARKER].append(op)
     markers = ResultMarkers(by_name[True], target)
     others = convert_markers(by_name[False], target)
-    for op in (*found.annotated, *others):
+    for op in (*found.annotated, *others, *found.all("stablehlo.case")):
         _rewrite(op, target)
     for op in found.all(*_CONSTRAINTS, "sdy.data_flow_edge"):
         _rewrite_constraint(op, target)

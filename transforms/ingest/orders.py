@@ -142,6 +142,6 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
         build = Builder(op.context)
         build.point, build.location = ir.InsertionPoint(op), op.location
         own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
-        known = build.element_of(np.argsort(renaming).astype(np.uint32), build.convert(own, "i32"))
-        op.results[0].replace_all_uses_with(known)
+        known = build.element_of(np.argsort(renaming), build.convert(own, "i32"))
+        op.results[0].replace_all_uses_with(build.convert(known, "ui32"))
         op.erase()

@@ -120,8 +120,8 @@ class Rewriter:
     def _partition(self, order: int) -> Any:
         """The id that the partition, which stands where the point is, would have in the program's own order."""
         own = self.build.op(_PARTITION, [], [TensorType((), "ui32")])
-        origin = self.moves.origin(order).astype("uint32")
-        return self.build.element_of(origin, self.build.convert(own, "i32"))
+        found = self.build.element_of(self.moves.origin(order), self.build.convert(own, "i32"))
+        return self.build.convert(found, "ui32")
 
     def _point(self, before: Any) -> None:
         self.build.point, self.build.location = ir.InsertionPoint(before), before.location

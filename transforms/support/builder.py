@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
 
@@ -76,11 +77,10 @@ class Builder:
         result = TensorType(shape, type_.element)
         return self.op("stablehlo.transpose", [value], [result], permutation=self.i64s(permutation))
 
-    def element_of(self, table: npt.NDArray[Any], index: Any) -> Any:
-        """The element of a list at an index, a scalar i32."""
-        element = ("ui" if table.dtype.kind == "u" else "i") + str(8 * table.itemsize)
-        content = ir.DenseElementsAttr.get(table, context=self.context)
-        constant = self.op("stablehlo.constant", [], [TensorType(table.shape, element)], value=content)
+    def element_of(self, table: npt.NDArray[np.int64], index: Any) -> Any:
+        """The i32 in a table at an index, a scalar i32."""
+        content = ir.DenseElementsAttr.get(table.astype(np.int32), context=self.context)
+        constant = self.op("stablehlo.constant", [], [TensorType(table.shape, "i32")], value=content)
         return self.reshape(self.dynamic_slice(constant, [index], (1,)), ())
 
     def broadcast_scalar(self, value: Any, type_: TensorType) -> Any:

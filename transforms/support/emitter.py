@@ -86,7 +86,7 @@ class Emitter(CollectiveBuilder):
         partition = self.convert(partition, "i32")
         if not self.mesh.device_ids:
             return partition
-        positions = np.argsort(np.array(self.mesh.device_ids)).astype(np.int32)
+        positions = np.argsort(np.array(self.mesh.device_ids))
         return self.element_of(positions, partition)
 
     def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Any:
