@@ -1,6 +1,6 @@
 """Bytes sent for random reshards, by gspmd and by the partitioners inside jaxlib.
 
-python benchmarks/reshards.py [--count 60] [--seed 0] [--devices 8,64] [--list]
+python benchmarks/reshards.py [--count 60] [--seed 0] [--devices 8,64] [--orders] [--list]
 
 Nothing is run: the collectives are counted in the partitioned programs, in the same way for all.
 """
@@ -36,12 +36,19 @@ _SIZES = (256, 512, 1024)  # whole multiples of every number of shards
 Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
 
 
-def random_case(rng: random.Random, devices: int) -> Case:
-    """A shape of two or three dimensions and two different shardings of it, all shards even."""
+def random_case(rng: random.Random, devices: int, orders: bool = False) -> Case:
+    """A shape of two or three dimensions and two different shardings of it, all shards even.
+
+    With `orders` each is over a mesh of its own, of the same devices in an order of its own.
+    """
     mesh = Mesh(rng.choice(_MESHES[devices]))
+    meshes = [mesh, mesh]
+    if orders:
+        axes = [rng.choice(_MESHES[devices]) for _ in meshes]
+        meshes = [Mesh(axes[i], tuple(rng.sample(range(devices), devices)), name) for i, name in enumerate("ab")]
     shape = tuple(rng.choice(_SIZES) for _ in range(rng.randint(2, 3)))
     while True:
-        source, target = (random_sharding(rng, mesh, len(shape)) for _ in range(2))
+        source, target = (random_sharding(rng, each, len(shape)) for each in meshes)
         if source != target:
             return shape, source, target
 
@@ -51,8 +58,8 @@ def sdy_text(case: Case) -> str:
     shape, *ends = case
     type_ = f"tensor<{'x'.join(map(str, shape))}xf32>"
     source, target = (print_sharding(end) for end in ends)
-    return (
-        f"sdy.mesh @mesh = {print_mesh(ends[0].mesh)}\n"
+    meshes = {end.mesh.name: f"sdy.mesh @{end.mesh.name} = {print_mesh(end.mesh)}\n" for end in ends}
+    return "".join(meshes.values()) + (
         f"func.func public @main(%a: {type_} {{sdy.sharding = #sdy.sharding{source}}})"
         f" -> ({type_} {{sdy.sharding = #sdy.sharding{target}}}) {{\n"
         f"  %0 = sdy.sharding_constraint %a {source} : {type_}\n"
@@ -111,11 +118,14 @@ PARTITIONERS: dict[str, Callable[[Case], float]] = {
 }
 
 
-def compare(devices: int, count: int, seed: int, show: bool) -> None:
+def compare(devices: int, count: int, seed: int, orders: bool, show: bool) -> None:
     """Print a line for each partitioner: how often gspmd sends more or less, and the mean ratio where both send."""
     rng = random.Random(seed)
-    cases = [random_case(rng, devices) for _ in range(count)]
-    sent = {name: [run(case) for case in cases] for name, run in PARTITIONERS.items()}
+    cases = [random_case(rng, devices, orders) for _ in range(count)]
+    partitioners = dict(PARTITIONERS)
+    if orders:
+        del partitioners["Shardy's passes"]  # which leave a permute of devices to XLA
+    sent = {name: [run(case) for case in cases] for name, run in partitioners.items()}
     mine = sent.pop("gspmd")
     sent["the better of them"] = [min(each) for each in zip(*sent.values(), strict=True)]
     print(f"{devices} devices, {count} reshards\n\n| gspmd against | sends more | sends less | bytes, geometric mean |")
@@ -137,12 +147,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60, help="how many reshards")
     parser.add_argument("--seed", type=int, default=0, help="of the random generator")
     parser.add_argument("--devices", default="8,64", help="numbers of devices, of 8 and 64")
+    parser.add_argument("--orders", action="store_true", help="between meshes of different device orders")
     parser.add_argument("--list", action="store_true", help="list the reshards in which gspmd sends more")
     options = parser.parse_args()
     xla.prepare(64, quiet=True)
     for devices in map(int, options.devices.split(",")):
         started = time.perf_counter()
-        compare(devices, options.count, options.seed, options.list)
+        compare(devices, options.count, options.seed, options.orders, options.list)
         print(f"{time.perf_counter() - started:.0f} s\n")
     return 0
 

@@ -20,7 +20,6 @@ class Moves:
         self.orders = orders
         self._positions = [np.argsort(np.array(order)) for order in orders]
         self.pairs = functools.cache(self._pairs)
-        self.axes = functools.cache(self._axes)
 
     def renaming(self, order: int) -> Ids:
         """By device of the mesh's own order: the one that is at its position in another."""
@@ -32,35 +31,52 @@ class Moves:
 
     def changed(self, split: Axes, source: int, target: int) -> int:
         """How many devices need another shard of a value that is split over these axes, and copied along all others."""
-        return int((self.pairs(split, source, target)[:, 0] != self.pairs(split, source, target)[:, 1]).sum())
+        return moving(self.pairs(split, source, target))
+
+    def permuted(self, split: Axes, source: int, target: int, senders: Ids) -> Ids:
+        """As `pairs`, for a value that is permuted besides.
+
+        `senders`: for each device of the mesh's own order the one whose shard it gets.
+        """
+        shard = self._shards(split)[self._positions[0]]
+        return matched(shard[self.origin(source)], shard[senders][self.origin(target)])
+
+    def axes(self, pairs: Ids) -> Axes:
+        """The mesh axes along which senders and receivers differ."""
+        places = self._positions[0][pairs]
+        found = []
+        for axis in self.mesh.all_axes():
+            along = places // self.mesh.stride(axis) % axis.size
+            if (along[:, 0] != along[:, 1]).any():
+                found.append(axis)
+        return tuple(found)
 
     def _pairs(self, split: Axes, source: int, target: int) -> Ids:
-        """Source and target partitions, `[devices, 2]`; who has its shard keeps it, copies are matched one to one."""
         shard = self._shards(split)
-        have, need = shard[self._positions[source]], shard[self._positions[target]]
-        kept = np.flatnonzero(have == need)
-        moving = np.flatnonzero(have != need)
-        senders = moving[np.argsort(have[moving], kind="stable")]
-        receivers = moving[np.argsort(need[moving], kind="stable")]
-        pairs = np.stack([np.concatenate([kept, senders]), np.concatenate([kept, receivers])], axis=1)
-        return pairs[np.argsort(pairs[:, 0])]
+        return matched(shard[self._positions[source]], shard[self._positions[target]])
 
     def _shards(self, split: Axes) -> Ids:
         """The number of the shard at each mesh position."""
         plain = Mesh(self.mesh.axes)
-        found = np.empty(plain.size, np.int64)
+        found = np.zeros(plain.size, np.int64)
         if split:
             found[replica_groups(plain, split)] = np.arange(size_of(split))
-        else:
-            found[:] = 0
         return found
 
-    def _axes(self, split: Axes, source: int, target: int) -> Axes:
-        """The mesh axes along which senders and receivers differ."""
-        pairs = self._positions[0][self.pairs(split, source, target)]
-        found = []
-        for axis in self.mesh.all_axes():
-            places = pairs // self.mesh.stride(axis) % axis.size
-            if (places[:, 0] != places[:, 1]).any():
-                found.append(axis)
-        return tuple(found)
+
+def matched(have: Ids, need: Ids) -> Ids:
+    """Source and target partitions, `[devices, 2]`, by the shards that devices have and need.
+
+    Who has its shard keeps it; copies are matched one to one.
+    """
+    kept = np.flatnonzero(have == need)
+    rest = np.flatnonzero(have != need)
+    senders = rest[np.argsort(have[rest], kind="stable")]
+    receivers = rest[np.argsort(need[rest], kind="stable")]
+    pairs = np.stack([np.concatenate([kept, senders]), np.concatenate([kept, receivers])], axis=1)
+    return pairs[np.argsort(pairs[:, 0])]
+
+
+def moving(pairs: Ids) -> int:
+    """How many of the pairs are of two devices."""
+    return int((pairs[:, 0] != pairs[:, 1]).sum())

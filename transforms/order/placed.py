@@ -10,11 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from jaxlib.mlir import ir
+
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.support.builder import bytes_of
 from gspmd.transforms.support.collective_builder import KINDS
+from gspmd.transforms.support.groups import Ids
 from gspmd.transforms.support.program import Op, Program
 from gspmd.transforms.support.replication import Names, replicated_axes
 from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature
@@ -39,7 +44,8 @@ class Flow:
 class Placed:
     """The graph. `pinned` has the order of every node that cannot choose, -1 for others; `remade` the values that are
 
-    made again where they are needed.
+    made again where they are needed; `permutes` are those that each device gets the shard of another by, which is told
+    for each device.
     """
 
     def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: Moves) -> None:
@@ -49,6 +55,11 @@ class Placed:
         self._equal = replicated_axes(program, signature.mesh, [value.sharding for value in signature.inputs])
         body = program.body
         self.remade = self._remade(body.ops)
+        self.permutes = {
+            op.results[0]: found
+            for op in body.ops
+            if self.remade.isdisjoint(op.operands) and (found := _senders(op, signature.mesh)) is not None
+        }
         self.nodes = [op for op in body.ops if not self.remade.issuperset(op.results) or not op.results]
         self._arguments = len(body.arguments)
         self._results = self._arguments + len(self.nodes)
@@ -108,8 +119,9 @@ class Placed:
         for index, op in enumerate(self.nodes):
             node = self._arguments + index
             maker.update(dict.fromkeys(op.results, node))
-            for value in read_by(op):
-                readers.setdefault(value, {})[node] = None
+            if self.permutes.keys().isdisjoint(op.results):  # a permute may change the order on its way
+                for value in read_by(op):
+                    readers.setdefault(value, {})[node] = None
         for index, value in enumerate(self.program.body.returned):
             readers.setdefault(value, {})[self._results + index] = None
         for value, found in readers.items():
@@ -126,6 +138,18 @@ def read_by(op: Op) -> Iterator[int]:
         for inner in block.ops:
             yield from read_by(inner)
         yield from block.returned
+
+
+def _senders(op: Op, mesh: Mesh) -> Ids | None:
+    """By device: whose shard a permute gives it; None for what is no permute of all devices."""
+    if op.info.name != "stablehlo.collective_permute":
+        return None
+    pairs = np.array(ir.DenseIntElementsAttr(op.ir.attributes["source_target_pairs"]), np.int64).reshape(-1, 2)
+    if len(pairs) != mesh.size:
+        return None
+    found = np.empty(mesh.size, np.int64)
+    found[pairs[:, 1]] = pairs[:, 0]
+    return found
 
 
 def _has_effects(op: Op) -> bool:

@@ -44,12 +44,16 @@ class Rewriter:
         for index, op in enumerate(self.placed.nodes):
             order = self.placed.order_of_node(self.labels, index)
             self._made_in.update(dict.fromkeys(op.results, order))
-            self._operation(op, order, op.ir)
+            if self.placed.permutes.keys().isdisjoint(op.results) or order == self._made_in.get(op.operands[0], FIXED):
+                self._operation(op, order, op.ir)
+            else:
+                self._repermute(op, order)
         for index, (value, order) in enumerate(zip(body.returned, ends[len(body.arguments) :], strict=True)):
             new = self._value(value, order, body.terminator, f"result {index} is wanted in another device order")
             body.terminator.operands[index] = new
         for op in reversed(body.ops):
-            if self.placed.remade.issuperset(op.results) and not any(True for r in op.ir.results for _ in r.uses):
+            again = self.placed.remade.issuperset(op.results) or not self.placed.permutes.keys().isdisjoint(op.results)
+            if again and not any(True for result in op.ir.results for _ in result.uses):
                 op.ir.erase()
 
     def _operation(self, op: Op, order: int, top: Any) -> None:
@@ -95,13 +99,27 @@ class Rewriter:
         return found
 
     def _permute(self, value: int, order: int, before: Any, cause: str) -> Any:
-        arguments, made = self.program.body.arguments, self._made_in[value]
+        arguments, senders = self.program.body.arguments, self.placed.permutes.get(value)
         if value in arguments:
             cause = f"argument {arguments.index(value)} comes in another device order"
+        given = value
+        if senders is not None:  # one permute does for both
+            (given,) = self.program.ops[self.program.value_def[value]].operands
+        split, made = self.placed.split_of(given), self._made_in[given]
+        if senders is None:
+            pairs = self.moves.pairs(split, made, order)
+        else:
+            pairs = self.moves.permuted(split, made, order, senders)
         self._point(before)
-        split = self.placed.split_of(value)
-        pairs, axes = self.moves.pairs(split, made, order), self.moves.axes(split, made, order)
-        return self.build.collective_permute(self.program.value_ir[value], pairs, axes, Cause(cause, before.location))
+        cause_ = Cause(cause, before.location)
+        return self.build.collective_permute(self.program.value_ir[given], pairs, self.moves.axes(pairs), cause_)
+
+    def _repermute(self, op: Op, order: int) -> None:
+        """Let a permute bring its operand into another order on the way."""
+        (value,), (result,) = op.operands, op.results
+        senders = self.placed.permutes[result]
+        pairs = self.moves.permuted(self.placed.split_of(value), self._made_in[value], order, senders)
+        op.ir.attributes["source_target_pairs"] = ir.DenseElementsAttr.get(pairs)
 
     def _remake(self, value: int, order: int, before: Any) -> Any:
         """What is made of constants and the partition's id, for the devices of an order."""
