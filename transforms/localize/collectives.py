@@ -16,7 +16,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
-from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, nests_either_way
+from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.direct import Retiling, changed_dims, direct_way
@@ -25,6 +25,7 @@ from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import permutation_pairs
 from gspmd.transforms.support.halo import realignments, redistribute
 from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.signature import SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 
 RESHARD = sdy.ReshardOp.OPERATION_NAME
 
@@ -133,6 +134,12 @@ def _at_once(c: Collective, moves: AxisMoves) -> Any:
 def _reshard(c: Collective) -> Any:
     """Other tiles for one dimension, or for several: axes that change places at once, or blocks."""
     before, after, shape = c.before.dim_axes(), c.after.dim_axes(), c.type.shape
+    if SOURCE_DEVICE_IDS in c.op.attributes:
+        names = (SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS)
+        source, target = (tuple(ir.DenseI64ArrayAttr(c.op.attributes[name])) for name in names)
+        exchange = exchange_between_orders(c.before.mesh, shape, before, after, source, target)
+        assert exchange is not None, "it was there when the reshard was chosen"
+        return c.emit.slice(exchange_blocks(c.emit, c.value, exchange, c.cause), c.local_shape)
     changed = changed_dims(before, after)
     if not changed:
         return c.value

@@ -7,6 +7,7 @@ run on other devices: replica groups and partition ids are renamed, nothing else
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 
@@ -20,7 +21,7 @@ from gspmd.transforms.order.placed import Placed
 from gspmd.transforms.order.rewrite import Rewriter
 from gspmd.transforms.support.passes import Pass
 from gspmd.transforms.support.program import Program
-from gspmd.transforms.support.signature import Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +40,11 @@ class Order(Pass):
             orders = _orders(signature.mesh, boundary)
             if len(orders) > 1:
                 program = Program(module)
-                placed = Placed(program, signature, boundary, Moves(signature.mesh, orders))
+                moves = Moves(signature.mesh, orders)
+                placed = Placed(program, signature, boundary, moves)
                 labels = choose(placed)
                 Rewriter(module, placed, labels).run()
-                signature = _in_orders(signature, placed, labels)
+                signature = _in_orders(signature, boundary, placed.ends(labels), moves)
             write_signature(module, signature)
 
 
@@ -52,13 +54,17 @@ def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([expand(order_of(mesh)), *said]))
 
 
-def _in_orders(signature: Signature, placed: Placed, labels: list[int]) -> Signature:
+def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: Moves) -> Signature:
     """The signature with every value in its order."""
 
-    def moved(value: ValueSignature, order: int) -> ValueSignature:
-        mesh = dataclasses.replace(signature.mesh, device_ids=placed.moves.orders[order])
+    def moved(value: ValueSignature, number: int, order: DeviceIds | None, exchanged: bool) -> ValueSignature:
+        ids = order if exchanged and order is not None else moves.orders[number]
+        mesh = dataclasses.replace(signature.mesh, device_ids=ids)
         return dataclasses.replace(value, sharding=dataclasses.replace(value.sharding, mesh=mesh))
 
-    ends = placed.ends(labels)
-    inputs = tuple(map(moved, signature.inputs, ends[: len(signature.inputs)]))
-    return Signature(signature.mesh, inputs, tuple(map(moved, signature.outputs, ends[len(inputs) :])))
+    given, made = boundary.exchanged
+    count = len(signature.inputs)
+    rows = zip(signature.inputs, ends[:count], boundary.arguments, strict=True)
+    inputs = tuple(moved(*row, index in given) for index, row in enumerate(rows))
+    rows = zip(signature.outputs, ends[count:], boundary.results, strict=True)
+    return Signature(signature.mesh, inputs, tuple(moved(*row, index in made) for index, row in enumerate(rows)))

@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.signature import (
     DEVICE_IDS,
+    EXCHANGED,
     DeviceIds,
     device_orders,
     dictionaries,
@@ -18,10 +19,15 @@ from gspmd.transforms.support.signature import (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boundary:
-    """The device at each mesh position of every argument and result; None where any order will do."""
+    """The device at each mesh position of every argument and result; None where any order will do.
+
+    Those `exchanged` are brought from their order, or into it, by the program: to it they are values in its own order,
+    that differ on all devices.
+    """
 
     arguments: tuple[DeviceIds | None, ...]
     results: tuple[DeviceIds | None, ...]
+    exchanged: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
 def take_boundary(module: ir.Module) -> Boundary | None:
@@ -30,10 +36,13 @@ def take_boundary(module: ir.Module) -> Boundary | None:
     found = Boundary(*device_orders(func))
     if not any(order is not None for order in (*found.arguments, *found.results)):
         return None
+    exchanged = []
     with module.context:
         for key, orders in (("arg_attrs", found.arguments), ("res_attrs", found.results)):
             entries = dictionaries(func, key, len(orders))
+            exchanged.append(frozenset(index for index, entry in enumerate(entries) if EXCHANGED in entry))
             for entry in entries:
-                entry.pop(DEVICE_IDS, None)
+                for name in (DEVICE_IDS, EXCHANGED):
+                    entry.pop(name, None)
             set_dictionaries(func, key, entries)
-    return found
+    return dataclasses.replace(found, exchanged=(exchanged[0], exchanged[1]))

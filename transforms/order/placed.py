@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.support.builder import bytes_of
@@ -52,7 +53,11 @@ class Placed:
         self.program = program
         self.moves = moves
         self.split: dict[int, Axes] = {}
-        self._equal = replicated_axes(program, signature.mesh, [value.sharding for value in signature.inputs])
+        inputs = [
+            _everywhere_else(value.sharding) if index in boundary.exchanged[0] else value.sharding
+            for index, value in enumerate(signature.inputs)
+        ]
+        self._equal = replicated_axes(program, signature.mesh, inputs)
         body = program.body
         self.remade = self._remade(body.ops)
         self.permutes = {
@@ -63,17 +68,10 @@ class Placed:
         self.nodes = [op for op in body.ops if not self.remade.issuperset(op.results) or not op.results]
         self._arguments = len(body.arguments)
         self._results = self._arguments + len(self.nodes)
-        self._note(zip(body.arguments, signature.inputs, strict=True))
-        self._note(zip(body.returned, signature.outputs, strict=True))
-        ends = [
-            *map(self._pin, boundary.arguments, signature.inputs),
-            *map(self._pin, boundary.results, signature.outputs),
-        ]
-        self.pinned = [
-            *ends[: self._arguments],
-            *(FIXED if _has_effects(op) else -1 for op in self.nodes),
-            *ends[self._arguments :],
-        ]
+        came, left = boundary.exchanged
+        arguments = self._pins(body.arguments, signature.inputs, boundary.arguments, came)
+        results = self._pins(body.returned, signature.outputs, boundary.results, left)
+        self.pinned = [*arguments, *(FIXED if _has_effects(op) else -1 for op in self.nodes), *results]
         self.flows = tuple(self._flows())
 
     def ends(self, labels: Sequence[int]) -> list[int]:
@@ -91,19 +89,28 @@ class Placed:
             self.split[value] = tuple(axis for axis in self.moves.mesh.all_axes() if axis.name not in equal)
         return self.split[value]
 
-    def _note(self, values: Iterator[tuple[int, ValueSignature]]) -> None:
-        """What shardings at the ends say is finer than what is found by following values."""
-        for value, signature in values:
+    def _pins(
+        self,
+        values: Sequence[int],
+        signatures: Sequence[ValueSignature],
+        orders: Sequence[DeviceIds | None],
+        exchanged: frozenset[int],
+    ) -> list[int]:
+        """The numbers of the orders of arguments or results. Notes what their shardings say of how they differ."""
+        found = []
+        for index, (value, signature, order) in enumerate(zip(values, signatures, orders, strict=True)):
+            if index in exchanged:
+                found.append(FIXED)
+                continue
             used = signature.sharding.mesh.sorted(signature.sharding.used_axes())
-            if size_of(used) < size_of(self.split_of(value)):
+            if size_of(used) < size_of(self.split_of(value)):  # finer than what is found by following values
                 self.split[value] = used
+            found.append(-1 if order is None else self._pin(order, used))
+        return found
 
-    def _pin(self, order: DeviceIds | None, value: ValueSignature) -> int:
+    def _pin(self, order: DeviceIds, split: Axes) -> int:
         """The number of an order; the program's own where it places the value alike."""
-        if order is None:
-            return -1
         number = list(self.moves.orders).index(order)
-        split = value.sharding.mesh.sorted(value.sharding.used_axes())
         return number if self.moves.changed(split, number, FIXED) else FIXED
 
     def _remade(self, ops: Sequence[Op]) -> set[int]:
@@ -129,6 +136,12 @@ class Placed:
                 type_ = self.program.value_type[value]
                 size = int(bytes_of(type_)) + 1 if type_.is_tensor else UNMOVABLE
                 yield Flow(value, maker[value], tuple(found), self.split_of(value), size)
+
+
+def _everywhere_else(sharding: TensorSharding) -> TensorSharding:
+    """A sharding that says of a value that it differs on all devices."""
+    dims = (DimSharding(sharding.mesh.all_axes()), *(DimSharding() for _ in sharding.dims[1:]))
+    return TensorSharding(sharding.mesh, dims)
 
 
 def read_by(op: Op) -> Iterator[int]:

@@ -7,6 +7,7 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
@@ -63,4 +64,5 @@ def reshard(
     rewriter.run()
     if allowed_bytes is not None:
         check_strict(rewriter.moves, allowed_bytes)
+    exchange_at_ends(module, planner)
     return rewriter.decisions

@@ -49,6 +49,19 @@ def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims
     return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
 
 
+def exchange_between_orders(
+    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, source: Sequence[int], target: Sequence[int]
+) -> BlockExchange | None:
+    """As `block_exchange`, between orders of the devices: lists of the device at each position of the mesh.
+
+    The exchange counts devices along all axes, in the mesh's own order.
+    """
+    own = np.array(mesh.device_ids or range(mesh.size))
+    places = tuple(tuple(np.argsort(np.array(order))[own].tolist()) for order in (source, target))
+    outline = _outline(mesh.all_axes(), shape, before, after, places)
+    return None if outline is None else _planned(outline)
+
+
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
     """Elements that some device has to be sent; None where there will be no `block_exchange`. Quickly told."""
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
@@ -113,7 +126,10 @@ class BlockExchange:
 
 
 @functools.lru_cache(maxsize=4096)
-def _outline(axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims) -> _Outline | None:
+def _outline(
+    axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims, places: tuple[tuple[int, ...], ...] = ()
+) -> _Outline | None:
+    """`places`: where each device is in the order before and in the order after, if these are others."""
     if 0 in shape:
         return None
     counts, goals = ([size_of(a) for a in dims] for dims in (before, after))
@@ -124,11 +140,13 @@ def _outline(axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims) -> _
         return None
     ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
     source, target = _shards(axes, before), _shards(axes, after)
+    if places:
+        source, target = source[list(places[0])], target[list(places[1])]
     inside = np.array(list(itertools.product(*map(range, wanted))), np.int64).reshape(-1, len(wanted))
     blocks = target[:, None, :] * wanted + inside
-    shards, places = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)
+    shards, held_at = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)
     used, here = np.all(blocks < ends, axis=-1), np.all(shards == source[:, None, :], axis=-1)
-    return _Outline(axes, block, tuple(held), tuple(wanted), source, shards, places, used, here)
+    return _Outline(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
 
 
 def _ceil(size: int, parts: int) -> int:

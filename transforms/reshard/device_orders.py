@@ -1,0 +1,190 @@
+"""Reshards right at an end of the program that has a device order of its own: to other tiles and devices at once.
+
+Elsewhere one order is as good as another, and `gspmd-order` permutes shards between them. Where a value is resharded
+anyway, before it goes out or after it came in, devices may be sent straight what they lack of their shards there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.device_order import expand
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.blocks import exchange_between_orders
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.cost import collective_time
+from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.support.signature import (
+    DEVICE_IDS,
+    EXCHANGED,
+    SOURCE_DEVICE_IDS,
+    TARGET_DEVICE_IDS,
+    DeviceIds,
+    device_orders,
+    dictionaries,
+    set_dictionaries,
+)
+
+_RESHARD = sdy.ReshardOp.OPERATION_NAME
+_SHARDING = dict.fromkeys(
+    (
+        sdy.AllGatherOp.OPERATION_NAME,
+        sdy.AllSliceOp.OPERATION_NAME,
+        sdy.AllToAllOp.OPERATION_NAME,
+        sdy.CollectivePermuteOp.OPERATION_NAME,
+    ),
+    "out_sharding",
+) | {_RESHARD: "sharding"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Chain:
+    """Collectives one after the other, each the only user of the one before; the first reads `value`."""
+
+    value: Any
+    ops: tuple[Any, ...]
+    source: DeviceIds
+    target: DeviceIds
+    cause: str
+
+
+def exchange_at_ends(module: ir.Module, planner: Planner) -> None:
+    """Replace reshards of arguments and results in other device orders where that sends less."""
+    function = AnnotatedModule(module).function
+    arguments, results = device_orders(function)
+    own = expand(order_of(planner.mesh))
+    if all(order is None or order == own for order in (*arguments, *results)):
+        return
+    annotated = AnnotatedModule(module)
+    block = function.regions[0].blocks[0]
+    last = block.operations[len(block.operations) - 1].operation
+    done: tuple[set[int], set[int]] = set(), set()
+    for index, order in enumerate(results):
+        chain = _behind(last.operands[index], index, arguments, order or own, own)
+        if chain is not None and _exchange(annotated, planner, chain):
+            done[1].add(index)
+            if not isinstance(chain.value.owner, ir.Block):
+                continue
+            done[0].add(chain.value.arg_number)
+    for index, order in enumerate(arguments):
+        if index not in done[0] and order is not None and order != own:
+            chain = _ahead(block.arguments[index], index, order, own)
+            if chain is not None and _exchange(annotated, planner, chain):
+                done[0].add(index)
+    for key, chosen, count in (("arg_attrs", done[0], len(arguments)), ("res_attrs", done[1], len(results))):
+        entries = dictionaries(function, key, count)
+        for index in chosen:
+            entries[index][EXCHANGED] = ir.UnitAttr.get(module.context)
+            entries[index].setdefault(DEVICE_IDS, ir.DenseI64ArrayAttr.get(list(own), module.context))
+        if chosen:
+            with module.context:
+                set_dictionaries(function, key, entries)
+
+
+def _behind(
+    value: Any, index: int, arguments: Sequence[DeviceIds | None], order: DeviceIds, own: DeviceIds
+) -> _Chain | None:
+    """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
+    ops: list[Any] = []
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _SHARDING and _is_used_once(value):
+        ops.insert(0, value.owner.operation)
+        value = ops[0].operands[0]
+    source = own
+    if isinstance(value.owner, ir.Block) and _is_used_once(value):
+        source = arguments[value.arg_number] or own
+    if not ops or (source == own and order == own):
+        return None
+    return _Chain(value, tuple(ops), source, order, f"result {index}")
+
+
+def _ahead(value: Any, index: int, order: DeviceIds, own: DeviceIds) -> _Chain | None:
+    """The chain that begins with an argument."""
+    ops: list[Any] = []
+    end = value
+    while _is_used_once(end) and next(iter(end.uses)).owner.operation.name in _SHARDING:
+        ops.append(next(iter(end.uses)).owner.operation)
+        end = ops[-1].results[0]
+    return _Chain(value, tuple(ops), order, own, f"argument {index}") if ops else None
+
+
+def _is_used_once(value: Any) -> bool:
+    return sum(1 for _ in value.uses) == 1
+
+
+def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bool:
+    """Put one exchange in the place of the chain if that takes less time; tells whether it did."""
+    last = chain.ops[-1]
+    type_ = read_type(chain.value)
+    before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])
+    if before.unreduced or after.unreduced:
+        return False
+    exchange = exchange_between_orders(
+        planner.mesh, type_.shape, before.dim_axes(), after.dim_axes(), chain.source, chain.target
+    )
+    if exchange is None:
+        return False
+    element = bytes_of(TensorType((), type_.element))
+    count, axes = planner.mesh.size, planner.mesh.all_axes()
+
+    def time(elements: float) -> float:
+        return collective_time("collective_permute", elements * element, count, planner.hardware, axes)
+
+    ends = min(
+        bytes_of(type_) / element / _parts(sharding) if _parts(sharding) > 1 else 0 for sharding in (before, after)
+    )
+    steps = planner.plan(type_, before, after).time_s + (time(ends) if ends else 0.0)
+    if len(exchange.rounds) * time(exchange.sent / max(1, len(exchange.rounds))) >= steps:
+        return False
+    context = annotated.module.context
+    cause = f"{chain.cause} is in another device order, and is needed as {print_dims(after)}"
+    attributes = {
+        "sharding": annotated.codec.write(after),
+        "gspmd.cause": ir.StringAttr.get(cause, context),
+        SOURCE_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.source), context),
+        TARGET_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.target), context),
+    }
+    made = ir.Operation.create(
+        _RESHARD,
+        operands=[chain.value],
+        results=[last.results[0].type],
+        attributes=attributes,
+        loc=last.location,
+        ip=ir.InsertionPoint(last),
+    )
+    last.results[0].replace_all_uses_with(made.results[0])
+    for op in reversed(chain.ops):
+        op.erase()
+    return True
+
+
+def _parts(sharding: TensorSharding) -> int:
+    """How many different shards there are."""
+    count = 1
+    for axis in sharding.used_axes():
+        count *= axis.size
+    return count
+
+
+def _sharding_of(annotated: AnnotatedModule, value: Any) -> TensorSharding:
+    """How a value of @main's block is split."""
+    rank = read_type(value).rank
+    if isinstance(value.owner, ir.Block):
+        return annotated.arguments[value.arg_number] or replicated(annotated.mesh, rank)
+    attributes, codec = value.owner.operation.attributes, annotated.codec
+    for name in ("out_sharding", "sharding"):
+        if name in attributes:
+            return codec.read(attributes[name])
+    for name in ("out_shardings", "sdy.sharding"):
+        if name in attributes:
+            found: TensorSharding = codec.read_list(attributes[name])[ir.OpResult(value).result_number]
+            return found
+    return replicated(annotated.mesh, rank)
