@@ -9,7 +9,7 @@ device at a position there is the one at that position here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gspmd.dialect import device_order
 from gspmd.dialect.common_mesh import cut_mesh, find_mesh, fits, order_of, tiling_of, without_unit_axes
@@ -84,11 +84,11 @@ def written_by(sharding: HloSharding) -> Written | None:
     return Written(tiling)
 
 
-def choose_orders(written: Iterable[Written], num_devices: int, whole_axes: bool = False) -> Orders:
+def choose_orders(written: Iterable[Written], num_devices: int, whole: Collection[Mesh] = ()) -> Orders:
     """The order in which most bytes enter and leave, with a mesh on which everything fits, renamed to that order.
 
-    What factors together shares an order; between equals the first is taken. `whole_axes`: the axes of every mesh have
-    to be axes of the common one, not only parts of these, where cuts allow it.
+    What factors together shares an order; between equals the first is taken. The axes of the meshes `whole` become axes
+    of the common one, not parts of these, where cuts allow it.
     """
     groups: list[tuple[list[Written], Mesh]] = []
     for one in sorted(written, key=lambda w: -w.bytes):
@@ -110,9 +110,9 @@ def choose_orders(written: Iterable[Written], num_devices: int, whole_axes: bool
         for member in members:
             orders[member.tiling] = order
             moved += [_renamed(tiling, renaming) for tiling in (member.tiling, *member.cuts)]
-    if not all(fits(base, tiling) for tiling in moved) or (
-        whole_axes and not all(_has_whole_axes(base, m.mesh, orders[m.tiling]) for g, _ in groups for m in g if m.mesh)
-    ):
+    given = {without_unit_axes(one.mesh) for members, _ in groups for one in members if one.mesh is not None}
+    does = base in given and all(fits(base, tiling) for tiling in moved)
+    if not does or not all(has_whole_axes(base, mesh, orders[tiling_of(mesh)]) for mesh in whole):
         cut = cut_mesh(moved, order_of(base))
         assert isinstance(cut, Mesh), "in the positions of its order every tiling is a list of parts"
         base = dataclasses.replace(cut, name=base.name)
@@ -157,8 +157,8 @@ def _aligned(mesh: Mesh, base: Mesh) -> DeviceOrder:
     )
 
 
-def _has_whole_axes(base: Mesh, mesh: Mesh, order: DeviceOrder) -> bool:
-    """Whether every axis of `mesh` is a list of whole axes of `base`."""
+def has_whole_axes(base: Mesh, mesh: Mesh, order: DeviceOrder) -> bool:
+    """Whether every axis of `mesh` is a list of whole axes of `base`, whose devices `order` lists for the mesh."""
     positions = device_order.compose(device_order.inverse(order), order_of(mesh))
     lists = device_order.split(positions, tiling_of(mesh).dims)
     found = [] if lists is None else [device_order.regroup(parts, base.all_axes()) for parts in lists]

@@ -21,7 +21,7 @@ from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
-from gspmd.transforms.ingest.manual import convert_calls, manual_calls, rewrite
+from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
@@ -60,7 +60,8 @@ class Ingest(Pass):
             annotations = Annotations(module, devices.module or devices.option)
             collect(annotations, found)
             calls = manual_calls(found.all("func.call"))
-            target = Target(annotations, devices, found.main, bool(calls or found.all("sdy.manual_computation")))
+            has_manual = bool(calls or found.all("sdy.manual_computation"))
+            target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
             found = _convert_manual(module, found, calls, target)
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))

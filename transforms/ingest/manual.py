@@ -17,13 +17,14 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, without
 from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, frontend, parse_carried
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
 from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
-from gspmd.transforms.ingest.survey import callee_of
+from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located, splice
 
@@ -57,6 +58,21 @@ def manual_calls(calls: list[Any]) -> list[Any]:
         or any(_marker(value, _ENTER) for value in call.operands)
         or (not len(call.operands) and any(_is_left(value) for value in call.results))
     ]
+
+
+def manual_meshes(annotations: Annotations, found: Survey) -> set[Mesh]:
+    """The meshes that manual computations are written over with Shardy's words."""
+    shardings = [
+        sharding
+        for op in found.all("sdy.manual_computation")
+        for key in ("in_shardings", "out_shardings")
+        for sharding in annotations.attribute(op.attributes[key])
+    ]
+    for op in found.all("stablehlo.custom_call"):
+        if target_name(op) in (_ENTER[0], _LEAVE[0]):
+            for key in ("in_shardings", "out_shardings"):
+                shardings += annotations.carried(op.attributes, key) or ()
+    return {sharding.mesh for sharding in shardings if sharding.mesh.size > 1}
 
 
 def _is_left(value: Any) -> bool:

@@ -7,6 +7,7 @@ devices, as they are numbered in the order around them: these are renamed.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,11 @@ from gspmd.transforms.support.user_collectives import COLLECTIVES
 _GROUPS = ("replica_groups", "source_target_pairs")
 
 
-def several_orders(annotations: Annotations, main: Any, has_manual: bool) -> Orders:
-    """The orders of all that was read; `main` is the function whose arguments and results count."""
+def several_orders(annotations: Annotations, main: Any, whole: Collection[Mesh]) -> Orders:
+    """The orders of all that was read; `main` is the function whose arguments and results count.
+
+    Axes of the meshes `whole`, which manual computations are over, become whole axes.
+    """
     weights = _weights(annotations, main)
     found: dict[Tiled, Written] = {}
     used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.size > 1}
@@ -52,7 +56,7 @@ def several_orders(annotations: Annotations, main: Any, has_manual: bool) -> Ord
                 f"shardings over {first} and over {one.tiling.num_devices} devices", hint="use all devices in every one"
             )
     written = [dataclasses.replace(one, bytes=weights.get(one.tiling, 0)) for one in found.values()]
-    orders = choose_orders(written, written[0].tiling.num_devices, has_manual)
+    orders = choose_orders(written, written[0].tiling.num_devices, whole)
     name = orders.mesh.name or next((mesh.name for mesh in annotations.meshes if mesh.name), "mesh")
     return dataclasses.replace(orders, mesh=dataclasses.replace(orders.mesh, name=name))
 
@@ -114,8 +118,8 @@ def rename_devices(main: Any, mesh: Mesh) -> None:
 
     Raises Unsupported (located) for one order inside another.
     """
-    for op in list(all_operations(main)):
-        if op.name == MANUAL and DEVICE_IDS in op.attributes:
+    for op in [op for op in all_operations(main) if op.name == MANUAL]:
+        if DEVICE_IDS in op.attributes:  # those inside another are done with it
             mark = op.attributes[DEVICE_IDS]
             renaming = np.empty(mesh.size, np.int64)
             renaming[np.array(ir.DenseI64ArrayAttr(mark))] = device_order.expand(order_of(mesh))
@@ -134,6 +138,8 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
                     "manual computation inside one over another device order", hint="use one mesh for both"
                 )
         del attributes[DEVICE_IDS]
+    elif (renaming == np.arange(len(renaming))).all():
+        return
     elif op.name in COLLECTIVES:
         for name in _GROUPS:
             if name in attributes and isinstance(attributes[name], ir.DenseElementsAttr):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.common_mesh import translated, unify_meshes
+from gspmd.dialect.common_mesh import order_of, translated, unify_meshes
 from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_convert import common_mesh, to_hlo_sharding, to_tensor_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, Role, Whole
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
-from gspmd.dialect.orders import Orders
+from gspmd.dialect.orders import Orders, has_whole_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
 from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
@@ -61,17 +61,22 @@ class Target:
 
     `mesh` has no axes of size 1. `has_manual` tells that the module has manual computations, inside which HLO
     shardings name the manual axes once more. `orders` are known where annotations are over device orders that do not
-    factor over one mesh; @main is read for how much each order places.
+    factor over one mesh, or cut axes of `manual_meshes` there; @main is read for how much each order places.
     """
 
-    def __init__(self, annotations: Annotations, devices: Devices, main: Any, has_manual: bool) -> None:
+    def __init__(
+        self, annotations: Annotations, devices: Devices, main: Any, has_manual: bool, manual_meshes: Collection[Mesh]
+    ) -> None:
         self.annotations = annotations
         self.has_manual = has_manual
         self.orders: Orders | None = None
         try:
             self.mesh, self._translate = _choose(annotations, devices)
+            differ = not all(has_whole_axes(self.mesh, mesh, order_of(self.mesh)) for mesh in manual_meshes)
         except OrdersDiffer:
-            self.orders = several_orders(annotations, main, has_manual)
+            differ = True
+        if differ:
+            self.orders = several_orders(annotations, main, manual_meshes)
             self.mesh, self._translate = self.orders.mesh, self._renamed
             devices.check(self.mesh)
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
