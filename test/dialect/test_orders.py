@@ -31,7 +31,9 @@ def test_every_sharding_is_the_same_over_its_order(data: st.DataObject) -> None:
         first = data.draw(st.sampled_from([k for k in range(1, count + 1) if count % k == 0]))
         ids = tuple(data.draw(st.permutations(range(count))))
         shardings.append(HloSharding(Tiled((first, count // first), ids)))
-    written = [dataclasses.replace(one, bytes=data.draw(st.integers(0, 9))) for s in shardings if (one := written_by(s))]
+    written = [
+        dataclasses.replace(one, bytes=data.draw(st.integers(0, 9))) for s in shardings if (one := written_by(s))
+    ]
     orders = choose_orders({one.tiling: one for one in written}.values(), count)
     for sharding in shardings:
         tiling = tiling_written(sharding)
