@@ -125,7 +125,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
     last = chain.ops[-1]
     type_ = read_type(chain.value)
     before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])
-    if before.unreduced or after.unreduced:
+    if before.unreduced or after.unreduced or _parts(after) == 1:  # what is gathered is alike in every order
         return False
     exchange = exchange_between_orders(
         planner.mesh, type_.shape, before.dim_axes(), after.dim_axes(), chain.source, chain.target
