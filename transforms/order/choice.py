@@ -17,6 +17,8 @@ from gspmd.transforms.order.placed import FIXED, Flow, Placed
 def choose(placed: Placed) -> list[int]:
     """The number of the order of every node. Between equals the program's own order is taken."""
     labels = [FIXED if pin < 0 else pin for pin in placed.pinned]
+    if len(placed.moves.orders) == 2:
+        return _expanded(placed, labels, 1)  # nothing is better
     cost = price(placed, labels)
     improves = True
     while improves:
