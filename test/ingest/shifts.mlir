@@ -160,3 +160,31 @@ module @padding_of_another_value_stays {
     return %r : tensor<16xf32>
   }
 }
+
+// -----
+
+// CHECK-LABEL: module @pads_of_complex_numbers_become_one
+// CHECK-COUNT-1: stablehlo.pad
+// CHECK-NOT: stablehlo.pad
+module @pads_of_complex_numbers_become_one {
+  func.func @main(%a: tensor<4xcomplex<f32>>) -> tensor<7xcomplex<f32>> {
+    %c = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+    %d = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+    %0 = stablehlo.pad %a, %c, low = [1], high = [0], interior = [0] : (tensor<4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<5xcomplex<f32>>
+    %1 = stablehlo.pad %0, %d, low = [2], high = [0], interior = [0] : (tensor<5xcomplex<f32>>, tensor<complex<f32>>) -> tensor<7xcomplex<f32>>
+    return %1 : tensor<7xcomplex<f32>>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_pad_of_a_constant_and_one_of_an_argument_stay
+// CHECK-COUNT-2: stablehlo.pad
+module @a_pad_of_a_constant_and_one_of_an_argument_stay {
+  func.func @main(%a: tensor<4xi32>, %d: tensor<i32>) -> tensor<7xi32> {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.pad %a, %c, low = [1], high = [0], interior = [0] : (tensor<4xi32>, tensor<i32>) -> tensor<5xi32>
+    %1 = stablehlo.pad %0, %d, low = [2], high = [0], interior = [0] : (tensor<5xi32>, tensor<i32>) -> tensor<7xi32>
+    return %1 : tensor<7xi32>
+  }
+}
