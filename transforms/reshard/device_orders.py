@@ -7,6 +7,7 @@ anyway, before it goes out or after it came in, devices may be sent straight wha
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -142,7 +143,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
         bytes_of(type_) / element / _parts(sharding) if _parts(sharding) > 1 else 0 for sharding in (before, after)
     )
     steps = planner.plan(type_, before, after).time_s + (time(ends) if ends else 0.0)
-    if len(exchange.rounds) * time(exchange.sent / max(1, len(exchange.rounds))) >= steps:
+    if exchange.messages * time(math.prod(exchange.block)) >= steps:
         return False
     context = annotated.module.context
     cause = f"{chain.cause} is in another device order, and is needed as {print_dims(after)}"

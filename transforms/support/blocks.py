@@ -43,10 +43,7 @@ def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims
 
     None where that takes too many rounds, or too long to find out.
     """
-    outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
-    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
-        return None
-    return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
+    return _carried_out(_outline(_sent_along(mesh, before, after, held), shape, before, after))
 
 
 def exchange_between_orders(
@@ -58,8 +55,7 @@ def exchange_between_orders(
     """
     own = np.array(mesh.device_ids or range(mesh.size))
     places = tuple(tuple(np.argsort(np.array(order))[own].tolist()) for order in (source, target))
-    outline = _outline(mesh.all_axes(), shape, before, after, places)
-    return None if outline is None else _planned(outline)
+    return _carried_out(_outline(mesh.all_axes(), shape, before, after, places))
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
@@ -123,6 +119,13 @@ class BlockExchange:
     def rounds(self) -> tuple[Pieces, ...]:
         """What they are sent, `messages` times one block each."""
         return _planned(self._outline)[1]
+
+
+def _carried_out(outline: _Outline | None) -> BlockExchange | None:
+    """The exchange, if it does not take too many rounds."""
+    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
+        return None
+    return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
 
 
 @functools.lru_cache(maxsize=4096)
