@@ -10,13 +10,12 @@ import dataclasses
 import math
 from typing import Any
 
-from gspmd.transforms.optimize.products import DOT, ProductDims
+from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import Hardware, collective_time
 from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import option
 from gspmd.transforms.support.target_file import read_hardware
 
@@ -101,10 +100,7 @@ class _Candidate:
 
     def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
         """Estimated time in steps, and of the collective and the product one after the other."""
-        result = read_type(self.dot.results[0])
-        contracted = ProductDims.of(self.dot).contracting
-        depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in contracted)
-        product = 2.0 * math.prod(result.shape) * depth / hardware.flops_of(read_type(self.dot.operands[0]).element)
+        product = flops_of(self.dot) / hardware.flops_of(read_type(self.dot.operands[0]).element)
         count = self.devices
         moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
         if both_ways and self.collective.kind == "reduce_scatter":
@@ -182,15 +178,7 @@ class _Steps:
         self._unroll = self._ring.count <= max_unrolled
 
     def _dot(self, left: Any, right: Any) -> Any:
-        """The product of parts of the operands."""
-        dot = self._found.dot
-        dims = ProductDims.of(dot)
-        shapes = [read_type(left).shape, read_type(right).shape]
-        shape = [shapes[0][pair[0]] for pair in dims.batch]
-        shape += [shapes[side][d] for side in (0, 1) for d in dims.free[side]]
-        attributes = {name: dot.attributes[name] for name in dot.attributes}
-        result = TensorType(tuple(shape), read_type(dot.results[0]).element)
-        return self._emit.op(DOT, [left, right], [result], **attributes)
+        return product_of_parts(self._emit, self._found.dot, left, right)
 
     # ---- gather, then product ----
 

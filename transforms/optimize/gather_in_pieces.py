@@ -7,12 +7,11 @@ import math
 from typing import Any
 
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
-from gspmd.transforms.optimize.products import DOT, ProductDims
+from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import Hardware, collective_time
 from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import option, same_option
 from gspmd.transforms.support.target_file import read_hardware
 
@@ -86,11 +85,6 @@ class _Product:
         """The dimensions of the other operand and of the result that go with one of what is gathered."""
         return self.dims.of_operand(self.side, dim)
 
-    @property
-    def flops(self) -> float:
-        depth = math.prod(read_type(self.dot.operands[0]).shape[left] for left, _ in self.dims.contracting)
-        return 2.0 * math.prod(read_type(self.dot.results[0]).shape) * depth
-
 
 def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
     """The products in the gather's block that use its result, in program order; none if anything else does."""
@@ -133,8 +127,7 @@ def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
         if op.name in _LONG:
             return math.inf
         if op.name == DOT:
-            product = _Product(op, 0, ProductDims.of(op))
-            seconds += product.flops / hardware.flops_of(read_type(op.operands[0]).element)
+            seconds += flops_of(op) / hardware.flops_of(read_type(op.operands[0]).element)
     return seconds
 
 
@@ -159,13 +152,8 @@ def _split(program: DeviceProgram, gather: Collective, products: list[_Product],
 
 def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) -> Any:
     """The product with one piece, which begins at `start` of the dimension that is cut."""
-    dot, size = product.dot, read_type(piece).shape[dim]
-    other_dim, result_dim = product.of(dim)
-    other = dot.operands[1 - product.side]
+    other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:
-        other = emit.slice_dim(other, other_dim, start, size)
-    result = read_type(dot.results[0])
-    shape = tuple(size if d == result_dim else n for d, n in enumerate(result.shape))
-    attributes = {name: dot.attributes[name] for name in dot.attributes}
-    operands = [piece, other] if product.side == 0 else [other, piece]
-    return emit.op(DOT, operands, [TensorType(shape, result.element)], **attributes)
+        other = emit.slice_dim(other, other_dim, start, read_type(piece).shape[dim])
+    left, right = (piece, other) if product.side == 0 else (other, piece)
+    return product_of_parts(emit, product.dot, left, right)

@@ -1,13 +1,16 @@
-"""Which dimension of a product is which."""
+"""Products: which dimension of one is which, what it computes, and the same product of parts of its operands."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.op_info import TensorType
 
 DOT = "stablehlo.dot_general"
 
@@ -56,3 +59,21 @@ class ProductDims:
         """The permutation of the result that multiplying in the other order is."""
         batch, left, right = len(self.batch), len(self.free[0]), len(self.free[1])
         return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
+
+
+def flops_of(dot: Any) -> float:
+    """Multiplications and additions of a product."""
+    left = read_type(dot.operands[0]).shape
+    depth = math.prod(left[dim] for dim, _ in ProductDims.of(dot).contracting)
+    return 2.0 * math.prod(read_type(dot.results[0]).shape) * depth
+
+
+def product_of_parts(emit: Emitter, dot: Any, left: Any, right: Any) -> Any:
+    """What `dot` is of its operands, of parts of them."""
+    dims = ProductDims.of(dot)
+    shapes = [read_type(left).shape, read_type(right).shape]
+    shape = [shapes[0][pair[0]] for pair in dims.batch]
+    shape += [shapes[side][d] for side in (0, 1) for d in dims.free[side]]
+    attributes = {name: dot.attributes[name] for name in dot.attributes}
+    result = TensorType(tuple(shape), read_type(dot.results[0]).element)
+    return emit.op(DOT, [left, right], [result], **attributes)
