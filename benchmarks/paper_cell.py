@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import topologies
-from paper_table import OVERLAPPED, Row
+from paper_table import OVERLAPPED, REGATHERED, Row
 
 SEQUENCE, HEAD_SIZE, VOCABULARY = 1024, 256, 32000
 # What hides communication: of gspmd, and of libtpu, which has it off for TPU v3.
@@ -15,14 +15,16 @@ _COMPILER = {"xla_enable_async_all_gather": True, "xla_enable_async_collective_p
 
 def measure(row: Row, how: str) -> dict[str, Any]:
     """Bytes, seconds, operations and utilisation of a device; see `report_paper`."""
-    partitioner, overlapped = how.removesuffix(OVERLAPPED), how.endswith(OVERLAPPED)
+    partitioner, overlapped = how.removesuffix(OVERLAPPED).removesuffix(REGATHERED), how.endswith(OVERLAPPED)
     topologies.prepare(row.devices, partitioner)
+    activation = row.batch // row.x * SEQUENCE * row.model * 2  # bytes of one in bfloat16, gathered
+    options = {"keep_gathered_bytes": 3 * activation} if how.endswith(REGATHERED) else _OURS if overlapped else {}
     task = topologies.Task(
         program(row, remat=True),
         {"x": row.x, "y": row.y},
         row.target,
         program(row, remat=False),
-        _OURS if overlapped else {},
+        options,
         _COMPILER if overlapped else {},
     )
     return topologies.measure(task, partitioner)

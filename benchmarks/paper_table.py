@@ -19,8 +19,9 @@ from collections.abc import Mapping
 import cells
 from topologies import GSPMD, OURS, SHARDY
 
+REGATHERED = ", gathered again"  # what a layer needs late is not kept, but gathered again
 OVERLAPPED = ", overlapped"  # with what hides communication, of ours and of the compiler
-HOWS = (OURS, GSPMD, SHARDY, OURS + OVERLAPPED, GSPMD + OVERLAPPED)
+HOWS = (OURS, OURS + REGATHERED, GSPMD, SHARDY, OURS + OVERLAPPED, GSPMD + OVERLAPPED)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,8 @@ are in the same order for all.
   if no communication is hidden, as the compiler schedules it, and if all is. Compute is what the compiler estimates in
   cycles, communication what the links allow ([compile.md](compile.md) says how). No figure is measured on a TPU; they
   compare partitioners.
+- *gathered again*: gspmd keeps what forward and backward products of a layer need, where XLA gathers it twice; with the
+  option `keep-gathered-bytes`, here of three gathered activations, it gathers again what has to wait longest.
 - *overlapped*: libtpu, which does so by itself on later TPUs, is asked to begin gathers and permutes early
   (`xla_enable_async_all_gather`, `xla_enable_async_collective_permute`), for both partitioners; gspmd has the options
   `gather-pieces=2`, which cuts the gathers that products wait for, and `collective-matmul=true`, which it declines for
