@@ -110,3 +110,17 @@ module @an_all_reduce_takes_any_layout attributes {gspmd.mesh = "<[\22x\22=2, \2
     return %2 : tensor<6x4xf32>
   }
 }
+
+// -----
+
+// Experts that are one to a device make a batch of one, with which XLA leaves the transpose.
+// CHECK-LABEL: module @a_batch_of_one
+// CHECK: stablehlo.dot_general %arg1, %arg0, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<1x8x6xf32>, tensor<1x8x4xf32>) -> tensor<1x6x4xf32>
+// CHECK-NOT: transpose
+module @a_batch_of_one attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<1x8x4xf32>, %b: tensor<1x8x6xf32>) -> tensor<1x6x4xf32> {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<1x8x4xf32>, tensor<1x8x6xf32>) -> tensor<1x4x6xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<1x4x6xf32>) -> tensor<1x6x4xf32>
+    return %1 : tensor<1x6x4xf32>
+  }
+}

@@ -1,4 +1,4 @@
-"""Products whose scattered sums are transposed, multiplied in the other order instead."""
+"""Products that are transposed, or whose scattered sums are, multiplied in the other order instead."""
 
 from __future__ import annotations
 
@@ -9,51 +9,79 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.optimize.products import DOT, ProductDims
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, integers, only_user, owner
+from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TensorType
 
-_TRANSPOSE = "stablehlo.transpose"
-_WHAT = "transposed before its sum is taken"
+_TRANSPOSE, _SCATTER = "stablehlo.transpose", "stablehlo.reduce_scatter"
 
 
 @dataclasses.dataclass(frozen=True)
 class SwapProducts(CollectivePass):
-    """Gradients of weights are products, transposed. With a reduce-scatter between the two, compilers do not see that
+    """Gradients of weights are products, transposed. With a reduce-scatter between the two, or a batch of one,
 
-    the product in the other order needs no transpose, and lay out what follows, loops and results included, otherwise
-    than it comes in. An all-reduce takes values in any layout: there the transpose costs nothing.
+    compilers do not see that the product in the other order needs no transpose, and lay out what follows, loops and
+    results included, otherwise than it comes in. An all-reduce takes values in any layout: there the transpose costs
+    nothing.
     """
 
     argument = "gspmd-swap-products"
-    summary = "Multiply in the other order what is transposed after its sum is scattered"
+    summary = "Multiply in the other order what is transposed, also after its sum is scattered"
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        for scatter in program.collectives("reduce_scatter"):
-            dot, transpose = owner(scatter.operand), only_user(scatter.result)
-            if dot is None or dot.name != DOT or transpose is None or transpose.name != _TRANSPOSE:
+        for transpose in _transposes(program.module):
+            before = owner(transpose.operands[0])
+            scatter = Collective(before, "reduce_scatter", program.mesh) if before and before.name == _SCATTER else None
+            dot = before if scatter is None else owner(scatter.operand)
+            if dot is None or dot.name != DOT or only_user(transpose.operands[0]) is None:
                 continue
             dims = ProductDims.of(dot)
             if integers(transpose.attributes["permutation"]) != dims.swap:
-                program.decline(transpose, _WHAT, "the product in the other order has its dimensions otherwise")
-            elif only_user(scatter.operand) is None:
-                program.decline(transpose, _WHAT, "the product is used before the sum is taken, too")
+                self._decline(
+                    program, scatter, transpose, "the product in the other order has its dimensions otherwise"
+                )
+            elif only_user(dot.results[0]) is None:
+                self._decline(program, scatter, transpose, "the product is used before the sum is taken, too")
             elif "algorithm" in dot.attributes:
-                program.decline(transpose, _WHAT, "the product's algorithm is one for its operands in this order")
-            elif scatter.combiner is not None and program.is_along_axes(scatter):
-                emit = program.emitter(scatter.op, dot.location)
-                product = _swapped(emit, dot, dims)
-                emit.location = scatter.op.location
-                dim = dims.swap.index(scatter.dimension("scatter_dimension"))
-                value = emit.reduce_scatter(product, dim, scatter.axes, scatter.combiner, scatter.cause)
-                transpose.results[0].replace_all_uses_with(value)
-                transpose.erase()
-                scatter.erase()
-                dot.erase()
-                program.changed()
+                self._decline(
+                    program, scatter, transpose, "the product's algorithm is one for its operands in this order"
+                )
+            elif scatter is None or (scatter.combiner is not None and program.is_along_axes(scatter)):
+                _swap(program, dot, dims, scatter, transpose)
+
+    @staticmethod
+    def _decline(program: DeviceProgram, scatter: Collective | None, transpose: Any, why: str) -> None:
+        """Without a sum in between, compilers do what can be done."""
+        if scatter is not None:
+            program.decline(transpose, "transposed before its sum is taken", why)
+
+
+def _transposes(module: ir.Module) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        if op.name == _TRANSPOSE:
+            found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: Collective | None, transpose: Any) -> None:
+    emit = program.emitter(dot, dot.location)
+    value = _swapped(emit, dot, dims)
+    if scatter is not None:
+        emit = program.emitter(scatter.op)
+        dim = dims.swap.index(scatter.dimension("scatter_dimension"))
+        value = emit.reduce_scatter(value, dim, scatter.axes, scatter.combiner or "", scatter.cause)
+    transpose.results[0].replace_all_uses_with(value)
+    for op in (transpose, *(() if scatter is None else (scatter.op,)), dot):
+        op.erase()
+    program.changed()
 
 
 def _swapped(emit: Emitter, dot: Any, dims: ProductDims) -> Any:
