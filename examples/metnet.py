@@ -150,7 +150,7 @@ def program(config: Config, recipe: Recipe) -> Program:
     return training(
         functools.partial(loss, config, recipe),
         params,
-        jax.tree.map(lambda _: PartitionSpec(), params()),
+        jax.tree.map(lambda _: PartitionSpec(), jax.eval_shape(params)),
         functools.partial(weather, config),
         {"frames": recipe.spec("BHWC"), "lead": recipe.spec("B"), "rain": recipe.spec("BHW")},
         adam(config.rate),

@@ -138,7 +138,7 @@ def program(config: Config, recipe: Recipe) -> Program:
     return training(
         functools.partial(loss, config, recipe),
         params,
-        jax.tree.map(lambda _: PartitionSpec(), params()),
+        jax.tree.map(lambda _: PartitionSpec(), jax.eval_shape(params)),
         functools.partial(volumes, config),
         {"image": recipe.spec("BDHWC"), "label": recipe.spec("BDHW")},
         adam(config.rate),
