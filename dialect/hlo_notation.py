@@ -39,6 +39,7 @@ _T = TypeVar("_T")
 _KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _SUBGROUPS = ("replicated", "maximal", "manual", "unreduced")
 _AXIS_LISTS = ("replicated", "unreduced", "manual")
+_ONE_DEVICE = ("maximal_mesh", "single_device")  # of XLA up to jaxlib 0.11, and from 0.12 on
 
 
 class _HloCursor(Cursor):
@@ -112,7 +113,7 @@ class _Words:
 
 def _single(cursor: _HloCursor) -> HloSharding:
     cursor.expect("{")
-    if cursor.peek() in ("mesh", "maximal_mesh"):
+    if cursor.peek() in ("mesh", *_ONE_DEVICE):
         return _named(cursor)
     words, start = _Words(), cursor.index
     while not cursor.accept("}"):
@@ -279,7 +280,8 @@ def _print_metadata(metadata: Metadata) -> str:
 
 
 def _named(cursor: _HloCursor) -> HloSharding:
-    if cursor.accept("maximal_mesh"):
+    if cursor.peek() in _ONE_DEVICE:
+        cursor.next()
         for token in ("[", "device_id", "="):
             cursor.expect(token)
         body: Body = Maximal(cursor.integer(), is_named=True)

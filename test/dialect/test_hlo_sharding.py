@@ -116,6 +116,7 @@ def test_what_counts_in_comparisons() -> None:
     assert parse("{mesh['a'=2], [{'a', ?}]}") == parse("{mesh['a'=2], [{'a'}]}") == parse("{devices=[2]<=[2]}")
     assert parse("{mesh['a'=4], [{'a':(1)2}, {}]}") == parse("{mesh['x'=2,'y'=2], [{'x'}, {}]}")
     assert parse("{maximal_mesh[device_id=5]}") == parse("{maximal device=5}") != parse("{maximal device=4}")
+    assert parse("{single_device[device_id=5]}") == parse("{maximal device=5}")
     assert parse("{{replicated}}") != parse("{replicated}")
     assert parse("{{mesh['a'=2], [{'a'}]}, {manual}}") == parse("{{devices=[2]0,1}, {manual}}")
     assert REPLICATED != MANUAL
