@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,7 @@ def run(script: str, row: str, how: str, limit_s: int) -> Cell:
 
 def _reason(lines: Sequence[str]) -> str:
     """The last line, without the names of what raised it."""
-    return (lines or ["no message"])[-1].rpartition("gspmd: error: ")[2][:400]
+    return re.sub(r"^[\w.]+Error: ", "", (lines or ["no message"])[-1].rpartition("gspmd: error: ")[2])[:400]
 
 
 def libraries() -> str:

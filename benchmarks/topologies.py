@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gspmd.examples.common.program import Program
 
 OURS, GSPMD, SHARDY = "gspmd", "XLA GSPMD", "XLA Shardy"
-_GROUPS = re.compile(r"replica_groups=(\[[^ ]*|\{\{[\d,{}]*\}\})")
+_GROUPS = re.compile(r"replica_groups=(\[[^ ]*|\{\{[\d,{}]*\}\}|mesh\[[^}]*\})")
 _PAIRS = re.compile(r"source_target_pairs=\{[\d,{}]*\}")
 
 
