@@ -80,7 +80,7 @@ class Maker:
         found = self.numpy.integers(max(0, low), min(most, high) + 1, shape)
         rough = self.numpy.integers(low, high + 1, shape)
         found = np.where(self.numpy.random(shape) < 0.2, rough, found).astype(dtype)
-        extreme = np.where(self.numpy.random(shape) < 0.5, limits.min, limits.max).astype(dtype)
+        extreme = np.where(self.numpy.random(shape) < 0.5, dtype.type(limits.min), dtype.type(limits.max))
         return np.asarray(np.where(self.numpy.random(shape) < 0.07, extreme, found), dtype)
 
     def shape(self, least: int = 1, most: int = 4) -> Shape:
