@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -35,10 +36,7 @@ class Task:
 
     @property
     def devices(self) -> int:
-        count = 1
-        for size in self.mesh.values():
-            count *= size
-        return count
+        return math.prod(self.mesh.values())
 
 
 def prepare(devices: int, how: str) -> None:

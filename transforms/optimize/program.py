@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir, passmanager
-from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
@@ -82,12 +81,6 @@ class Collective:
         ids = np.array(ir.DenseIntElementsAttr(self.groups), np.int64).reshape(-1, 2)
         return [(int(s), int(t)) for s, t in ids]
 
-    @property
-    def channel(self) -> int:
-        if "channel_handle" not in self.attributes:
-            return 0
-        return int(stablehlo.ChannelHandle(self.attributes["channel_handle"]).handle)
-
     def dimension(self, name: str) -> int:
         return int(ir.IntegerAttr(self.attributes[name]).value)
 
@@ -117,7 +110,7 @@ class DeviceProgram:
         self.tell = tell
         self.changes = 0
         self.mesh = _mesh_of(module)
-        self._found: tuple[list[Collective], list[Any]] | None = None
+        self._found: tuple[list[Collective], list[Any], list[Any]] | None = None
         self._emit: Emitter | None = None
         self._unchanged: dict[Any, Any] = {}
         self._told: set[tuple[Any, str]] = set()
@@ -130,10 +123,15 @@ class DeviceProgram:
         """The while loops, outer ones before those inside them."""
         return self._find()[1]
 
-    def _find(self) -> tuple[list[Collective], list[Any]]:
+    def transposes(self) -> list[Any]:
+        """The transposes, in program order."""
+        return self._find()[2]
+
+    def _find(self) -> tuple[list[Collective], list[Any], list[Any]]:
         if self._found is None:
             collectives: list[Collective] = []
             loops: list[Any] = []
+            transposes: list[Any] = []
 
             def visit(op: Any) -> Any:
                 name = op.name
@@ -143,10 +141,12 @@ class DeviceProgram:
                         collectives.append(Collective(op.operation, kind, self.mesh))
                 elif name == "stablehlo.while":
                     loops.append(op.operation)
+                elif name == "stablehlo.transpose":
+                    transposes.append(op.operation)
                 return ir.WalkResult.ADVANCE
 
             self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-            self._found = collectives, loops
+            self._found = collectives, loops, transposes
         return self._found
 
     def before_loop(self, value: Any) -> Any:
@@ -189,8 +189,7 @@ class DeviceProgram:
             limit = 0 if _names_axes(self._find()[0]) else 64
             entry = main_function(self.module).operation.regions[0].blocks[0]
             self._emit = Emitter(self.context, self.mesh, entry, limit)
-            for _ in range(max((c.channel for c in self._find()[0]), default=0)):
-                self._emit.next_channel()
+            self._emit.skip_channels(c.op for c in self.collectives())
         self._emit.point = ir.InsertionPoint(before)
         self._emit.location = before.location if location is None else location
         return self._emit

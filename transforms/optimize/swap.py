@@ -14,7 +14,7 @@ from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TensorType
 
-_TRANSPOSE, _SCATTER = "stablehlo.transpose", "stablehlo.reduce_scatter"
+_SCATTER = "stablehlo.reduce_scatter"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SwapProducts(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        for transpose in _transposes(program.module):
+        for transpose in program.transposes():
             before = owner(transpose.operands[0])
             scatter = Collective(before, "reduce_scatter", program.mesh) if before and before.name == _SCATTER else None
             dot = before if scatter is None else owner(scatter.operand)
@@ -57,18 +57,6 @@ class SwapProducts(CollectivePass):
         """Without a sum in between, compilers do what can be done."""
         if scatter is not None:
             program.decline(transpose, "transposed before its sum is taken", why)
-
-
-def _transposes(module: ir.Module) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        if op.name == _TRANSPOSE:
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
 
 
 def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: Collective | None, transpose: Any) -> None:

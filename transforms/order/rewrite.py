@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.notation import print_mesh
 from gspmd.transforms.order.placed import FIXED, Placed
@@ -37,8 +36,7 @@ class Rewriter:
 
     def run(self) -> None:
         body = self.program.body
-        for _ in range(max((_channel(op) for op in self.program.ops), default=0)):
-            self.build.next_channel()
+        self.build.skip_channels(op.ir for op in self.program.ops)
         ends = self.placed.ends(self.labels)
         self._made_in = dict(zip(body.arguments, ends, strict=False))
         for index, op in enumerate(self.placed.nodes):
@@ -174,8 +172,3 @@ class Rewriter:
             ir.Operation.create("sdy.mesh", attributes=attributes, ip=point, loc=ir.Location.unknown())
             self._meshes[order] = name
         return self._meshes[order]
-
-
-def _channel(op: Op) -> int:
-    attribute = op.ir.attributes.get("channel_handle")
-    return 0 if attribute is None else int(stablehlo.ChannelHandle(attribute).handle)

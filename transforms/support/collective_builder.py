@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
@@ -54,6 +55,10 @@ class CollectiveBuilder(Builder):
         self._list_groups_up_to = list_groups_up_to
         self._groups: dict[Axes, Any] = {}
         self._channels = 0
+
+    def skip_channels(self, ops: Iterable[Any]) -> None:
+        """Leave out the channels that these operations have, if they have any."""
+        self._channels = max([self._channels, *map(_channel_of, ops)])
 
     def next_channel(self) -> Any:
         """A channel handle that no other collective has."""
@@ -221,3 +226,10 @@ def _has_empty_pieces(value: Any, dim: int, count: int) -> bool:
 def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> TensorType:
     shape = tuple(resize(n) if d == dim else n for d, n in enumerate(type_.shape))
     return TensorType(shape, type_.element)
+
+
+def _channel_of(op: Any) -> int:
+    """The channel of an operation, 0 if it has none."""
+    if "channel_handle" not in op.attributes:
+        return 0
+    return int(stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle)
