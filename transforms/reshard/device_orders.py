@@ -14,6 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from gspmd.dialect.axes import size_of
 from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.notation import print_dims
@@ -23,6 +24,7 @@ from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.blocks import exchange_between_orders
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.cost import collective_time
+from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.signature import (
     DEVICE_IDS,
@@ -60,10 +62,10 @@ class _Chain:
 
 def exchange_at_ends(module: ir.Module, planner: Planner) -> None:
     """Replace reshards of arguments and results in other device orders where that sends less."""
-    function = AnnotatedModule(module).function
+    function = main_function(module).operation
     arguments, results = device_orders(function)
-    own = expand(order_of(planner.mesh))
-    if all(order is None or order == own for order in (*arguments, *results)):
+    orders = {order for order in (*arguments, *results) if order is not None}
+    if not orders or orders == {own := expand(order_of(planner.mesh))}:
         return
     annotated = AnnotatedModule(module)
     block = function.regions[0].blocks[0]
@@ -126,7 +128,8 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
     last = chain.ops[-1]
     type_ = read_type(chain.value)
     before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])
-    if before.unreduced or after.unreduced or _parts(after) == 1:  # what is gathered is alike in every order
+    parts = [size_of(sharding.used_axes()) for sharding in (before, after)]
+    if before.unreduced or after.unreduced or parts[1] == 1:  # what is gathered is alike in every order
         return False
     exchange = exchange_between_orders(
         planner.mesh, type_.shape, before.dim_axes(), after.dim_axes(), chain.source, chain.target
@@ -134,14 +137,12 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
     if exchange is None:
         return False
     element = bytes_of(TensorType((), type_.element))
-    count, axes = planner.mesh.size, planner.mesh.all_axes()
+    devices, axes = planner.mesh.size, planner.mesh.all_axes()
 
     def time(elements: float) -> float:
-        return collective_time("collective_permute", elements * element, count, planner.hardware, axes)
+        return collective_time("collective_permute", elements * element, devices, planner.hardware, axes)
 
-    ends = min(
-        bytes_of(type_) / element / _parts(sharding) if _parts(sharding) > 1 else 0 for sharding in (before, after)
-    )
+    ends = min(bytes_of(type_) / element / count if count > 1 else 0 for count in parts)
     steps = planner.plan(type_, before, after).time_s + (time(ends) if ends else 0.0)
     if exchange.messages * time(math.prod(exchange.block)) >= steps:
         return False
@@ -165,14 +166,6 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
     for op in reversed(chain.ops):
         op.erase()
     return True
-
-
-def _parts(sharding: TensorSharding) -> int:
-    """How many different shards there are."""
-    count = 1
-    for axis in sharding.used_axes():
-        count *= axis.size
-    return count
 
 
 def _sharding_of(annotated: AnnotatedModule, value: Any) -> TensorSharding:
