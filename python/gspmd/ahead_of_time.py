@@ -20,13 +20,11 @@ from gspmd.api import Partitioned
 from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
-from gspmd.dialect.errors import Error, ExecutionError, UsageError
+from gspmd.dialect.errors import Error, ExecutionError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.step_time import StepTime, step_time
 from gspmd.transforms.support.target_file import is_topology
 
-# And of options that they have not.
-_NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
 # What the compilers say of programs that do not fit: what is needed, and what there is.
 _OUT_OF_MEMORY = (
     re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
@@ -123,7 +121,7 @@ def compile_for(
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
-    client, build = place.devices[0].client, runtime.compile_options(place.devices, overrides=compiler_options)
+    client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
     compile_ = client.compile_and_load if place.is_here else client.compile
     module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
     started = time.perf_counter()
@@ -155,9 +153,9 @@ def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
 def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error:
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
+    if (wrong := runtime.refused_option(error)) is not None:
+        return wrong
     text = " ".join(str(error).split())
-    if found := _NO_OPTION.search(text):
-        return UsageError(f"the compiler for '{place.target}' does not take its options: {found[1]}")
     if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
         report = cost_of(partitioned.module, place.target)
         largest = ", ".join(

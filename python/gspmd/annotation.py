@@ -16,11 +16,11 @@ import jax
 from jax.extend import source_info_util
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from gspmd.device_mesh import MeshLike, device_mesh
+from gspmd.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
@@ -28,6 +28,7 @@ from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
+from gspmd.sharded_array import jax_can_hold, jax_sharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
 source_info_util.register_exclusion(__file__)  # an annotation is where it was called for
@@ -57,8 +58,15 @@ def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
     """
     spec = dims[0] if len(dims) == 1 else None
     if isinstance(spec, NamedSharding):
-        return split(x, device_mesh(mesh if mesh is not None else spec.mesh).mesh, tuple(spec.spec))
-    return split(x, device_mesh(mesh).mesh, tuple(spec) if isinstance(spec, PartitionSpec) else dims)
+        return split(x, _mesh_of(spec) if mesh is None else device_mesh(mesh).mesh, spec.spec.partitions)
+    return split(x, device_mesh(mesh).mesh, spec.partitions if isinstance(spec, PartitionSpec) else dims)
+
+
+def _mesh_of(sharding: NamedSharding) -> Mesh:
+    """Its mesh, with the order of its devices where that is another than the program's."""
+    program: Program | None = PROGRAM.value
+    ordered = None if program is None else own_order(sharding.mesh, program.mesh)
+    return ordered or device_mesh(sharding.mesh).mesh
 
 
 def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
@@ -67,9 +75,24 @@ def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
     try:
         if len(dims) > x.ndim or (every and len(dims) != x.ndim):
             raise AnnotationError(f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension")
-        return mesh_split_p.bind(x, sharding=sharding_of(mesh, dims, x.ndim))
+        sharding = sharding_of(mesh, dims, x.ndim)
+        return mesh_split_p.bind(_of_type(x, sharding), sharding=sharding)
     except AnnotationError as error:
         raise error.at(_callers_line()) from None
+
+
+def _of_type(x: Any, sharding: TensorSharding) -> Any:
+    """The value in a type that says the same, where axes of its mesh are of type Explicit."""
+    around = jax.sharding.get_abstract_mesh()
+    if around.empty or AxisType.Explicit not in around.axis_types or any(dim.is_open for dim in sharding.dims):
+        return x
+    if sharding.mesh.axes != tuple(around.shape.items()) or not all(map(sharding.mesh.is_full, sharding.used_axes())):
+        return x
+    return jax.sharding.reshard(x, PartitionSpec(*(_names(axes) for axes in sharding.dim_axes())))
+
+
+def _names(axes: Axes) -> tuple[str, ...] | None:
+    return tuple(axis.name for axis in axes) or None
 
 
 def _callers_line() -> SourceLocation | None:
@@ -83,12 +106,24 @@ def _callers_line() -> SourceLocation | None:
     return None
 
 
-def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None]) -> list[Any]:
-    """The values annotated, those that have no sharding as they are."""
-    return [
-        x if sharding is None else mesh_split_p.bind(x, sharding=sharding)
-        for x, sharding in zip(values, shardings, strict=True)
-    ]
+def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None], mesh: DeviceMesh) -> list[Any]:
+    """The values annotated, those that have no sharding as they are; within whatever JAX traces.
+
+    Where XLA partitions, JAX has to know of the mesh's devices, and takes what splits evenly.
+    """
+    program: Program | None = PROGRAM.value
+    by_gspmd = program is not None and program.by_gspmd
+    found = []
+    for x, sharding in zip(values, shardings, strict=True):
+        if sharding is None:
+            found.append(x)
+            continue
+        if not by_gspmd and mesh.is_here() and jax_can_hold(sharding, x.shape):
+            target = jax_sharding(sharding, mesh.here())
+            if target.mesh.axis_names == tuple(name for name, _ in mesh.mesh.axes):
+                x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh.jax_mesh(), target.spec))
+        found.append(mesh_split_p.bind(x, sharding=sharding))
+    return found
 
 
 def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
@@ -97,6 +132,15 @@ def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
         raise AnnotationError(f"{len(dims)} entries do not fit a value of rank {rank}; give one a dimension")
     entries = [*dims, *(None,) * (rank - len(dims))]
     return TensorSharding(mesh, tuple(OPEN if e is UNSPECIFIED else DimSharding(_axes(mesh, e)) for e in entries))
+
+
+def sharding_of_spec(mesh: Mesh, spec: PartitionSpec, rank: int) -> TensorSharding:
+    """The sharding that a `PartitionSpec` means, with the axes along which it is partial. Raises AnnotationError."""
+    tiled = sharding_of(mesh, spec.partitions, rank)
+    if not spec.unreduced:
+        return tiled
+    unreduced = canonical(mesh.sorted(tuple(_axis(mesh, name) for name in spec.unreduced)))
+    return dataclasses.replace(tiled, unreduced=unreduced)
 
 
 def _axes(mesh: Mesh, entry: Any) -> Axes:
@@ -156,7 +200,14 @@ batching.fancy_primitive_batchers[mesh_split_p] = _batched
 
 
 def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
-    """An annotation of the family that JAX writes its own in: as Shardy reads it, or as GSPMD does."""
+    """An annotation of the family that JAX writes its own in: as Shardy reads it, or as GSPMD does.
+
+    A program for one device that is none of ours is not split; the annotation has nothing to say there.
+    """
+    program: Program | None = PROGRAM.value
+    by_gspmd = program is not None and program.by_gspmd
+    if not by_gspmd and getattr(context.module_context.axis_context, "num_devices", 0) == 1:
+        return [x]
     rank = ir.RankedTensorType(x.type).rank
     if not jax.config.values["jax_use_shardy_partitioner"]:
         return [_sharding_call(x, _of_rank(sharding, rank))]

@@ -9,20 +9,19 @@ from typing import Any
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
+from jax.sharding import NamedSharding, PartitionSpec
 
-from gspmd.device_mesh import DeviceMesh
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.sharded_array import ShardedArray
-from gspmd.value_shardings import Given, sharding_of_array
 
 Kind = Any  # hashable; equal for leaves that one program takes
-TRACED: Kind = object()
 
 
 def kinds_of(leaves: Sequence[Any], split: bool) -> tuple[Kind, ...]:
-    """One a leaf; `split`: the shardings that arrays come with count, too. TRACED for what JAX traces.
+    """One a leaf; `split`: the shardings that arrays come with count, too.
 
-    Leaves that are no arrays get a kind as well: `Leaves.of` refuses them.
+    Leaves that are no arrays get a kind as well: `TypedLeaves.of` refuses them.
     """
     found = []
     for leaf in leaves:
@@ -47,17 +46,17 @@ def _host(leaf: Any, split: bool) -> Kind:
     return leaf.shape, leaf.dtype
 
 
+def _mutable(leaf: Any, split: bool) -> Kind:
+    return leaf.shape, leaf.dtype, leaf.sharding if split else None, "mutable"
+
+
 def _other(leaf: Any, split: bool) -> Kind:
     return type(leaf)
 
 
-def _traced(leaf: Any, split: bool) -> Kind:
-    return TRACED
-
-
 def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
-    if isinstance(leaf, jax.core.Tracer):
-        return _traced
+    if isinstance(leaf, jax.Ref):
+        return _mutable
     if isinstance(leaf, jax.Array | ShardedArray | jax.ShapeDtypeStruct):
         return _array if hasattr(leaf, "committed") and hasattr(leaf, "weak_type") else _described
     return _host if isinstance(leaf, np.ndarray | np.generic) else _other
@@ -67,20 +66,42 @@ _KINDS: dict[type, Callable[[Any, bool], Kind]] = {}
 
 
 @dataclasses.dataclass(frozen=True)
-class Leaves:
-    """Shape, dtype and, where an array comes with one that the mesh has, sharding of every leaf."""
+class TypedLeaves:
+    """What JAX traces a function with: the shape and dtype of every leaf; a mutable array is what it is.
 
-    avals: list[jax.ShapeDtypeStruct]
-    shardings: Given
+    `paths` are what errors call the leaves: `state['params']['w']`.
+    """
+
+    structs: list[Any]
+    paths: list[str]
 
     @staticmethod
-    def of(leaves: Sequence[Any], paths: Sequence[str], mesh: DeviceMesh, split: bool) -> Leaves:
-        """`paths` are what errors call the leaves. Errors: UsageError for a leaf that is no array."""
-        avals = [_aval(leaf, path) for leaf, path in zip(leaves, paths, strict=True)]
-        return Leaves(avals, [sharding_of_array(leaf, mesh) if split else None for leaf in leaves])
+    def of(leaves: Sequence[Any], paths: list[str]) -> TypedLeaves:
+        """Errors: UsageError for a leaf that is no array."""
+        return TypedLeaves([_struct(leaf, path) for leaf, path in zip(leaves, paths, strict=True)], paths)
+
+    def typed(self, shardings: Sequence[TensorSharding | None]) -> list[Any]:
+        """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
+        mesh = jax.sharding.get_abstract_mesh()
+        if mesh.empty or not any(kind == jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
+            return self.structs
+        return [
+            struct
+            if sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
+            else struct.update(sharding=NamedSharding(mesh, _spec(sharding)))
+            for struct, sharding in zip(self.structs, shardings, strict=True)
+        ]
 
 
-def _aval(leaf: Any, path: str) -> jax.ShapeDtypeStruct:
+def _spec(sharding: TensorSharding) -> PartitionSpec:
+    """By whole axes, as all are that a mesh of JAX's knows."""
+    dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
+    return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced})
+
+
+def _struct(leaf: Any, path: str) -> Any:
+    if isinstance(leaf, jax.Ref):
+        return leaf
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | ShardedArray):
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = leaf.dtype

@@ -99,12 +99,24 @@ def _same_parts(array: ShardedArray, value: ValueSignature) -> bool:
     return same_size and layout.shard_indices(have) == layout.shard_indices(want)
 
 
+def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
+    """Raise ExecutionError unless an argument has the shape and dtype that the program was compiled for."""
+    if isinstance(arg, ShardedArray | jax.Array):
+        _check_type(_name(index, value), arg.shape, arg.dtype, tuple(aval.shape), aval.dtype)
+    elif not isinstance(arg, jax.Ref):
+        to_host(index, value, arg)
+
+
+def gone(name: str) -> ExecutionError:
+    return ExecutionError(
+        f"{name} was donated to an earlier call and is gone",
+        hint="pass that call's result, or a numpy array, which is copied",
+    )
+
+
 def _check_alive(name: str, deleted: bool) -> None:
     if deleted:
-        raise ExecutionError(
-            f"{name} was donated to an earlier call and is gone",
-            hint="pass that call's result, or a numpy array, which is copied",
-        )
+        raise gone(name)
 
 
 def _check_type(

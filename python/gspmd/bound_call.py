@@ -77,6 +77,8 @@ def _both(
 
 
 def _numbers(what: str, given: Any) -> tuple[int, ...]:
+    if given is None:
+        return ()
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not all(hasattr(number, "__index__") for number in several):
         raise UsageError(f"{what}_argnums is {given!r:.50}, expected a number or several")
@@ -84,6 +86,8 @@ def _numbers(what: str, given: Any) -> tuple[int, ...]:
 
 
 def _names(what: str, given: Any) -> tuple[str, ...]:
+    if given is None:
+        return ()
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(name, str) for name in several):
         raise UsageError(f"{what}_argnames is {given!r:.50}, expected a name or several")

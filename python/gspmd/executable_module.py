@@ -15,9 +15,9 @@ from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
+from gspmd.manual_program import become_manual
 from gspmd.reading import read_program
 from gspmd.transforms.support.mlir import main_function, new_context
-from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.signature import (
     MESH,
     Signature,
@@ -31,8 +31,6 @@ from gspmd.transforms.support.signature import (
 )
 from gspmd.transforms.support.xla_on_cpu import repair
 
-# Operations that XLA makes others of, or nothing, where they only change a shape.
-_CHANGED = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim"})
 _ONE_DEVICE = Mesh(())
 
 
@@ -46,62 +44,12 @@ def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
     module = read_module(source)
     signature = read_signature(module)
     with module.context:
-        sharding = ir.StringAttr.get("{manual}")
-        kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
-        _set_value_attributes(module, kept, {"mhlo.sharding"})
+        _drop_value_attributes(module)
         _drop_own_attributes(module)
         write_group_meshes(module)
         if signature.num_partitions > 1:
-            _say_manual(module)
+            become_manual(module, signature)
     return module, signature
-
-
-def _say_manual(module: ir.Module) -> None:
-    """Mark every operation but control flow as the work of one device, as arguments and results are.
-
-    XLA finds that by itself for most; where it does not, as for `chlo.top_k`, it ends the process. Marks of control
-    flow would have to be as many as it has results when XLA reads them, which its simplifications on the way change.
-    """
-    one, texts = ir.StringAttr.get("{manual}"), dict[int, ir.Attribute]()
-    found: list[Any] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        count, flows = len(op.results), op.name in CONTROL_FLOW
-        if flows or op.name in _CHANGED:
-            found.append(op)
-        if count and not op.name.startswith("func.") and not flows:
-            if count not in texts:
-                texts[count] = one if count == 1 else ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
-            op.attributes["mhlo.sharding"] = texts[count]
-        inside = flows or op.name.startswith("func.") or op.name == "builtin.module"
-        return ir.WalkResult.ADVANCE if inside else ir.WalkResult.SKIP
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for op in found:
-        _mark_results(op, one)
-
-
-def _mark_results(op: Any, manual: ir.Attribute) -> None:
-    """Let control flow that uses tensors which `op` makes use marked ones, as XLA takes others for replicated.
-
-    Operations that only change a shape lose marks when XLA makes others of them, and libtpu ends the process where
-    XLA elsewhere refuses the loop. Calls of `Sharding` stay until XLA has partitioned.
-    """
-    for value in op.results:
-        users = [use.owner.operation for use in value.uses]
-        if not any(user.name in CONTROL_FLOW or user.parent != op.parent for user in users):
-            continue
-        if not isinstance(value.type, ir.RankedTensorType):
-            continue
-        marked = ir.Operation.create(
-            "stablehlo.custom_call",
-            operands=[value],
-            results=[value.type],
-            attributes={"call_target_name": ir.StringAttr.get("Sharding"), "mhlo.sharding": manual},
-            loc=op.location,
-            ip=ir.InsertionPoint.after(op),
-        )
-        value.replace_all_uses_except(marked.results[0], marked)
 
 
 def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
@@ -160,11 +108,12 @@ def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
     )
 
 
-def _set_value_attributes(module: ir.Module, kept: dict[str, ir.Attribute], dropped: set[str]) -> None:
+def _drop_value_attributes(module: ir.Module) -> None:
+    """Remove what is ours from arguments and results, and marks for XLA."""
     func = main_function(module)
     for key, count in (("arg_attrs", len(func.type.inputs)), ("res_attrs", len(func.type.results))):
         entries = [
-            {name: attr for name, attr in entry.items() if name not in dropped and not _is_own(name)} | kept
+            {name: attr for name, attr in entry.items() if name != "mhlo.sharding" and not _is_own(name)}
             for entry in dictionaries(func, key, count)
         ]
         set_dictionaries(func, key, entries)

@@ -1,4 +1,4 @@
-"""`gspmd.jit`: JAX traces and lowers a function, gspmd partitions it, PJRT runs it."""
+"""`gspmd.jit`: JAX traces and lowers a function, gspmd partitions it, JAX compiles and calls it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
-from gspmd import api
+from gspmd import api, jax_stages
 from gspmd.annotation import annotate_as
-from gspmd.argument_kinds import TRACED, Leaves, kinds_of
+from gspmd.argument_kinds import TypedLeaves, kinds_of
 from gspmd.bound_call import BoundCall, Parameters, bind
-from gspmd.device_mesh import DeviceMesh, MeshLike, device_mesh
+from gspmd.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh_on, no_mesh
 from gspmd.dialect.errors import ExecutionError, UsageError
-from gspmd.lowered import Compiled, Lowered
+from gspmd.lowered import Compiled, Lowered, explained
+from gspmd.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.processes import TIMEOUT_S
 from gspmd.transforms.support.target_file import is_topology
-from gspmd.value_shardings import Given, given_shardings
+from gspmd.value_shardings import Given, given_shardings, shardings, specs_in, wanted_by_array, wanted_by_ref
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
-Names = str | Iterable[str]
-Numbers = int | Sequence[int]
+Names = str | Iterable[str] | None
+Numbers = int | Sequence[int] | None
 _OPTIONS = set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"}
 # What JAX traces depends on these, too; they may be changed between calls.
 _SETTINGS = (
@@ -34,9 +36,10 @@ _SETTINGS = (
     "jax_numpy_dtype_promotion",
     "jax_threefry_partitionable",
     "jax_use_shardy_partitioner",
+    "jax_debug_nans",
 )
-# How JAX says that a mesh with axes of type Explicit meets one whose axes are all left to the partitioner.
-_OF_EXPLICIT_AXES = ("only refer to Auto axes", "of type Auto or Manual", "should match the mesh passed to")
+# Words in what JAX says where a function does not fit the mesh that it is traced in.
+_OF_MESHES = ("mesh", "shard", "spec", "explicit")
 
 
 def jit(
@@ -46,51 +49,52 @@ def jit(
     mesh: MeshLike = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
-    static_argnums: Numbers = (),
-    static_argnames: Names = (),
-    donate_argnums: Numbers = (),
-    donate_argnames: Names = (),
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
     timeout_s: float = TIMEOUT_S,
     **options: Any,
 ) -> Any:
     """Like `jax.jit`, but gspmd partitions the function over `mesh`, and PJRT runs it on the mesh's devices.
 
-    `mesh` is a jax Mesh or AbstractMesh, sizes by name (`{"x": 4, "y": 2}`), or sizes; by default the one that
-    `jax.set_mesh` set. `in_shardings` and `out_shardings` are pytrees, or prefixes of these, of `PartitionSpec`,
-    `NamedSharding`, or None: of an argument then, what a sharded array comes with, else what propagation finds.
-    Shardings need not divide. Inside the function, `gspmd.mesh_split`, `gspmd.annotate` and
-    `jax.lax.with_sharding_constraint` annotate values. Static and donated arguments are as in `jax.jit`. With
-    devices of several processes, each must compile the function within `timeout_s` seconds of the others. Further
-    keyword arguments are those of `gspmd.partition`; `target` may also say where to run, as `tpu` or `cpu`.
+    `mesh` is a jax Mesh or AbstractMesh, sizes by name (`{"x": 4, "y": 2}`), or sizes. By default it is the one of
+    `jax.set_mesh`, else of the shardings given, else of the arrays passed, else of `with mesh:`, else of the
+    function's own `jax.shard_map`s and constraints. `in_shardings` and `out_shardings` are pytrees, or prefixes of
+    these, of `PartitionSpec`, `NamedSharding`, `Format`, or None: of an argument then, what a sharded array comes
+    with, else what propagation finds. Shardings need not divide. Inside the function, `gspmd.mesh_split`,
+    `gspmd.annotate` and `jax.lax.with_sharding_constraint` annotate values. The other arguments of `jax.jit` are as
+    there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
+    `timeout_s` seconds of the others. Further keyword arguments are those of `gspmd.partition`; `target` may also
+    say where to run, as `tpu` or `cpu`.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
-    has `lower(*args)`, whose result has `partitioned` and `compile()`, which also compiles for a `target` that is a
-    topology, as `tpu:v5p:8x8x8`; functions for these cannot be called. Called while `gspmd.jit` traces another
-    function, it becomes part of that one, and its shardings annotate values there.
+    has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
+    `partitioned` and `compile()`, which also compiles for a `target` that is a topology, as `tpu:v5p:8x8x8`; functions
+    for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
+    annotated function is; within a function of `gspmd.jit` it becomes part of that one.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.
     """
     if fun is None:
-        return functools.partial(
-            jit,
-            mesh=mesh,
-            in_shardings=in_shardings,
-            out_shardings=out_shardings,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            timeout_s=timeout_s,
-            **options,
-        )
+        arguments = {name: value for name, value in locals().items() if name not in ("fun", "options")}
+        return functools.partial(jit, **arguments, **options)
     if not callable(fun):
         raise UsageError(f"{fun!r:.100} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
         raise UsageError(f"gspmd.jit has no option '{unknown[0]}'", hint=f"it also takes {', '.join(sorted(_OPTIONS))}")
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jitted(fun, parameters, mesh, in_shardings, out_shardings, timeout_s, options)
+    over = device_mesh_on(mesh, device, backend)
+    return Jitted(
+        fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options
+    )
 
 
 class Jitted:
@@ -100,43 +104,73 @@ class Jitted:
         self,
         fun: Callable[..., Any],
         parameters: Parameters,
-        mesh: MeshLike,
+        mesh: DeviceMesh | None,
         in_shardings: Any,
         out_shardings: Any,
+        keep_unused: bool,
+        inline: bool,
+        compiler_options: Mapping[str, Any] | None,
         timeout_s: float,
         options: dict[str, Any],
     ) -> None:
         functools.update_wrapper(self, fun)
+        self._fun = fun
         self._name = getattr(fun, "__name__", "function")
-        self._parameters = parameters
-        self._mesh = None if mesh is None else device_mesh(mesh)
+        self._parameters, self._mesh = parameters, mesh
         self._in_shardings, self._out_shardings = in_shardings, out_shardings
-        self._timeout_s, self._options = timeout_s, options
+        self._compiler_options, self._timeout_s, self._options = compiler_options, timeout_s, options
+        self._settings: dict[str, Any] = {
+            "static_argnums": parameters.static_argnums,
+            "static_argnames": parameters.static_argnames,
+            "keep_unused": keep_unused,
+            "inline": inline,
+        }
         self._inner: Any = jax.jit(
             fun,
-            static_argnums=parameters.static_argnums,
-            static_argnames=parameters.static_argnames,
             donate_argnums=parameters.donate_argnums,
             donate_argnames=parameters.donate_argnames,
-            keep_unused=True,
+            **self._settings,
         )
         self._compiled: dict[Any, Compiled] = {}
+        self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(*args, **kwargs)
+        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
+            told = explained(error, self._leaves_with_paths(args, kwargs))
+            if told is None:
+                raise
+            raise told from error
+
+    def _leaves_with_paths(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
         call = bind(self._parameters, args, kwargs)
-        kinds = kinds_of(call.leaves, split=self._in_shardings is None)
-        if TRACED in kinds or _is_tracing():
-            return self._inlined(call)
-        mesh = self._mesh or device_mesh()
+        return list(zip(call.paths(self._parameters), call.leaves, strict=True))
+
+    def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
+        call = bind(self._parameters, args, kwargs)
+        if jax_stages.is_tracing(call.leaves):
+            self._parameters.check(self._name, args, kwargs)
+            return self._annotated(*args, **kwargs), None, False
+        compiled = self._compiled_for(call)
+        with jax_stages.found_nan(self._by_operations, args, kwargs):
+            results = compiled.run(call.leaves)
+        return results, compiled.fast_call(call.leaves, results), False
+
+    def _compiled_for(self, call: BoundCall) -> Compiled:
+        self._check_here()
+        split = self._in_shardings is None
+        found = find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), call.leaves)
+        mesh = None if found is None else found.mesh
         config = jax.config
-        key = (mesh, call.key, kinds, *[getattr(config, name) for name in _SETTINGS])
+        key = (mesh, call.key, kinds_of(call.leaves, split), *[getattr(config, name) for name in _SETTINGS])
         compiled = self._compiled.get(key)
         if compiled is None:
-            self._check_here()
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
                 raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
-            compiled = self._compiled[key] = self._lower(mesh, call).compile(timeout_s=self._timeout_s)
-        return compiled.run(call.leaves)
+            compiled = self._compiled[key] = self._lower(found, call).compile(timeout_s=self._timeout_s)
+        return compiled
 
     def _check_here(self) -> None:
         target = self._options.get("target", "")
@@ -146,82 +180,142 @@ class Jitted:
                 hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
             )
 
+    def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
+        call = bind(self._parameters, args, kwargs)
+        found = find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), call.leaves)
+        if found is None:
+            return self._fun(*args, **kwargs)
+        with found.mesh.around_operations():
+            return self._fun(*args, **kwargs)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
-        return self._lower(self._mesh or device_mesh(), bind(self._parameters, args, kwargs))
+        call = bind(self._parameters, args, kwargs)
+        specs = specs_in(self._in_shardings, self._out_shardings)
+        return self._lower(find_mesh(self._mesh, specs, call.leaves), call)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """JAX's `Traced` of the annotated function: its `jaxpr`, and what `jax.export` makes modules of."""
+        self._parameters.check(self._name, args, kwargs)
+        return self._annotated.trace(*args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
+        self._parameters.check(self._name, args, kwargs)
+        return self._annotated.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
         self._compiled.clear()
+        self._call._clear_cache()
         self._inner.clear_cache()
+        self._annotated.clear_cache()
 
-    def _lower(self, mesh: DeviceMesh, call: BoundCall) -> Lowered:
+    def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered:
         self._parameters.check(self._name, call.args, call.kwargs)
-        paths = call.paths(self._parameters)
-        leaves = Leaves.of(call.leaves, paths, mesh, split=self._in_shardings is None)
-        given = leaves.shardings if self._in_shardings is None else self._given(mesh, call, leaves.avals)
-        args, kwargs = call.with_leaves(leaves.avals)
-        with mesh.around():
-            traced = self._traced(args, kwargs)
-            lowered = traced.lower()
-        results = jax.tree.unflatten(jax.tree.structure(traced.out_info), traced.jaxpr.out_avals)
+        leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
+        if found is None:
+            args, kwargs = call.with_leaves(leaves.structs)
+            found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+        if found is None:
+            raise no_mesh()
+        mesh = found.mesh
+        split = self._in_shardings is None
+        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
+        for index, leaf in enumerate(call.leaves):
+            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
+                inputs[index] = wanted_by_ref(leaf, mesh)
+        traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
-        return Lowered(lowered, mesh, given, outputs, call.tree, results, paths, self._options)
+        return Lowered(
+            lowered, computation, mesh, inputs, outputs, call.tree, results, leaves.paths,
+            self._compiler_options, self._options,
+        )  # fmt: skip
 
-    def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        try:
-            return self._inner.trace(*args, **kwargs)
-        except ValueError as error:
-            if not any(words in str(error) for words in _OF_EXPLICIT_AXES):
-                raise
-            raise UsageError(
-                f"in '{self._name}', JAX says: {' '.join(str(error).split()):.400}",
-                hint="gspmd.jit leaves every axis of its mesh to the partitioner: give the function that mesh, made by "
-                "gspmd.make_mesh or with axis_types=(AxisType.Auto, ...), or no mesh at all",
-            ) from error
+    def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:
+        """The function traced and lowered in the first mesh that it fits."""
 
-    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: Sequence[Any]) -> Given:
+        def trace() -> tuple[Any, Any, Any]:
+            args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
+            traced = self._inner.trace(*args, **kwargs)
+            return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
+
+        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)
+        return result
+
+    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any]) -> Any:
+        """What `trace` returns in the first of the meshes that the function may be traced in and fits."""
+        first: Exception | None = None
+        for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
+            try:
+                with way:
+                    return trace()
+            except (ValueError, TypeError, RuntimeError, AssertionError) as error:
+                if not any(word in str(error).lower() for word in _OF_MESHES):
+                    raise
+                first = first or error
+        raise UsageError(
+            f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
+            hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",
+        ) from first
+
+    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What `in_shardings` say of the leaves."""
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
             raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
-        values, _ = jax.tree.unflatten(call.tree, leaves)
+        values, _ = jax.tree.unflatten(call.tree, leaves.structs)
         return given_shardings(mesh, self._in_shardings, values, "in_shardings")
 
-    def _inlined(self, call: BoundCall) -> Any:
-        """Called on traced values: part of the function around, if that one is partitioned, too."""
-        if jax.sharding.get_abstract_mesh().empty:
-            raise UsageError(
-                f"'{self._name}' was called on traced values outside of gspmd.jit",
-                hint="put gspmd.jit around the transformation: gspmd.jit(jax.grad(f)), not jax.grad(gspmd.jit(f))",
-            )
-        self._parameters.check(self._name, call.args, call.kwargs)
-        around = device_mesh()
-        if self._mesh is not None and self._mesh.mesh.axes != around.mesh.axes:
+    # ---- as a part of other functions ----
+
+    @functools.cached_property
+    def _annotated(self) -> Any:
+        """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
+
+        @functools.wraps(self._fun)
+        def annotated(*args: Any, **kwargs: Any) -> Any:
+            call = bind(self._parameters, args, kwargs)
+            program: Program | None = PROGRAM.value
+            found = self._mesh_inside(program)
+            if found is None:
+                return self._fun(*args, **kwargs)
+            if program is not None:
+                return self._annotated_results(call, found.mesh)
+            return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
+
+        return jax.jit(
+            annotated,
+            donate_argnums=self._parameters.donate_argnums,
+            donate_argnames=self._parameters.donate_argnames,
+            **self._settings,
+        )
+
+    def _mesh_inside(self, program: Program | None) -> FoundMesh | None:
+        """The mesh of the program that it becomes a part of, else its own."""
+        if program is None:
+            return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), ())
+        if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
             raise UsageError(
                 f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "
-                f"{dict(around.mesh.axes)}",
+                f"{dict(program.mesh.mesh.axes)}",
                 hint="leave its mesh out, or annotate inside with the function's",
             )
+        return FoundMesh(program.mesh, True)
+
+    def _annotated_results(self, call: BoundCall, mesh: DeviceMesh) -> Any:
         args: Sequence[Any] = call.args
         kwargs = call.kwargs
+        own = mesh if self._mesh is None else self._mesh
         if self._in_shardings is not None:
-            leaves = [jax.numpy.asarray(leaf) for leaf in call.leaves]
-            args, kwargs = call.with_leaves(annotate_as(leaves, self._given(around, call, leaves)))
-        results, tree = jax.tree.flatten(self._inner(*args, **kwargs))
-        shardings = given_shardings(around, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
-        return jax.tree.unflatten(tree, annotate_as(results, shardings))
-
-
-def _is_tracing() -> bool:
-    """Whether JAX traces a function over a mesh at the moment."""
-    if jax.sharding.get_abstract_mesh().empty:
-        return False
-    try:
-        jax.sharding.get_mesh()
-    except ValueError:  # as it is while JAX traces
-        return True
-    return False
+            values = [jax.numpy.asarray(leaf) for leaf in call.leaves]
+            leaves = TypedLeaves.of(values, call.paths(self._parameters))
+            args, kwargs = call.with_leaves(annotate_as(values, shardings(self._given(own, call, leaves)), own))
+        results, tree = jax.tree.flatten(self._fun(*args, **kwargs))
+        given = given_shardings(own, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
+        return jax.tree.unflatten(tree, annotate_as(results, shardings(given), own))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
 from gspmd import arguments, executable_module, processes
-from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
 from gspmd.sharded_array import Devices, ShardedArray
@@ -141,7 +142,7 @@ def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> 
     """
     module, signature = executable_module.read_for_xla(program)
     chosen = _devices(devices, signature.num_partitions)
-    return _executable(module, signature, chosen, use_shardy=True)
+    return _executable(module, signature, chosen)
 
 
 def load(
@@ -184,40 +185,56 @@ def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
     return chosen[:count]
 
 
-def _executable(
-    module: ir.Module, signature: Signature, devices: Devices, padding: Padding = "zero", use_shardy: bool = False
-) -> Executable:
+def _executable(module: ir.Module, signature: Signature, devices: Devices, padding: Padding = "zero") -> Executable:
     for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
         numpy_dtype(value.element_type)
         shard_indices(value.sharding)
-    return Executable(_load(module, devices, use_shardy), signature, devices, padding)
+    return Executable(_load(module, devices), signature, devices, padding)
 
 
-def compile_options(
-    devices: Devices, use_shardy: bool = False, overrides: Mapping[str, str | int | float | bool] | None = None
-) -> Any:
-    """What PJRT is to know: partition i runs on `devices[i]`. `overrides` are the compiler's own options, by name."""
+def compile_options(devices: Devices, overrides: Mapping[str, str | int | float | bool] | None = None) -> Any:
+    """What PJRT is to know: partition i runs on `devices[i]`. `overrides` are the compiler's own options, by name.
+
+    Shardy is what takes manual computations apart, our own whole program among them.
+    """
     count = len(devices)
     options = xla_client.CompileOptions()
     options.num_partitions = count
     build = options.executable_build_options
     build.num_partitions = count
-    build.use_spmd_partitioning = count > 1 or use_shardy
-    build.use_shardy_partitioner = use_shardy
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = True
     ids = np.array([[device.id for device in devices]])
     build.device_assignment = xla_client.DeviceAssignment.create(ids)
     options.env_option_overrides = list((overrides or {}).items())
     return options
 
 
-def _load(module: ir.Module, devices: Devices, use_shardy: bool) -> Any:
+def _load(module: ir.Module, devices: Devices) -> Any:
     """Compile and load. The module is not one that anybody else holds."""
-    options = compile_options(devices, use_shardy)
+    options = compile_options(devices)
     try:
         with module.context, quiet():
             return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
     except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-        raise ExecutionError(f"PJRT does not take the module: {_first_line(error)}") from None
+        raise refusal(error, module) from None
+
+
+# What compilers say of options that they do not have.
+_NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
+
+
+def refused_option(error: Exception) -> UsageError | None:
+    """What a compiler says of its options, if that is what it says."""
+    found = _NO_OPTION.search(" ".join(str(error).split()))
+    return None if found is None else UsageError(f"the compiler does not take its options: {found[1]}")
+
+
+def refusal(error: Exception, module: ir.Module) -> Error:
+    """What PJRT says of a module that it does not take, or of the options to compile it with."""
+    if (wrong := refused_option(error)) is not None:
+        return wrong
+    return ExecutionError(f"PJRT does not take the module: {_first_line(error)}")
 
 
 @contextmanager

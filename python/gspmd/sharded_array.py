@@ -226,3 +226,23 @@ def local_partitions(devices: Devices) -> Sequence[int]:
     """The partitions whose devices belong to this process."""
     process = devices[0].client.process_index()
     return tuple(i for i, device in enumerate(devices) if device.process_index == process)
+
+
+# shim until merge
+ShardedArray.placement = property(lambda self: self.sharding)
+
+
+def _as_one(self, shape, sharding):
+    with jax.enable_x64(True):
+        return jax.make_array_from_single_device_arrays(shape, sharding, list(self.buffers.values()), dtype=self.dtype)
+
+
+def _of_shards(array, shape, placement, devices):
+    by_device = {shard.device: shard.data for shard in array.addressable_shards}
+    return ShardedArray(
+        shape, np.dtype(array.dtype), placement, devices, {i: by_device[devices[i]] for i in local_partitions(devices)}
+    )
+
+
+ShardedArray.joined = _as_one
+ShardedArray.of_shards = staticmethod(_of_shards)

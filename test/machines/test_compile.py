@@ -169,8 +169,8 @@ def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     ("option", "message"),
     [
         ("xla_cpu_enable_fast_math", "--compiler-option xla_cpu_enable_fast_math; write it as NAME=VALUE"),
-        ("xla_nonsense=1", "the compiler for 'cpu' does not take its options: No such compile option: 'xla_nonsense'"),
-        ("xla_cpu_enable_fast_math=perhaps", "the compiler for 'cpu' does not take its options"),
+        ("xla_nonsense=1", "the compiler does not take its options: No such compile option: 'xla_nonsense'"),
+        ("xla_cpu_enable_fast_math=perhaps", "the compiler does not take its options"),
     ],
 )
 def test_options_that_the_compiler_does_not_take(tmp_path: Path, option: str, message: str) -> None:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting
 
@@ -98,30 +98,142 @@ def test_constraints_of_jax() -> None:
     assert by_name(X).sharding.spec == by_mesh(X).sharding.spec == P("y", "x")
 
 
-EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+ON_BOTH = jax.device_put(X, NamedSharding(EXPLICIT, P("x", "y")))
 
 
-def test_meshes_with_explicit_axes_are_left_to_the_partitioner() -> None:
-    x = jax.device_put(X, NamedSharding(EXPLICIT, P("x", "y")))
-    assert gspmd.jit(lambda x: x * 2, mesh=EXPLICIT)(x).sharding.spec == P("x", "y")
+def test_explicit_axes_split_by_type() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append(jax.typeof(x).sharding.spec)
+        gram = jnp.einsum("ij,kj->ik", x, x, out_sharding=P("x", None))
+        seen.append(jax.typeof(gram).sharding.spec)
+        return jax.reshard(gram, P(None, "y"))
+
+    for found in (gspmd.jit(f)(ON_BOTH), gspmd.jit(f, mesh=EXPLICIT)(ON_BOTH)):
+        np.testing.assert_allclose(found, X @ X.T)
+        assert found.sharding == NamedSharding(EXPLICIT, P(None, "y"))
+    with jax.set_mesh(EXPLICIT):
+        assert gspmd.jit(f)(ON_BOTH).sharding.spec == jax.jit(f)(ON_BOTH).sharding.spec
+    assert {*seen} == {P("x", "y"), P("x", None)}
+
+
+def test_explicit_axes_and_annotations() -> None:
+    assert gspmd.jit(lambda x: x * 2, mesh=EXPLICIT)(ON_BOTH).sharding.spec == P("x", "y")
     f = gspmd.jit(lambda x: gspmd.annotate(x * 2, NamedSharding(EXPLICIT, P(None, "y"))))
     with jax.set_mesh(EXPLICIT):
-        assert f(x).sharding.spec == P(None, "y")
+        assert f(ON_BOTH).sharding.spec == P(None, "y")
     by_name = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x, P("y")), mesh=EXPLICIT)
-    assert by_name(x).sharding.spec == P("y", None)
+    assert by_name(ON_BOTH).sharding.spec == P("y", None)
+
+
+def test_what_types_cannot_say_is_left_to_the_partitioner() -> None:
+    """Over axes of type Explicit, JAX refuses shards that are not even and products that it cannot name a type for."""
+    f = gspmd.jit(lambda x: x @ x.T, mesh=EXPLICIT, in_shardings=P("x"), out_shardings=P("y"))
+    np.testing.assert_allclose(np.asarray(f(X[:7])), X[:7] @ X[:7].T)
+
+
+def test_reshards_of_explicit_axes() -> None:
+    found = gspmd.jit(lambda x: jax.sharding.reshard(x + 1, P("x")), mesh=EXPLICIT)(X)
+    np.testing.assert_array_equal(found, X + 1)
+    assert found.sharding.spec == P("x", None)
 
 
 @pytest.mark.parametrize(
     "f",
     [
         lambda x: jax.lax.with_sharding_constraint(x + 1, NamedSharding(EXPLICIT, P("y", "x"))),
-        lambda x: jax.sharding.reshard(x + 1, P("x")),
         lambda x: jax.shard_map(jnp.sin, mesh=EXPLICIT, in_specs=P("x"), out_specs=P("x"))(x) + 1,
     ],
-    ids=["constraint", "reshard", "shard_map"],
+    ids=["constraint", "shard_map"],
 )
-def test_jax_refuses_explicit_axes_inside(f: Any) -> None:
-    with pytest.raises(
-        gspmd.UsageError, match=r"JAX says: .*gspmd.jit leaves every axis of its mesh to the partitioner"
-    ):
+def test_what_jax_says_of_explicit_axes_is_told(f: Any) -> None:
+    with pytest.raises(gspmd.UsageError, match=r"in '<lambda>', JAX says: .*[sS]hard"):
         gspmd.jit(f, mesh=EXPLICIT)(X)
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def annotated(x: Any) -> Any:
+    return gspmd.annotate(x * 2, "x", mesh=MESH)
+
+
+def constrained(x: Any) -> Any:
+    return jax.lax.with_sharding_constraint(x * 2, NamedSharding(MESH, P("x")))
+
+
+def mapped(x: Any) -> Any:
+    return jax.shard_map(doubled, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+ON_X = NamedSharding(MESH, P("x"))
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "argument"),
+    [
+        (doubled, {"in_shardings": ON_X}, X),
+        (doubled, {"out_shardings": ON_X}, X),
+        (doubled, {}, jax.device_put(X, ON_X)),
+        (annotated, {}, X),
+        (constrained, {}, X),
+        (mapped, {}, X),
+    ],
+    ids=["in_shardings", "out_shardings", "argument", "annotation", "constraint", "shard_map"],
+)
+def test_the_mesh_is_found(function: Any, options: Any, argument: Any) -> None:
+    f = gspmd.jit(function, **options)
+    for _ in range(2):
+        found = f(argument)
+        np.testing.assert_array_equal(found, 2 * X)
+        assert found.sharding.is_equivalent_to(ON_X, 2)
+    assert dict(f.lower(argument).partitioned.mesh.axes) == {"x": 4, "y": 2}
+
+
+def test_the_mesh_of_an_uneven_array_is_found() -> None:
+    uneven = gspmd.jit(doubled, mesh=MESH, in_shardings=P("x"), out_shardings=P("x"))(np.arange(7.0, dtype=np.float32))
+    np.testing.assert_array_equal(np.asarray(gspmd.jit(doubled)(uneven)), 4 * np.arange(7.0))
+
+
+def test_the_mesh_of_a_with_block_is_found() -> None:
+    f = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, P("y")))
+    with pytest.warns(DeprecationWarning), MESH:
+        assert f(X).sharding.spec == P("y", None)
+
+
+def test_meshes_are_found_in_order() -> None:
+    """What is given goes before `jax.set_mesh`, that before shardings, and these before arrays."""
+    flat = jax.sharding.Mesh(np.array(jax.devices()), ("z",))
+    array = jax.device_put(X, NamedSharding(flat, P("z")))
+
+    def axes(**options: Any) -> dict[str, int]:
+        return dict(gspmd.jit(doubled, **options).lower(array).partitioned.mesh.axes)
+
+    assert axes() == {"z": 8}
+    assert axes(out_shardings=ON_X) == {"x": 4, "y": 2}
+    with jax.set_mesh(flat):
+        assert axes(out_shardings=P("z")) == {"z": 8}
+        assert axes(mesh=MESH) == {"x": 4, "y": 2}
+
+
+def test_one_device() -> None:
+    device = jax.devices()[3]
+    for options in ({"device": device}, {"in_shardings": SingleDeviceSharding(device)}):
+        assert gspmd.jit(doubled, **options)(X).devices() == {device}
+    assert gspmd.jit(doubled)(jax.device_put(X, device)).devices() == {device}
+    assert gspmd.jit(doubled, backend="cpu")(X).devices() == {jax.devices()[0]}
+    assert gspmd.jit(doubled, backend="cpu", mesh=8, in_shardings=P("x"))(X).sharding.num_devices == 8
+
+
+def test_libraries_that_annotate_wherever_there_is_a_mesh() -> None:
+    """Such an annotation fits no mesh: the function is traced as where there is none, which JAX does, too."""
+
+    def f(x: Any) -> Any:
+        if not jax.sharding.get_abstract_mesh().empty:
+            x = jax.lax.with_sharding_constraint(x, P("x", None, "y"))
+        return x * 2
+
+    np.testing.assert_array_equal(gspmd.jit(f, mesh=MESH, in_shardings=P("x"))(X), 2 * X)

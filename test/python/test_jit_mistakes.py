@@ -9,14 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting
 
 import gspmd
 
 X = counting(8, 8)
-OTHER = jax.sharding.Mesh(np.array(jax.devices()), ("z",))
+DEVICES = np.array(jax.devices())
+OTHER = jax.sharding.Mesh(DEVICES[4:], ("z",))
 
 
 def add(a: Any, b: Any) -> Any:
@@ -54,7 +55,18 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "in axis twice": (call(first, {"a": X}, in_shardings=P("x", "x")), r'\[0\]\[\'a\'\]: axis "x" is used twice'),
     "in rank": (call(first, {"a": X}, in_shardings=P("x", None, None)), r"\['a'\]: 3 entries do not fit a value of ra"),
     "in type": (call(first, {"a": X}, in_shardings=({"a": "x"},)), "expected a PartitionSpec, a NamedSharding or None"),
-    "in mesh": (call(first, {"a": X}, in_shardings=NamedSharding(OTHER, P("z"))), "its mesh is {'z': 8}, expected"),
+    "in mesh": (call(first, {"a": X}, in_shardings=NamedSharding(OTHER, P("z"))), "its mesh is {'z': 4}, expected"),
+    "in devices": (
+        call(first, {"a": X}, mesh=jax.sharding.Mesh(DEVICES[:4], ("x",)), in_shardings=NamedSharding(OTHER, P("z"))),
+        "its mesh {'z': 4} has other devices than the program",
+    ),
+    "one device": (
+        call(first, {"a": X}, in_shardings=SingleDeviceSharding(DEVICES[1])),
+        "is on .* alone, but the program runs on 8 devices; use PartitionSpec",
+    ),
+    "two places": (call(add, X, X, device=DEVICES[0]), "a device was given beside a mesh or a backend; give one"),
+    "a backend": (call(add, X, X, backend="nonsense"), "no nonsense devices"),
+    "no compiler option": (call(add, X, X, compiler_options={"xla_nonsense": 1}), "No such compile option"),
     "in names": (lambda: gspmd.jit(add, mesh=MESH, in_shardings=P("x"))(X, b=X), "say nothing of keyword arguments: b"),
     "out structure": (call(add, X, X, out_shardings=(P(), P())), "out_shardings does not fit the values"),
     "out rank": (
@@ -120,20 +132,6 @@ def test_annotations_are_told_by_the_line_that_makes_them() -> None:
     assert place is not None
     assert Path(place.file) == Path(__file__)
     assert Path(__file__).read_text().splitlines()[place.line - 1][place.column - 1 :] == 'gspmd.annotate(x, "q")'
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_calls_of_python_are_refused_by_line(ordered: bool) -> None:
-    def f(x: Any) -> Any:
-        jax.debug.print("x is {}", x, ordered=ordered)
-        return x + 1
-
-    with pytest.raises(
-        gspmd.Unsupported, match=r"cannot call Python, as jax.debug.print and jax.pure_callback do"
-    ) as told:
-        gspmd.jit(f, mesh=MESH)(X)
-    assert told.value.location is not None
-    assert Path(told.value.location.file) == Path(__file__)
 
 
 def test_errors_of_the_function_are_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting
 
@@ -146,13 +148,90 @@ def test_functions_of_gspmd_jit_inside_one_another() -> None:
     np.testing.assert_array_equal(constant(X), X + 2)
 
 
-def test_a_function_inside_is_over_the_same_mesh() -> None:
-    inner = gspmd.jit(jnp.sin, mesh={"z": 8})
-    with pytest.raises(gspmd.UsageError, match=r"'sin' is for a mesh {'z': 8}, but is called in a function over"):
+def test_a_function_inside_is_over_as_many_devices() -> None:
+    inner = gspmd.jit(jnp.sin, mesh={"z": 8}, in_shardings=P("z"))
+    np.testing.assert_allclose(gspmd.jit(lambda x: inner(x) + 1, mesh=MESH)(X), np.sin(X) + 1, rtol=1e-6)
+    inner = gspmd.jit(jnp.sin, mesh={"z": 4})
+    with pytest.raises(gspmd.UsageError, match=r"'sin' is for a mesh {'z': 4}, but is called in a function over"):
         gspmd.jit(lambda x: inner(x) + 1, mesh=MESH)(X)
 
 
-def test_gradients_go_inside() -> None:
-    f = gspmd.jit(lambda x: x.sum(), mesh=MESH)
-    with pytest.raises(gspmd.UsageError, match=r"outside of gspmd.jit; .* gspmd.jit\(jax.grad\(f\)\)"):
-        jax.grad(f)(X)
+# ---- gspmd.jit where jax.jit may stand ----
+
+
+@functools.partial(gspmd.jit, mesh=MESH, in_shardings=P("x"), out_shardings=P("x", "y"))
+def sine(x: Any) -> Any:
+    return gspmd.annotate(jnp.sin(x), "y", "x")
+
+
+@functools.partial(gspmd.jit, mesh=MESH, in_shardings=P("x"), out_shardings=P("x"))
+def uneven_sine(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+WITHIN: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "jit": lambda f: jax.jit(f)(X),
+    "grad": lambda f: jax.grad(lambda x: f(x).sum())(X),
+    "value_and_grad": lambda f: jax.value_and_grad(lambda x: (f(x) * x).sum())(X),
+    "jvp": lambda f: jax.jvp(f, (X,), (X,)),
+    "vjp": lambda f: jax.vjp(f, X)[1](X),
+    "linearize": lambda f: jax.linearize(f, X)[1](X),
+    "hessian": lambda f: jax.hessian(lambda x: f(x).sum())(X),
+    "vmap": lambda f: jax.vmap(f)(jnp.stack([X, X])),
+    "scan": lambda f: jax.lax.scan(lambda c, _: (f(c), c.sum()), X, None, length=3),
+    "while": lambda f: jax.lax.fori_loop(0, 3, lambda i, c: f(c), X),
+    "cond": lambda f: jax.lax.cond(True, f, jnp.cos, X),
+    "checkpoint": lambda f: jax.grad(lambda x: jax.checkpoint(f)(x).sum())(X),
+    "map": lambda f: jax.lax.map(f, jnp.stack([X, X])),
+    "twice": lambda f: jax.grad(lambda x: f(f(x)).sum())(X),
+    "another": lambda f: gspmd.jit(lambda x: f(x) * 2, mesh=MESH)(X) / 2,
+    "another, with grad": lambda f: gspmd.jit(jax.grad(lambda x: f(x).sum()), mesh=MESH)(X),
+    "grad of another": lambda f: jax.grad(lambda x: gspmd.jit(lambda x: f(x) * 2, mesh=MESH)(x).sum())(X),
+    "set_mesh": lambda f: _in_mesh(lambda: jax.jit(f)(X)),
+}
+
+
+def _in_mesh(call: Callable[[], Any]) -> Any:
+    with jax.set_mesh(MESH):
+        return call()
+
+
+@pytest.mark.parametrize("ours", [sine, uneven_sine], ids=["annotated inside", "plain"])
+@pytest.mark.parametrize("way", WITHIN)
+def test_it_stands_where_jit_does(way: str, ours: Any) -> None:
+    expected, found = WITHIN[way](jnp.sin), WITHIN[way](ours)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_and_jaxprs() -> None:
+    assert jax.eval_shape(sine, X) == jax.eval_shape(jnp.sin, X) == sine.eval_shape(X)
+    assert "sin" in str(jax.make_jaxpr(sine)(X))
+    assert "sin" in str(sine.trace(X).jaxpr)
+
+
+def test_uneven_shards_within_other_functions() -> None:
+    x = counting(7) / 7
+    np.testing.assert_allclose(jax.jit(uneven_sine)(x), np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(lambda x: uneven_sine(x).sum())(x), np.cos(x), rtol=1e-6)
+
+
+def test_within_jit_it_is_split_as_it_says() -> None:
+    assert jax.jit(sine)(X).sharding.is_equivalent_to(NamedSharding(MESH, P("x", "y")), 2)
+
+
+def test_exported() -> None:
+    exported = jax.export.export(sine)(X)
+    assert exported.nr_devices == 8
+    np.testing.assert_allclose(gspmd.jit(exported.call, mesh=MESH)(X), np.sin(X), rtol=1e-6)
+
+
+def test_calls_of_exported_functions() -> None:
+    for_eight = jax.export.export(jax.jit(jnp.sin, in_shardings=NamedSharding(MESH, P("x"))))(X)
+    check(lambda x: for_eight.call(x) + 1 if jax.sharding.get_abstract_mesh().size == 8 else jnp.sin(x) + 1, X)
+    for_one = jax.export.export(jax.jit(jnp.sin))(X)
+    check(lambda x: for_one.call(x) + 1, X, in_shardings=P("x"))
+    shape = jax.export.symbolic_shape("b, 8")
+    for_many = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct(shape, jnp.float32))
+    check(lambda x: for_many.call(x) + 1, X, in_shardings=P("x"))

@@ -1,0 +1,111 @@
+"""How JAX holds the arguments and results of a partitioned program, each as one array."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from gspmd import arguments
+from gspmd.dtypes import numpy_dtype
+from gspmd.manual_program import WholeForm
+from gspmd.sharded_array import Devices, ShardedArray, jax_can_hold, jax_sharding, local_partitions
+from gspmd.transforms.support.signature import ValueSignature
+from gspmd.value_shardings import Wanted
+
+Aval = Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """One argument or result: its type and sharding for JAX's executable, `taken` from what a user passes.
+
+    `given` makes what the user gets of a result; None where that is the array itself.
+    """
+
+    aval: Aval
+    sharding: NamedSharding
+    taken: Callable[[Any], Any]
+    given: Callable[[Any], Any] | None = None
+
+
+def held(
+    value: ValueSignature, form: WholeForm, aval: Aval, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh
+) -> Held:
+    """How JAX holds a value that XLA takes for one of `form`; `mesh` is the program's.
+
+    As itself, where its shards are equal. Else as what they make together: a value with padding at its ends, or all
+    shards one after the other.
+    """
+    if form.by_shards:
+        grid = jax.sharding.Mesh(np.array(devices, object), ("partition",))
+        return _in_parts(value, form, NamedSharding(grid, PartitionSpec("partition" if form.shape else None)), devices)
+    sharding = _named(value, devices, wanted, mesh)
+    if not value.sharding.divides(value.shape):
+        return _in_parts(value, form, sharding, devices)
+    if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
+        sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
+    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)))
+
+
+def _named(value: ValueSignature, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh) -> NamedSharding:
+    """Where the value is, in the user's own words, if there are any, else by axes of the program's mesh."""
+    sharding = jax_sharding(value.sharding, devices)
+    if sharding.mesh.shape_tuple == mesh.shape_tuple:
+        sharding = NamedSharding(mesh, sharding.spec)
+    own = NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec
+    if own is not None and _says_the_same(own, sharding, len(value.shape)):
+        sharding = own
+    return sharding if wanted.memory_kind is None else sharding.with_memory_kind(wanted.memory_kind)
+
+
+def _says_the_same(own: NamedSharding, sharding: NamedSharding, rank: int) -> bool:
+    if isinstance(own.mesh, AbstractMesh) or PartitionSpec.UNCONSTRAINED in own.spec.partitions:
+        return False
+    return len(own.spec.partitions) <= rank and own.is_equivalent_to(sharding, rank)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Taken:
+    """Leaves that JAX puts in place by itself, and those that it would not take."""
+
+    is_local: bool
+
+    def __call__(self, leaf: Any) -> Any:
+        if isinstance(leaf, ShardedArray):
+            return leaf.to_jax() if jax_can_hold(leaf.placement, leaf.shape) else leaf.to_numpy()
+        if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
+            # JAX would ask the other processes whether they pass the same.
+            return leaf if leaf.sharding.num_devices > 1 else np.asarray(leaf)
+        return leaf
+
+
+def _in_parts(value: ValueSignature, form: WholeForm, sharding: NamedSharding, devices: Devices) -> Held:
+    dtype, is_whole = numpy_dtype(value.element_type), jax_can_hold(value.sharding, value.shape)
+
+    def taken(leaf: Any) -> jax.Array:
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        placed = arguments.place(0, value, _of_type(leaf, dtype), devices, "zero")
+        return placed.joined(form.shape, sharding)
+
+    def given(array: jax.Array) -> Any:
+        result = ShardedArray.of_shards(array, value.shape, value.sharding, devices)
+        return result.to_jax() if is_whole else result
+
+    return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, given)
+
+
+def _of_type(leaf: Any, dtype: np.dtype[Any]) -> Any:
+    """A host array in the type that JAX gives it."""
+    if isinstance(leaf, np.ndarray | np.generic):
+        if leaf.dtype == jax.dtypes.float0:
+            return np.zeros(leaf.shape, dtype)
+        if jax.dtypes.canonicalize_dtype(leaf.dtype) == dtype:
+            return np.asarray(leaf, dtype)
+    return leaf

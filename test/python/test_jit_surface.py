@@ -1,0 +1,156 @@
+"""What functions of `jax.jit` have and take besides calls: stages, options, settings, mutable arrays, layouts."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.layout import Format, Layout
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from jit_meshes import MESH, counting, split
+
+import gspmd
+
+X = counting(8, 8)
+
+
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def test_wrappers_pass_none() -> None:
+    names = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+    others = ("compiler_options", "device", "backend", "in_shardings", "out_shardings")
+    f = gspmd.jit(doubled, mesh=MESH, keep_unused=False, inline=False, **dict.fromkeys(names + others))
+    np.testing.assert_array_equal(f(X), 2 * X)
+
+
+def test_stages() -> None:
+    f = gspmd.jit(doubled, mesh=MESH, in_shardings=P("x"), out_shardings=P("x"))
+    lowered = f.lower(X)
+    assert lowered.compiler_ir().operation.name == "builtin.module"
+    assert "HloModule" in lowered.as_text("hlo")
+    assert lowered.cost_analysis()["flops"] == 64
+    compiled = lowered.compile()
+    assert compiled.cost_analysis()["flops"] == 16
+    assert compiled.memory_analysis().argument_size_in_bytes == 64
+    assert "HloModule" in compiled.as_text()
+    assert compiled.runtime_executable() is not None
+    assert compiled.input_shardings[0][0].spec == P("x", None)
+    assert compiled.output_shardings.spec == P("x", None)
+    assert f.trace(X).jaxpr.in_avals[0].shape == (8, 8)
+
+
+def test_options_of_the_compiler() -> None:
+    f = gspmd.jit(doubled, mesh=MESH, in_shardings=P("x"), compiler_options={"xla_cpu_enable_fast_math": True})
+    np.testing.assert_array_equal(f(X), 2 * X)
+    compiled = f.lower(X).compile(compiler_options={"xla_embed_ir_in_executable": True})
+    np.testing.assert_array_equal(compiled(X), 2 * X)
+    with pytest.raises(gspmd.UsageError, match="No such compile option: 'xla_nonsense'"):
+        f.lower(X).compile(compiler_options={"xla_nonsense": True})
+
+
+def test_unused_arguments_are_dropped() -> None:
+    f = gspmd.jit(lambda a, b: a * 2, mesh=MESH, in_shardings=P("x"))
+    compiled = f.lower(X, X).compile()
+    assert [name is None for name in compiled.in_shardings[0]] == [False, True]
+    assert compiled.memory_analysis().argument_size_in_bytes == 64
+    np.testing.assert_array_equal(compiled(X, X), 2 * X)
+    np.testing.assert_array_equal(f(X, X[:3]), 2 * X)
+    kept = gspmd.jit(lambda a, b: a * 2, mesh=MESH, in_shardings=P("x"), keep_unused=True).lower(X, X).compile()
+    assert kept.memory_analysis().argument_size_in_bytes == 128
+
+
+def test_dead_code_is_dropped() -> None:
+    def f(x: Any) -> Any:
+        jax.lax.scan(lambda c, _: (c @ c, None), x, None, length=100)
+        return x + 1
+
+    assert gspmd.jit(f, mesh=MESH).lower(X).compile().cost_analysis()["flops"] <= 64
+
+
+@pytest.mark.parametrize("calls", [1, 3], ids=["the first call", "a later call"])
+def test_nan_is_looked_for(calls: int) -> None:
+    f = gspmd.jit(jnp.log, mesh=MESH, in_shardings=P("x"))
+    with jax.debug_nans(True):
+        for _ in range(calls - 1):
+            f(X + 1)
+        with pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in log"):
+            f(X - 100)
+    assert np.isnan(np.asarray(f(X - 100))[0, 0])
+
+
+def test_functions_run_by_operations_where_jit_is_disabled() -> None:
+    f = gspmd.jit(lambda x: gspmd.annotate(x * 2, "x") if float(x[0, 0]) == 0 else x, mesh=MESH)
+    with jax.disable_jit():
+        np.testing.assert_array_equal(f(X), 2 * X)
+
+
+def test_compilation_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        gspmd.jit(lambda x: x * 3, mesh=MESH)(X)
+    assert any("Finished XLA compilation" in record.message for record in caplog.records)
+
+
+def test_compiled_programs_are_cached_on_disk(tmp_path: Path) -> None:
+    settings = {"jax_compilation_cache_dir": str(tmp_path), "jax_persistent_cache_min_compile_time_secs": 0.0}
+    old = {name: getattr(jax.config, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        for _ in range(2):
+            gspmd.jit(lambda x: x * 5 + 1, mesh=MESH, in_shardings=P("x"))(X)
+            assert len([path for path in tmp_path.iterdir() if path.name.endswith("-cache")]) == 1
+    finally:
+        for name, value in old.items():
+            jax.config.update(name, value)
+
+
+def test_mutable_arrays_around_the_function() -> None:
+    total = jax.new_ref(jnp.zeros(8))
+
+    def add(x: Any) -> Any:
+        total[...] += x
+        return x.sum()
+
+    f = gspmd.jit(add, mesh=MESH, in_shardings=P("x"))
+    for _ in range(3):
+        f(counting(8))
+    np.testing.assert_array_equal(total[...], 3 * counting(8))
+
+
+@pytest.mark.parametrize("where", ["one device", "in place"])
+def test_mutable_arguments(where: str) -> None:
+    total = jax.new_ref(jnp.zeros(8) if where == "one device" else split(jnp.zeros(8), "x"))
+
+    def add(total: Any, x: Any) -> None:
+        total[...] += x
+
+    f = gspmd.jit(add, mesh=MESH)
+    for _ in range(3):
+        f(total, counting(8))
+    np.testing.assert_array_equal(total[...], 3 * counting(8))
+    assert total.sharding.spec == (P(None) if where == "one device" else P("x"))
+
+
+def test_layouts() -> None:
+    where = NamedSharding(MESH, P("x"))
+    f = gspmd.jit(doubled, in_shardings=Format(Layout((1, 0)), where), out_shardings=Format(Layout((1, 0)), where))
+    found = f(X)
+    np.testing.assert_array_equal(found, 2 * X)
+    assert found.format.layout.major_to_minor == (1, 0)
+    assert "f32[2,8]{0,1}" in f.lower(X).compile().as_text().partition("\n")[0]
+    np.testing.assert_array_equal(gspmd.jit(doubled, in_shardings=Format(None, where))(X), 2 * X)
+
+
+def test_results_have_the_shardings_asked_for() -> None:
+    where = NamedSharding(MESH, P("x"))
+    assert gspmd.jit(doubled, out_shardings=where)(X).sharding == where
+    flat = NamedSharding(jax.sharding.Mesh(MESH.devices.reshape(-1), ("z",)), P("z"))
+    assert gspmd.jit(doubled, mesh=MESH, out_shardings=flat)(X).sharding.is_equivalent_to(flat, 2)
