@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
-from gspmd import arguments, executable_module, processes
+from gspmd import arguments, executable_module, placing, processes
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
@@ -40,8 +40,6 @@ class Executable:
         self.signature = signature
         self.devices = devices
         self._padding: Padding = padding
-        partition_of = {device: i for i, device in enumerate(devices)}
-        self._local_order = [partition_of[device] for device in loaded.local_devices()]
         # PJRT takes per-device buffers as one jax.Array and looks at nothing but its buffers, so any sharding
         # whose shards all have the local shape will do, whatever the copies hold.
         grid = jax.sharding.Mesh(np.array(devices, object), ("partition",))
@@ -66,7 +64,7 @@ class Executable:
         handlers = [functools.partial(self.result, i) for i in range(len(self.signature.outputs))]
         results = self.run([self._as_one(array) for array in placed], handlers)
         for value, arg in zip(self.signature.inputs, args, strict=True):
-            if value.donated and isinstance(arg, ShardedArray | jax.Array):
+            if value.donated and isinstance(arg, jax.Array):
                 arg.delete()
         return tuple(results)
 
@@ -88,17 +86,20 @@ class Executable:
     def result(self, index: int, buffers: Sequence[jax.Array]) -> ShardedArray:
         """A result made of its shards on this process' devices."""
         value = self.signature.outputs[index]
-        by_partition = dict(zip(self._local_order, buffers, strict=True))
-        return ShardedArray(value.shape, numpy_dtype(value.element_type), value.sharding, self.devices, by_partition)
+        dtype = numpy_dtype(value.element_type)
+        return placing.from_buffers(value.shape, dtype, value.sharding, self.devices, buffers)
 
     def _placed(self, index: int, arg: Any) -> ShardedArray:
         return arguments.place(index, self.signature.inputs[index], arg, self.devices, self._padding)
 
     def _as_one(self, array: ShardedArray) -> jax.Array:
-        shape = array.sharding.local_shape(array.shape)
-        buffers = list(array.buffers.values())
+        if not array.placement.mesh.device_ids:
+            return array.padded
+        shape = array.placement.local_shape(array.shape)
         with jax.enable_x64(True):
-            return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
+            return jax.make_array_from_single_device_arrays(
+                shape, self._per_device, list(array.buffers.values()), dtype=array.dtype
+            )
 
 
 def compile(

@@ -93,9 +93,9 @@ def _in_own_order(given: Any, mesh: DeviceMesh) -> Mesh | None:
 def sharding_of_array(array: Any, mesh: DeviceMesh) -> TensorSharding | None:
     """How an array, or what stands for one, is split already; None where the mesh has no words for it."""
     if isinstance(array, ShardedArray):
-        own = array.sharding.mesh
-        ordered = own.axes == mesh.mesh.axes and array.devices == mesh.devices
-        return array.sharding.closed() if own == mesh.mesh or ordered else None
+        own = array.placement.mesh
+        ordered = own.axes == mesh.mesh.axes and array.device_assignment == mesh.devices
+        return array.placement.closed() if own == mesh.mesh or ordered else None
     sharding = getattr(array, "sharding", None)
     if not isinstance(sharding, NamedSharding) or not getattr(array, "committed", True):
         return None
