@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.dtypes import Padding, filled
-from gspmd.sharded_array import Devices, ShardedArray, even_part, jax_sharding, padded_shape
+from gspmd.sharded_array import Devices, ShardedArray, at_once, even_part, jax_sharding, padded_shape
 
 
 def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padding = "zero") -> ShardedArray:
@@ -32,7 +32,7 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
         return from_host(np.empty(shape, array.dtype), placement, devices, padding)
     if array.is_fully_addressable and not target.is_fully_addressable:
         return from_host(np.asarray(array), placement, devices, padding)
-    with jax.enable_x64(True):
+    with at_once():
         if not _is_along(source.sharding, target):
             value = array.to_jax() if isinstance(array, ShardedArray) else array
             source = jax.device_put(value, even_part(target, shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -11,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core, dtypes  # where JAX looks up what it takes for an array; there is no public way to it
+from jax._src import core, dtypes, sharding_impls  # to be taken for one of JAX's arrays; there is no public way
 from jax.sharding import NamedSharding, PartitionSpec
 
 from gspmd import layout
@@ -241,7 +242,7 @@ class ShardedArray(jax.Array):
 
     def copy(self) -> ShardedArray:
         """A copy that lies as this one does."""
-        with jax.enable_x64(True):
+        with at_once():
             return ShardedArray(self.padded.copy(), self._shape, self._placement)
 
     def __copy__(self) -> ShardedArray:
@@ -437,9 +438,25 @@ def _assignment(mesh: jax.sharding.Mesh, device_ids: tuple[int, ...]) -> Devices
 def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Array:
     if padded.shape == shape:
         return padded
-    with jax.enable_x64(True):
-        trimmed: jax.Array = _trimming(shape, target)(padded)
+    with at_once():
+        trimmed = _trimming(shape, target)(padded)
+    if target.num_devices > 1 and next(iter(target.device_set)).platform == "cpu":
+        # XLA's CPU devices share their threads: of many programs with collectives at a time, none ends.
+        trimmed.block_until_ready()
     return trimmed
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Run what JAX is given on arrays that are there, whatever function or mesh it is tracing in, and in all dtypes."""
+    none = jax.sharding.Mesh(np.empty((), object), ())
+    with (
+        jax.ensure_compile_time_eval(),
+        sharding_impls._internal_use_concrete_mesh(none),
+        jax.sharding.use_abstract_mesh(none.abstract_mesh),
+        jax.enable_x64(True),
+    ):
+        yield
 
 
 @functools.lru_cache(maxsize=1024)

@@ -578,3 +578,40 @@ def test_one_device_packs_by_dlpack() -> None:
     np.testing.assert_array_equal(np.from_dlpack(array), numbers((3, 2)))
     assert array.__dlpack_device__() == (1, 0)
     assert array.device == jax.devices()[0]
+
+
+# ---- in the midst of other things -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["7 over 8", "another order"])
+def test_a_mesh_that_is_set_is_not_asked(layout: str) -> None:
+    """Its axes of type Explicit, or devices in another order, are none of the array's."""
+    array, host = named(layout)
+    with jax.set_mesh(jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)):
+        np.testing.assert_array_equal(array.to_jax(), host)
+        np.testing.assert_array_equal(array.copy(), host)
+        for shard in array.shards:
+            np.testing.assert_array_equal(shard.data, host[shard.index])
+        moved = place(array, named("7 over 8" if host.ndim == 1 else "two axes")[0].placement, tuple(jax.devices()))
+        np.testing.assert_array_equal(moved, host)
+
+
+def test_values_are_there_while_a_function_is_traced() -> None:
+    one, vector = named("1 over 8")[0], named("7 over 8")[0]
+    seen = []
+
+    def traced(x: Any) -> Any:
+        seen.append([bool(one), one.item(), *vector.tolist(), len(vector)])
+        return x + vector + one
+
+    np.testing.assert_array_equal(jax.jit(traced)(vector), 2 * numbers((7,)) + 0.5)
+    gspmd_too = gspmd.jit(traced, mesh={"x": 4, "y": 2}, in_shardings=PartitionSpec("x"))
+    np.testing.assert_array_equal(gspmd_too(vector), 2 * numbers((7,)) + 0.5)
+    assert seen[0] == seen[1] == [True, 0.5, *numbers((7,)), 7]
+
+
+def test_many_at_a_time() -> None:
+    array, host = named("two axes")
+    results = jax.tree.map(lambda x: x + 1, [array] * 300)
+    for found in results:
+        np.testing.assert_array_equal(found, host + 1)
