@@ -15,10 +15,10 @@ import gspmd
 def save(path: Path, state: Any) -> None:
     """Write a pytree of arrays to the folder `path`, which must not exist.
 
-    Every process writes the shards that it holds. Arrays with uneven shards, which orbax does not know, are written
-    whole, which takes a process that holds all of their shards.
+    Every process writes the shards that it holds. Uneven shards, which orbax does not know, are brought together
+    before, as `to_jax` does.
 
-    Errors: UsageError without orbax, ExecutionError for uneven shards of other processes.
+    Errors: UsageError without orbax.
     """
     with _checkpointer() as checkpointer:
         checkpointer.save(path.absolute(), jax.tree.map(_savable, state))
@@ -47,7 +47,7 @@ def _checkpointer() -> Any:
 
 
 def _savable(array: Any) -> Any:
-    return array.to_numpy() if isinstance(array, gspmd.ShardedArray) else array
+    return array.to_jax() if isinstance(array, gspmd.ShardedArray) else array
 
 
 def _target(array: Any, sharding: Any) -> Any:

@@ -38,8 +38,12 @@ def _array(leaf: Any, split: bool) -> Kind:
 
 
 def _described(leaf: Any, split: bool) -> Kind:
-    """Of random keys, of uneven arrays, and of shapes in place of arrays."""
+    """Of random keys, and of shapes in place of arrays."""
     return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), leaf.sharding if split else None
+
+
+def _sharded(leaf: Any, split: bool) -> Kind:
+    return leaf.shape, leaf.dtype, leaf.weak_type, (leaf.placement, leaf.device_assignment) if split else None
 
 
 def _host(leaf: Any, split: bool) -> Kind:
@@ -57,7 +61,9 @@ def _other(leaf: Any, split: bool) -> Kind:
 def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
     if isinstance(leaf, jax.Ref):
         return _mutable
-    if isinstance(leaf, jax.Array | ShardedArray | jax.ShapeDtypeStruct):
+    if isinstance(leaf, ShardedArray):
+        return _sharded
+    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
         return _array if hasattr(leaf, "committed") and hasattr(leaf, "weak_type") else _described
     return _host if isinstance(leaf, np.ndarray | np.generic) else _other
 
@@ -102,7 +108,7 @@ def _spec(sharding: TensorSharding) -> PartitionSpec:
 def _struct(leaf: Any, path: str) -> Any:
     if isinstance(leaf, jax.Ref):
         return leaf
-    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | ShardedArray):
+    if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray):
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = leaf.dtype
         if isinstance(dtype, np.dtype) and dtype.kind in "OSUMm":

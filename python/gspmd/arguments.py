@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from gspmd import layout
+from gspmd import placing
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, is_float, is_integer, numpy_dtype
-from gspmd.sharded_array import Devices, ShardedArray, from_host, from_jax, jax_can_hold, reshard_jax
+from gspmd.sharded_array import Devices, ShardedArray
 from gspmd.transforms.support.signature import ValueSignature
 
 
@@ -27,7 +27,7 @@ def check_donation(values: Sequence[ValueSignature], args: Sequence[Any]) -> Non
     donated = {id(arg): i for i, (value, arg) in enumerate(zip(values, args, strict=True)) if value.donated}
     for i, arg in enumerate(args):
         other = donated.get(id(arg), i)
-        if other != i and isinstance(arg, ShardedArray | jax.Array):
+        if other != i and isinstance(arg, jax.Array):
             raise ExecutionError(
                 f"argument {i} is also donated as argument {other}", hint="pass a copy, or a numpy array for one"
             )
@@ -45,17 +45,11 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
     Errors: ExecutionError naming the argument, with expected and actual shape or dtype.
     """
     name, dtype = _name(index, value), numpy_dtype(value.element_type)
-    if isinstance(arg, ShardedArray):
-        _check_alive(name, arg.is_deleted)
-        _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
-        if arg.devices == devices and _same_parts(arg, value):
-            return ShardedArray(arg.shape, arg.dtype, value.sharding, devices, arg.buffers)
-        arg = arg.to_jax() if jax_can_hold(arg.sharding, arg.shape) else arg.to_numpy()
     if isinstance(arg, jax.Array):
         _check_alive(name, arg.is_deleted())
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
-        return _place_jax(name, arg, value, devices, padding)
-    return from_host(to_host(index, value, arg), value.sharding, devices, padding)
+        return placing.place(arg, value.sharding, devices, padding)
+    return placing.from_host(to_host(index, value, arg), value.sharding, devices, padding)
 
 
 def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]:
@@ -76,32 +70,9 @@ def _name(index: int, value: ValueSignature) -> str:
     return f"argument {index}" + (f" '{value.name}'" if value.name else "")
 
 
-def _place_jax(name: str, array: jax.Array, value: ValueSignature, devices: Devices, padding: Padding) -> ShardedArray:
-    placed = from_jax(array, value.sharding, devices)
-    if placed is not None:
-        return placed
-    if jax_can_hold(value.sharding, value.shape):
-        return reshard_jax(array, value.sharding, devices)
-    if not array.is_fully_addressable:
-        raise ExecutionError(
-            f"{name} is partly on devices of other processes, and its shards are uneven",
-            hint="pass the same numpy array in every process",
-        )
-    return from_host(np.asarray(array), value.sharding, devices, padding)
-
-
-def _same_parts(array: ShardedArray, value: ValueSignature) -> bool:
-    """Whether every partition holds the part that it should, however the axes are called."""
-    have, want = array.sharding, value.sharding
-    if have.mesh == want.mesh and have.dim_axes() == want.dim_axes():
-        return True
-    same_size = have.mesh.size == want.mesh.size and have.shard_counts() == want.shard_counts()
-    return same_size and layout.shard_indices(have) == layout.shard_indices(want)
-
-
 def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
     """Raise ExecutionError unless an argument has the shape and dtype that the program was compiled for."""
-    if isinstance(arg, ShardedArray | jax.Array):
+    if isinstance(arg, jax.Array):
         _check_type(_name(index, value), arg.shape, arg.dtype, tuple(aval.shape), aval.dtype)
     elif not isinstance(arg, jax.Ref):
         to_host(index, value, arg)

@@ -51,7 +51,7 @@ class DeviceMesh:
         """Whether JAX is to know how values are split by their types."""
         return self.kind is not None and AxisType.Explicit in self.kind.axis_types
 
-    def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> list[contextlib.AbstractContextManager[None]]:
+    def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
         """In what JAX traces a function over this mesh: the first that it takes is the right one.
 
         A mesh with axes of type Explicit says how values are split by their types; where the function does not fit
@@ -122,7 +122,7 @@ PROGRAM = jax.make_user_context(None)
 
 @contextlib.contextmanager
 def _around(program: Program, mesh: AbstractMesh | None) -> Iterator[None]:
-    """Trace for the program, in `mesh` or in none; one of any size that `jax.set_mesh` set is out of sight meanwhile."""
+    """Trace for the program, in `mesh` or in none; one that `jax.set_mesh` set is out of sight meanwhile."""
     with PROGRAM(program), contextlib.ExitStack() as stack:
         around = jax.sharding.get_abstract_mesh()
         if around != mesh and not around.empty:

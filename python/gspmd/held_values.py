@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from gspmd import arguments
+from gspmd import arguments, placing
 from gspmd.dtypes import numpy_dtype
 from gspmd.manual_program import WholeForm
-from gspmd.sharded_array import Devices, ShardedArray, jax_can_hold, jax_sharding, local_partitions
+from gspmd.sharded_array import Devices, ShardedArray, jax_sharding, local_partitions
 from gspmd.transforms.support.signature import ValueSignature
 from gspmd.value_shardings import Wanted
 
@@ -42,12 +42,9 @@ def held(
     As itself, where its shards are equal. Else as what they make together: a value with padding at its ends, or all
     shards one after the other.
     """
-    if form.by_shards:
-        grid = jax.sharding.Mesh(np.array(devices, object), ("partition",))
-        return _in_parts(value, form, NamedSharding(grid, PartitionSpec("partition" if form.shape else None)), devices)
+    if form.by_shards or not value.sharding.divides(value.shape):
+        return _in_parts(value, form, devices)
     sharding = _named(value, devices, wanted, mesh)
-    if not value.sharding.divides(value.shape):
-        return _in_parts(value, form, sharding, devices)
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)))
@@ -78,24 +75,24 @@ class _Taken:
 
     def __call__(self, leaf: Any) -> Any:
         if isinstance(leaf, ShardedArray):
-            return leaf.to_jax() if jax_can_hold(leaf.placement, leaf.shape) else leaf.to_numpy()
+            return leaf.to_jax()
         if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             # JAX would ask the other processes whether they pass the same.
             return leaf if leaf.sharding.num_devices > 1 else np.asarray(leaf)
         return leaf
 
 
-def _in_parts(value: ValueSignature, form: WholeForm, sharding: NamedSharding, devices: Devices) -> Held:
-    dtype, is_whole = numpy_dtype(value.element_type), jax_can_hold(value.sharding, value.shape)
+def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
+    dtype, is_whole = numpy_dtype(value.element_type), value.sharding.divides(value.shape)
+    sharding = placing.shards_in_a_row(form, devices) if form.by_shards else jax_sharding(value.sharding, devices)
 
     def taken(leaf: Any) -> jax.Array:
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
-        placed = arguments.place(0, value, _of_type(leaf, dtype), devices, "zero")
-        return placed.joined(form.shape, sharding)
+        return placing.as_passed(arguments.place(0, value, _of_type(leaf, dtype), devices, "zero"), form, devices)
 
-    def given(array: jax.Array) -> Any:
-        result = ShardedArray.of_shards(array, value.shape, value.sharding, devices)
+    def given(array: jax.Array) -> jax.Array:
+        result = placing.from_passed(array, form, value.shape, value.sharding, devices)
         return result.to_jax() if is_whole else result
 
     return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, given)

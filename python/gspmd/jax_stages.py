@@ -1,8 +1,8 @@
 """JAX's stages, opened between lowering and compiling.
 
-JAX traces and lowers a function, the partitioned module takes the place of what JAX lowered, and JAX compiles, keeps and
-calls it. So all that JAX does around a program is done for ours as well: its in-memory and persistent caches, logs,
-callbacks, ordered effects, mutable arrays, donation, checks for NaN, and dispatch in C++.
+JAX traces and lowers a function, the partitioned module takes the place of what JAX lowered, and JAX compiles, keeps
+and calls it. So all that JAX does around a program is done for ours as well: its persistent cache, logs, callbacks,
+ordered effects, mutable arrays, donation, checks for NaN, and dispatch in C++.
 
 This module alone knows how JAX is made inside; the others use what it has here. Tested with jax 0.10 and 0.12.
 """
@@ -270,7 +270,7 @@ def place_constants(executable: Any, const_args: Sequence[Any]) -> Sequence[Any]
 
 @contextlib.contextmanager
 def found_nan(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Where JAX is to look for NaN and finds one, call `fun`, operation by operation, which raises where it comes up."""
+    """Where JAX finds a NaN that it is to look for, call `fun` operation by operation, which raises where it arises."""
     try:
         yield
     except api_util.InternalFloatingPointError as error:

@@ -1,18 +1,15 @@
-"""Which part of a global array each partition holds, and cutting and assembling on the host."""
+"""Which part of a global array each partition holds."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
 
 import numpy as np
 
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.dtypes import Padding, filled
 
-Array = np.ndarray[Any, Any]
 Slices = tuple[slice, ...]
 
 
@@ -51,45 +48,12 @@ def extent(slices: Slices) -> Slices:
     return tuple(slice(0, part.stop - part.start) for part in slices)
 
 
-def cut(array: Array, sharding: TensorSharding, padding: Padding = "zero") -> list[Array]:
-    """The shard of every partition, by partition id, in arrays of their own, padded at the tail.
-
-    Shapes: `array` is global; every shard has `sharding.local_shape(array.shape)`. Copies of the same
-    part are one and the same array.
-    """
-    local_shape = sharding.local_shape(array.shape)
-    shards: dict[tuple[int, ...], Array] = {}
-    result = []
-    for indices, slices in zip(shard_indices(sharding), shard_slices(sharding, array.shape), strict=True):
-        if indices not in shards:
-            part = array[slices]
-            if part.shape == local_shape:
-                shards[indices] = np.array(part, order="C")
-            else:
-                shards[indices] = filled(local_shape, array.dtype, padding)
-                shards[indices][extent(slices)] = part
-        result.append(shards[indices])
-    return result
-
-
-def assemble(
-    shards: Mapping[int, Array], shape: tuple[int, ...], dtype: np.dtype[Any], sharding: TensorSharding
-) -> Array:
-    """The global array from shards by partition id: padding trimmed, the first of equal parts taken.
-
-    Errors: ExecutionError when a part is on none of the given partitions.
-    """
-    result = np.empty(shape, dtype)
-    seen = set()
-    indices, slices = shard_indices(sharding), shard_slices(sharding, shape)
-    for partition in sorted(shards):
-        if indices[partition] not in seen:
-            seen.add(indices[partition])
-            result[slices[partition]] = shards[partition][extent(slices[partition])]
-    missing = set(indices) - seen
-    if missing:
-        raise ExecutionError(
-            f"{len(missing)} of {len(set(indices))} parts of the array are on devices of other processes",
-            hint="gather it inside the program (a replicated result), or read '.shards' in every process",
-        )
-    return result
+@functools.lru_cache(maxsize=4096)
+def replica_ids(sharding: TensorSharding) -> tuple[int, ...]:
+    """Per partition id, how many partitions before it hold the same part."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    numbers = []
+    for index in shard_indices(sharding):
+        numbers.append(counts[index])
+        counts[index] += 1
+    return tuple(numbers)

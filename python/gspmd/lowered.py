@@ -25,9 +25,9 @@ from gspmd.manual_program import whole_forms
 from gspmd.processes import TIMEOUT_S
 from gspmd.reading import read_program
 from gspmd.runtime import Executable, quiet, refusal
-from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
+from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
-from gspmd.transforms.support.signature import NAME, Signature, ValueSignature, dictionaries, set_dictionaries
+from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
 from gspmd.transforms.support.target_file import is_topology
 from gspmd.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
 
@@ -175,15 +175,14 @@ class Compiled:
         inputs, outputs = lowered._given
         in_forms, out_forms = whole_forms(signature)
         mesh = lowered.mesh.mesh_of(devices)
+        known = self._computation
         self._inputs = [
-            held(*described, devices, wanted, mesh)
-            for *described, wanted in zip(signature.inputs, in_forms, self._computation.in_avals, inputs, strict=True)
+            held(value, form, aval, devices, wanted, mesh)
+            for value, form, aval, wanted in zip(signature.inputs, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(*described, devices, wanted, mesh)
-            for *described, wanted in zip(
-                signature.outputs, out_forms, self._computation.out_avals, outputs, strict=True
-            )
+            held(value, form, aval, devices, wanted, mesh)
+            for value, form, aval, wanted in zip(signature.outputs, out_forms, known.out_avals, outputs, strict=True)
         ]
         self._jax = self._compile(module, outs, compiler_options)
         self._outputs = [
@@ -280,8 +279,8 @@ class Compiled:
             if told is None:
                 raise
             raise told from error
-        for leaf, value in zip(self._kept, self._kept_signature, strict=True):
-            if value.donated and isinstance(leaves[leaf], jax.Array | ShardedArray):
+        for leaf, described in zip(self._kept, self._kept_signature, strict=True):
+            if described.donated and isinstance(leaves[leaf], jax.Array):
                 leaves[leaf].delete()
         found = [
             array if result.given is None else result.given(array)

@@ -78,7 +78,7 @@ def _largest(shardings: Iterable[Any]) -> DeviceMesh | None:
 
 def _mesh_of(sharding: Any) -> DeviceMesh | None:
     if isinstance(sharding, ShardedArray):
-        return DeviceMesh(dataclasses.replace(sharding.placement.mesh, name=""), sharding.devices)
+        return DeviceMesh(dataclasses.replace(sharding.placement.mesh, name=""), sharding.device_assignment)
     if isinstance(sharding, TensorSharding):
         return DeviceMesh(dataclasses.replace(sharding.mesh, name=""))
     if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:

@@ -17,7 +17,6 @@ from jax.errors import JaxRuntimeError
 from gspmd.arguments import describe
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.notation import print_mesh, print_sharding
-from gspmd.sharded_array import ShardedArray
 from gspmd.transforms.support.signature import Signature
 
 TIMEOUT_S = 300.0
@@ -108,7 +107,5 @@ def wait(results: Any, timeout_s: float = TIMEOUT_S) -> Any:
 
 def _arrays(results: Any) -> Iterator[Any]:
     for leaf in jax.tree.leaves(results):
-        if isinstance(leaf, ShardedArray):
-            yield from leaf.buffers.values()
-        elif isinstance(leaf, jax.Array):
+        if isinstance(leaf, jax.Array):
             yield jax.random.key_data(leaf) if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,16 @@ from typing import Any
 import jax
 import numpy as np
 from jax.errors import JaxRuntimeError
-from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
-from gspmd import arguments, executable_module, processes
+from gspmd import arguments, executable_module, placing, processes
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
+from gspmd.manual_program import whole_forms
 from gspmd.sharded_array import Devices, ShardedArray
-from gspmd.transforms.support.signature import Signature
+from gspmd.transforms.support.signature import Signature, ValueSignature
 
 _FATAL = 3
 Program = Any  # whatever `read_program` reads: text, bytecode, a path, an ir.Module, what JAX lowers to
@@ -41,12 +41,7 @@ class Executable:
         self.signature = signature
         self.devices = devices
         self._padding: Padding = padding
-        partition_of = {device: i for i, device in enumerate(devices)}
-        self._local_order = [partition_of[device] for device in loaded.local_devices()]
-        # PJRT takes per-device buffers as one jax.Array and looks at nothing but its buffers, so any sharding
-        # whose shards all have the local shape will do, whatever the copies hold.
-        grid = jax.sharding.Mesh(np.array(devices, object), ("partition",))
-        self._per_device = NamedSharding(grid, PartitionSpec())
+        self._forms = whole_forms(signature)[0]
 
     @property
     def num_partitions(self) -> int:
@@ -63,43 +58,25 @@ class Executable:
 
     def __call__(self, *args: Any) -> tuple[ShardedArray, ...]:
         """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
-        placed = self.place(*args)
-        handlers = [functools.partial(self.result, i) for i in range(len(self.signature.outputs))]
-        results = self.run([self._as_one(array) for array in placed], handlers)
-        for value, arg in zip(self.signature.inputs, args, strict=True):
-            if value.donated and isinstance(arg, ShardedArray | jax.Array):
-                arg.delete()
-        return tuple(results)
-
-    def run(self, inputs: Sequence[jax.Array], handlers: Sequence[Callable[[Sequence[jax.Array]], Any]]) -> list[Any]:
-        """Run once on arrays that have a shard on each of this process' devices, in the devices' order.
-
-        Of each result's shards, in that order, its handler makes what is returned.
-        """
+        placed = zip(self.place(*args), self._forms, strict=True)
+        inputs = [placing.as_passed(array, form, self.devices) for array, form in placed]
+        handlers = [functools.partial(self._result, value) for value in self.signature.outputs]
         try:
             results: list[Any] = self.loaded.execute_sharded(inputs).consume_with_handlers(handlers)
         except (JaxRuntimeError, ValueError) as error:
             raise ExecutionError(f"the program failed: {_first_line(error)}") from None
-        return results
+        for value, arg in zip(self.signature.inputs, args, strict=True):
+            if value.donated and isinstance(arg, jax.Array):
+                arg.delete()
+        return tuple(results)
 
-    def input(self, index: int, arg: Any) -> jax.Array:
-        """One argument as `run` takes it. Errors: as `place`."""
-        return self._as_one(self._placed(index, arg))
-
-    def result(self, index: int, buffers: Sequence[jax.Array]) -> ShardedArray:
+    def _result(self, value: ValueSignature, buffers: Sequence[jax.Array]) -> ShardedArray:
         """A result made of its shards on this process' devices."""
-        value = self.signature.outputs[index]
-        by_partition = dict(zip(self._local_order, buffers, strict=True))
-        return ShardedArray(value.shape, numpy_dtype(value.element_type), value.sharding, self.devices, by_partition)
+        dtype = numpy_dtype(value.element_type)
+        return placing.from_buffers(value.shape, dtype, value.sharding, self.devices, buffers)
 
     def _placed(self, index: int, arg: Any) -> ShardedArray:
         return arguments.place(index, self.signature.inputs[index], arg, self.devices, self._padding)
-
-    def _as_one(self, array: ShardedArray) -> jax.Array:
-        shape = array.sharding.local_shape(array.shape)
-        buffers = list(array.buffers.values())
-        with jax.enable_x64(True):
-            return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
 
 
 def compile(

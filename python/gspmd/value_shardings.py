@@ -96,7 +96,7 @@ def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
 def _usual_memory(sharding: jax.sharding.Sharding) -> str | None:
     """The memory that devices compute in, which goes without saying."""
     try:
-        device = next(iter(sharding.device_set))
+        device: Any = next(iter(sharding.device_set))
     except (ValueError, NotImplementedError):  # over devices that are not here
         return "device"
     return str(device.default_memory().kind)
@@ -153,7 +153,7 @@ def wanted_by_array(array: Any, mesh: DeviceMesh) -> Wanted:
     """How an array, or what stands for one, is split already, and in which memory; nothing where it does not say."""
     if isinstance(array, ShardedArray):
         own = array.placement.mesh
-        ordered = own.axes == mesh.mesh.axes and array.devices == mesh.devices
+        ordered = own.axes == mesh.mesh.axes and array.device_assignment == mesh.devices
         return Wanted(array.placement.closed()) if own == mesh.mesh or ordered else NOTHING
     sharding = getattr(array, "sharding", None)
     if isinstance(sharding, Format):

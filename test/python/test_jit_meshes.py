@@ -200,7 +200,7 @@ def test_the_mesh_of_an_uneven_array_is_found() -> None:
 
 def test_the_mesh_of_a_with_block_is_found() -> None:
     f = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, P("y")))
-    with pytest.warns(DeprecationWarning), MESH:
+    with pytest.warns(DeprecationWarning, match="with mesh"), MESH:
         assert f(X).sharding.spec == P("y", None)
 
 

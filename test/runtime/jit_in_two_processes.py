@@ -70,6 +70,26 @@ def host_values_and_uneven_shards() -> None:
         np.testing.assert_array_equal(shard.to_numpy(), whole[shard.index])
     gathered = gspmd.jit(lambda x: x, mesh=MESH, out_shardings=P())(uneven)
     np.testing.assert_array_equal(np.asarray(gathered), whole)
+    uneven_arrays_in_jax(uneven, whole)
+
+
+def uneven_arrays_in_jax(uneven: gspmd.ShardedArray, whole: Any) -> None:
+    """What JAX computes with them, all processes compute together; what only this process would need is refused."""
+    assert not uneven.is_fully_addressable
+    for found, expected in (
+        (uneven.to_jax(), whole),
+        (uneven + uneven, 2 * whole),
+        (jnp.sum(uneven), whole.sum()),
+        (jax.jit(lambda x: x[::-1])(uneven), whole[::-1]),
+        (jax.grad(lambda x: (x**2).sum())(uneven), 2 * whole),
+    ):
+        np.testing.assert_array_equal(found, expected)
+    assert repr(uneven) == str(uneven) == 'ShardedArray(shape=(7,), dtype=float32, [{"x"}] of <["x"=4, "y"=2]>)'
+    assert "2 of 4 parts of the array are on devices of other processes; gather it" in told(np.asarray, uneven)
+    assert [shard.padded is None for shard in uneven.global_shards] == [i // 4 != OWN for i in range(8)]
+    elsewhere = gspmd.jit(lambda x: x + 1, mesh=MESH, in_shardings=P("y"), out_shardings=P())
+    np.testing.assert_array_equal(elsewhere(uneven), whole + 1)  # moved over the devices
+    np.testing.assert_array_equal(elsewhere(jnp.asarray(whole, jnp.float32)), whole + 1)  # of this process alone
 
 
 def told(f: Any, *args: Any) -> str:

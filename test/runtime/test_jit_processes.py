@@ -13,10 +13,10 @@ HERE = Path(__file__).parent
 def test_training_and_what_goes_wrong() -> None:
     ends = run_twice(HERE / "jit_in_two_processes.py")
     assert [end.returncode for end in ends] == [0, 0], ends
-    first, second = (
-        [line for line in end.stdout.splitlines() if "Gloo" not in line and "peer ranks" not in line] for end in ends
-    )
+    # Gloo writes to the same output, at times into the middle of a line of its own.
+    first, second = (re.findall(r"trained [\d.]+|done", end.stdout) for end in ends)
     assert first == second
+    assert len(first) == 2
     assert first[-1] == "done"
 
 

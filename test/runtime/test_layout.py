@@ -1,4 +1,4 @@
-"""Cutting and assembling against an oracle that walks the mesh device by device."""
+"""What lies where, against an oracle that walks the mesh device by device."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.sharded_array import ShardedArray, from_host, from_jax, jax_can_hold, jax_sharding
+from gspmd.placing import from_host, place
+from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
 
 MESHES = [(1,), (2,), (3,), (8,), (2, 2), (2, 4), (4, 2), (2, 3), (2, 2, 2), (1, 4)]
 
 
 @st.composite
-def layouts(draw: st.DrawFn) -> tuple[TensorSharding, tuple[int, ...]]:
+def layouts(draw: st.DrawFn, rank: int | None = None) -> tuple[TensorSharding, tuple[int, ...]]:
     """A sharding on a mesh of up to 8 devices in any order, sub-axes included, and a shape of any fit."""
     sizes = draw(st.sampled_from(MESHES))
     ids = tuple(draw(st.permutations(range(math.prod(sizes)))))
@@ -34,7 +35,7 @@ def layouts(draw: st.DrawFn) -> tuple[TensorSharding, tuple[int, ...]]:
     for name, size in mesh.axes:
         cut = draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
         parts += [part for part in (Axis(name, 1, cut), Axis(name, cut, size // cut)) if part.size > 1]
-    rank = draw(st.integers(0, 3))
+    rank = draw(st.integers(0, 3)) if rank is None else rank
     dims: list[list[Axis]] = [[] for _ in range(rank)]
     for part in draw(st.permutations(parts)):
         owner = draw(st.integers(-1, rank - 1))
@@ -75,61 +76,101 @@ def numbered(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any,
 
 @given(layouts())
 @settings(max_examples=300, deadline=None)
-def test_every_partition_gets_its_part_and_padding(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
+def test_every_partition_has_its_part(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
     sharding, shape = case
-    array = numbered(shape)
-    shards = layout.cut(array, sharding, "nan")
     expected = oracle(sharding, shape)
-    assert len(shards) == sharding.mesh.size
-    for device, shard in enumerate(shards):
-        assert shard.shape == sharding.local_shape(shape)
-        part = array[np.ix_(*expected[device])]
-        inside = tuple(slice(0, n) for n in part.shape)
-        np.testing.assert_array_equal(shard[inside], part)
-        assert np.count_nonzero(~np.isnan(shard)) == part.size
+    found = layout.shard_slices(sharding, shape)
+    assert [[list(range(part.start, part.stop)) for part in parts] for parts in found] == [
+        expected[device] for device in range(sharding.mesh.size)
+    ]
+    parts, numbers = layout.shard_indices(sharding), layout.replica_ids(sharding)
+    assert len({*zip(parts, numbers, strict=True)}) == sharding.mesh.size
+    assert all(numbers[i] == parts[:i].count(part) for i, part in enumerate(parts))
 
 
-@given(layouts())
-@settings(max_examples=300, deadline=None)
-def test_assembling_undoes_cutting(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
+@given(layouts(), st.sampled_from(["float32", "int32"]))
+@settings(max_examples=60, deadline=None)
+def test_devices_hold_their_parts_and_padding(case: tuple[TensorSharding, tuple[int, ...]], dtype: str) -> None:
     sharding, shape = case
-    array = numbered(shape)
-    shards = dict(enumerate(layout.cut(array, sharding, "nan")))
-    np.testing.assert_array_equal(layout.assemble(shards, shape, array.dtype, sharding), array)
+    devices = tuple(jax.devices()[: sharding.mesh.size])
+    array = numbered(shape, dtype)
+    sharded = from_host(array, sharding, devices, "nan")
+    assert sharded.device_assignment == devices
+    expected = oracle(sharding, shape)
+    for shard in sharded.shards:
+        assert shard.device == devices[shard.partition]
+        assert shard.data.devices() == shard.padded.devices() == {shard.device}
+        part = array[np.ix_(*expected[shard.partition])]
+        np.testing.assert_array_equal(shard.to_numpy(), part, strict=True)
+        np.testing.assert_array_equal(shard.data, part, strict=True)
+        assert shard.padded.shape == sharding.local_shape(shape)
+        if dtype == "float32":
+            assert np.count_nonzero(~np.isnan(shard.padded)) == part.size
+    np.testing.assert_array_equal(np.asarray(sharded), array, strict=True)
 
 
 @given(layouts())
 @settings(max_examples=60, deadline=None)
-def test_devices_hold_what_was_cut(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
+def test_jax_gets_the_same_array(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
     sharding, shape = case
     devices = tuple(jax.devices()[: sharding.mesh.size])
     array = numbered(shape)
     sharded = from_host(array, sharding, devices, "nan")
-    expected = oracle(sharding, shape)
-    for shard in sharded.shards:
-        assert shard.data.devices() == {devices[shard.partition]}
-        np.testing.assert_array_equal(shard.to_numpy(), array[np.ix_(*expected[shard.partition])])
-    np.testing.assert_array_equal(np.asarray(sharded), array)
+    whole = sharded.to_jax()
+    assert whole.sharding == sharded.sharding
+    np.testing.assert_array_equal(np.asarray(whole), array, strict=True)
+    mesh, specs = whole.sharding.mesh, zip(sharded.padded.sharding.spec, whole.sharding.spec, strict=True)
+    for n, entries in zip(shape, specs, strict=True):
+        axes, kept = ([entry] if isinstance(entry, str) else list(entry or ()) for entry in entries)
+        counts = [math.prod(mesh.shape[axis] for axis in axes[: i + 1]) for i in range(len(axes))]
+        assert kept == axes[: next((i for i, count in enumerate(counts) if n % count), len(counts))]
+    assert jax_can_hold(sharding, shape) == (sharded.padded.shape == shape)
+    if jax_can_hold(sharding, shape):
+        assert whole is sharded.padded
+
+
+@given(layouts(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_arrays_on_devices_are_placed_as_those_of_the_host(
+    case: tuple[TensorSharding, tuple[int, ...]], data: st.DataObject
+) -> None:
+    """From any layout to any other, on the same devices, the same in another order, or others."""
+    wanted, shape = case
+    given = data.draw(layouts(len(shape)))[0]
+    available = tuple(data.draw(st.permutations(jax.devices())))
+    devices = available[: wanted.mesh.size]
+    start = data.draw(st.sampled_from([available, tuple(jax.devices())]))[: given.mesh.size]
+    array = numbered(shape)
+    source = from_host(array, given, start, "nan")
+    for before in (source, source.to_jax(), jax.device_put(array, start[0])):
+        placed = place(before, wanted, devices, "nan")
+        np.testing.assert_array_equal(np.asarray(before), array)
+        assert placed.placement == wanted
+        assert placed.device_assignment == devices
+        assert placed.padded.sharding == jax_sharding(wanted, devices)
+        expected = from_host(array, wanted, devices, "nan")
+        for shard, other in zip(placed.shards, expected.shards, strict=True):
+            np.testing.assert_array_equal(shard.padded, other.padded, strict=True)
 
 
 @given(layouts())
 @settings(max_examples=60, deadline=None)
-def test_jax_sees_the_same_array(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
+def test_what_lies_right_is_not_copied(case: tuple[TensorSharding, tuple[int, ...]]) -> None:
     sharding, shape = case
     devices = tuple(jax.devices()[: sharding.mesh.size])
-    array = numbered(shape)
-    sharded = from_host(array, sharding, devices)
-    if not jax_can_hold(sharding, shape):
-        with pytest.raises(ExecutionError, match=r"uneven shards.*use to_numpy"):
-            sharded.to_jax()
-        return
-    whole = sharded.to_jax()
-    np.testing.assert_array_equal(np.asarray(whole), array)
-    pointers = {s.device: s.data.unsafe_buffer_pointer() for s in sharded.shards}
-    assert all(s.data.unsafe_buffer_pointer() == pointers[s.device] for s in whole.addressable_shards)
-    back = from_jax(jax.device_put(array, jax_sharding(sharding, devices)), sharding, devices)
-    assert back is not None
-    np.testing.assert_array_equal(np.asarray(back), array)
+    source = from_host(numbered(shape), sharding, devices)
+    mesh = Mesh((("all", sharding.mesh.size),))
+    others = [source, ShardedArray(source.padded, shape, sharding)]
+    if jax_can_hold(sharding, shape):
+        parts = [buffer for _, buffer in sorted(source.buffers.items())]
+        others.append(source.to_jax())
+        if sharding.is_replicated():
+            replicated = jax_sharding(TensorSharding(mesh, (DimSharding(),) * len(shape)), devices[::-1])
+            others.append(jax.make_array_from_single_device_arrays(shape, replicated, parts))
+    expected = [shard.padded.unsafe_buffer_pointer() for shard in source.shards]
+    for other in others:
+        placed = place(other, sharding, devices)
+        assert [shard.padded.unsafe_buffer_pointer() for shard in placed.shards] == expected
 
 
 def test_sub_axes_are_cut_out_of_the_mesh_that_jax_gets() -> None:
@@ -145,26 +186,4 @@ def test_values_that_no_array_describes_are_refused(word: str) -> None:
     mesh = Mesh((("x", 2),))
     sharding = TensorSharding(mesh, (DimSharding(),), **{word: (Axis("x", 1, 2),)})
     with pytest.raises(ExecutionError, match="cannot pass between host and devices"):
-        layout.cut(np.zeros(4, np.float32), sharding)
-
-
-def test_parts_of_other_processes_are_missed() -> None:
-    sharding = value('f32[4] [{"x"}]', Mesh((("x", 2),))).sharding
-    with pytest.raises(ExecutionError, match="1 of 2 parts of the array are on devices of other processes"):
-        layout.assemble({0: np.zeros(2, np.float32)}, (4,), np.dtype("float32"), sharding)
-
-
-def test_one_copy_is_enough_where_others_are_elsewhere() -> None:
-    sharding = value("f32[4] [{}]", Mesh((("x", 2),))).sharding
-    array = numbered((4,))
-    np.testing.assert_array_equal(layout.assemble({1: array}, (4,), array.dtype, sharding), array)
-
-
-def test_repr_names_type_and_sharding() -> None:
-    sharding = value('bf16[4,2] [{"x"}, {}]', Mesh((("x", 2),))).sharding
-    devices = tuple(jax.devices()[:2])
-    array = from_host(np.zeros((4, 2), np.float32), sharding, devices)
-    assert repr(array) == 'ShardedArray(float32[4,2], <@mesh, [{"x"}, {}]> of <["x"=2]>)'
-    assert isinstance(array, ShardedArray)
-    array.delete()
-    assert repr(array).endswith(", deleted)")
+        layout.shard_indices(sharding)
