@@ -64,7 +64,7 @@ def ours(case: Case, expected: list[Array]) -> tuple[list[Transfer], str]:
     from gspmd import runtime
 
     partitioned = gspmd.partition(case.text())
-    return list(of_stablehlo(partitioned.module, dict(case.mesh))), judged(case, runtime.compile(partitioned), expected)
+    return list(of_stablehlo(partitioned.module)), judged(case, runtime.compile(partitioned), expected)
 
 
 def xla_gspmd(case: Case, expected: list[Array]) -> tuple[list[Transfer], str]:
@@ -116,7 +116,7 @@ def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], st
     PassManager(["gspmd-ingest", "chlo-legalize-to-stablehlo"]).run(module)
     for pipeline in PIPELINES:
         MlirPassManager.parse(f"builtin.module({pipeline})", module.context).run(module.operation)
-    sent = list(of_stablehlo(module, dict(case.mesh)))
+    sent = list(of_stablehlo(module))
     with module.context:
         write_signature(module, signature)
         module.operation.walk(_unannotated)  # what its passes leave on operations, XLA would take for its own

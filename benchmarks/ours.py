@@ -33,4 +33,4 @@ def run(program: Program, want_traffic: bool, target: str = "") -> Run:
     str(result.module)
     seconds[Stage("print", None)] = time.perf_counter() - started
     share = clock.cpu_share()
-    return Run.of(seconds, share, of_stablehlo(result.module, program.axes) if want_traffic else None)
+    return Run.of(seconds, share, of_stablehlo(result.module) if want_traffic else None)

@@ -84,7 +84,7 @@ def mhlo_text(case: Case) -> str:
 def ours(case: Case) -> float:
     """gspmd."""
     module = gspmd.partition(sdy_text(case)).module
-    return sum(t.bytes for t in traffic.of_stablehlo(module, dict(case[1].mesh.axes)))
+    return sum(t.bytes for t in traffic.of_stablehlo(module))
 
 
 def shardy_passes(case: Case) -> float:
@@ -97,7 +97,7 @@ def shardy_passes(case: Case) -> float:
     module = parse_module(sdy_text(case), new_context())
     for pipeline in PIPELINES:
         PassManager.parse(f"builtin.module({pipeline})", module.context).run(module.operation)
-    return sum(t.bytes for t in traffic.of_stablehlo(module, dict(case[1].mesh.axes)))
+    return sum(t.bytes for t in traffic.of_stablehlo(module))
 
 
 def _xla(case: Case, use_shardy: bool) -> float:

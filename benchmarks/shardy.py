@@ -46,4 +46,4 @@ def _run(program: Program, want_traffic: bool, stages: tuple[Stage, ...]) -> Run
         manager.run(module.operation)
         seconds[stage] = time.perf_counter() - started
     share = clock.cpu_share()
-    return Run.of(seconds, share, of_stablehlo(module, program.axes) if want_traffic else None)
+    return Run.of(seconds, share, of_stablehlo(module) if want_traffic else None)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jaxlib.mlir import ir
 from measurement import Transfer
 
+from gspmd.dialect.axes import size_of
+from gspmd.dialect.group_axes import names_axes, read_group_axes
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.optimized_hlo import Instruction, OptimizedModule
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import sent_bytes
 
-_NAMED_AXIS = re.compile(r'name ?= ?"(\w+)"(?:, sub_axis_info ?= ?[^>]*?\bsize ?= ?(\d+)>)?')
-
 # ---- StableHLO ------------------------------------------------------------------------------------
 
 
-def of_stablehlo(module: Any, axes: Mapping[str, int]) -> tuple[Transfer, ...]:
-    """The collectives of a module whose only blocks with collectives are bodies of functions.
-
-    `axes` are the sizes of the mesh's axes, by name.
-    """
+def of_stablehlo(module: Any) -> tuple[Transfer, ...]:
+    """The collectives of a module whose only blocks with collectives are bodies of functions."""
+    meshes = SdyCodec.of_module(module).meshes
     found = []
     for function in module.body.operations:
         for region in function.operation.regions:
@@ -34,7 +31,7 @@ def of_stablehlo(module: Any, axes: Mapping[str, int]) -> tuple[Transfer, ...]:
                 if kind in KINDS:
                     local = sum(bytes_of(read_type(operand)) for operand in op.operands)
                     users = (user.operation.name for result in op.results for user in _users(result))
-                    found.append(transfer(kind, local, _group_size(op, kind, axes), users, "stablehlo.dynamic_slice"))
+                    found.append(transfer(kind, local, _group_size(op, kind, meshes), users, "stablehlo.dynamic_slice"))
     return tuple(found)
 
 
@@ -42,17 +39,14 @@ def _users(value: Any) -> list[Any]:
     return [use.owner for use in value.uses]
 
 
-def _group_size(op: Any, kind: str, axes: Mapping[str, int]) -> int:
-    """Devices that take part in one group of the collective: groups are listed, or named by axes of the mesh."""
+def _group_size(op: Any, kind: str, meshes: Mapping[str, Mesh]) -> int:
+    """Devices that take part in one group of the collective: groups are listed, or along axes of a mesh."""
     if kind == "collective_permute":
         return 2
     groups = op.attributes["replica_groups"]
-    if isinstance(groups, ir.DenseElementsAttr):
-        return int(groups.type.shape[1])
-    named = _NAMED_AXIS.findall(str(groups))
-    if not named:
-        raise ValueError(f"expected replica groups of axes, got '{str(groups)[:200]}'")
-    return math.prod(int(size) if size else axes[name] for name, size in named)
+    if names_axes(groups):
+        return size_of(read_group_axes(groups, meshes)[1])
+    return int(groups.type.shape[1])
 
 
 def transfer(kind: str, local_bytes: float, devices: int, users: Iterable[str], slicing: str) -> Transfer:

@@ -1,8 +1,10 @@
 """Random programs with random annotations: partitioned, they must give what they give on one device.
 
-Run as `python test/fuzz.py [--seed N] [--count N | --seconds S]`; a seed names a program, whatever the count. They run
-in a process of their own, so that one that ends is reported with its seed. Programs that fail are shrunk, by leaving
-out annotations and operations, and printed with the inputs that they fail on. The exit code is 1 if there are any.
+Run as `python test/fuzz.py [--seed N] [--count N | --seconds S] [--devices N] [--list-groups-up-to 1]`; a seed names a
+program of so many devices, whatever the count. They run in a process of their own, so that one that ends is reported
+with its seed. On more than 8 devices meshes have three axes; on more than 64, or with `--list-groups-up-to 1`, replica
+groups are along mesh axes. Programs that fail are shrunk, by leaving out annotations and operations, and printed with
+the inputs that they fail on. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
 from contents import as_text
-from execution import inputs_of
-from fuzzing import least, tried
+from execution import Options, inputs_of
+from fuzzing import Made, least, tried
 from isolation import Worker
 
 
 def main() -> int:
     options = _parse()
-    worker = Worker()
+    worker = Worker(timeout_s=600 if options.devices > 8 else 120, devices=options.devices)
+    partitioning = Options(options.list_groups_up_to)
     started = time.perf_counter()
     kinds: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
@@ -37,10 +40,11 @@ def main() -> int:
         elapsed = time.perf_counter() - started
         if seed >= options.seed + options.count if options.seconds is None else elapsed > options.seconds:
             break
-        verdict = tried(seed, worker)
+        made = Made(seed, options.devices, partitioning)
+        verdict = tried(made, worker)
         kinds[verdict.kind] += 1
         if verdict.kind == "wrong":
-            _report(seed, verdict.why, worker)
+            _report(made, verdict.why, worker)
         elif verdict.kind in ("refused", "reference"):
             reasons[f"{verdict.kind}: {verdict.why[:200]}"] += 1
     worker.stop()
@@ -51,10 +55,10 @@ def main() -> int:
     return 1 if kinds["wrong"] else 0
 
 
-def _report(seed: int, why: str, worker: Worker) -> None:
-    program, found = least(seed, worker)
-    print(f"// seed {seed}: {found or why}")
-    for argument, array in zip(program.arguments, inputs_of(program, seed), strict=True):
+def _report(made: Made, why: str, worker: Worker) -> None:
+    program, found = least(made, worker)
+    print(f"// seed {made.seed}: {found or why}")
+    for argument, array in zip(program.arguments, inputs_of(program, made.seed), strict=True):
         print(f"// {argument.value.name} = {as_text(array)}")
     print(f"{program}// -----", flush=True)
 
@@ -65,6 +69,10 @@ def _parse() -> argparse.Namespace:
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--count", type=int, default=100, help="number of programs (default: 100)")
     group.add_argument("--seconds", type=float, help="go on for this long instead")
+    parser.add_argument("--devices", type=int, default=8, help="more than 8: of every mesh (default: up to 8)")
+    parser.add_argument(
+        "--list-groups-up-to", type=int, default=64, help="1: replica groups name mesh axes (default: 64)"
+    )
     return parser.parse_args()
 
 

@@ -1,81 +1,96 @@
-"""Replica groups by mesh axes in the form that every PJRT plugin takes.
+"""Replica groups by mesh axes in the form that every client of PJRT takes, and the proof that it reads them as meant.
 
-jaxlib writes modules for plugins in a version of StableHLO of some months ago, in which groups are lists, and expands
-groups by axes. For that it wants meshes in StableHLO's notation (`stablehlo.mesh`) in the device order 0, 1, 2, ...,
-and whole axes.
+Clients in the process get groups by axes. For plugins jaxlib writes modules in a version of StableHLO of some months
+ago; where that has no groups by axes (before 1.16, as in jaxlib 0.10), it lists them, if their axes are whole ones.
+Before, jaxlib brings all meshes onto one, the module's first of that size: version 0.10 by the names of the axes,
+whatever their sizes, and every version without regard to the order of devices and to what is escaped in names. So all
+groups here are along whole axes of one mesh in the order 0, 1, 2, ..., the only mesh there is; others are lists.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, atoms, split_at
+from gspmd.dialect.axes import Axes, Axis, atoms, split_at
+from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.ingest.group_lists import named_groups
-from gspmd.transforms.support.groups import replica_groups
+from gspmd.group_check import check_groups
+from gspmd.transforms.support.groups import Ids, replica_groups
 
 _GROUPS = "replica_groups"
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_Meant = Mapping[ir.Attribute, tuple[Mesh, Axes]]
 
 
 def write_group_meshes(module: ir.Module) -> None:
-    """Give every group whole axes of a mesh whose axes are cut where the group's begin and end; inside a context."""
-    writer = _Writer(module)
+    """Give every group that names axes whole axes of one mesh, cut where any of them is; inside a context.
+
+    That mesh stands in the groups themselves; the module's are taken out.
+
+    Errors: AnnotationError for groups along axes that are not there; InternalError where jaxlib would have a client
+    read other groups than these.
+    """
+    found: list[Any] = []
 
     def visit(op: Any) -> ir.WalkResult:
-        if _GROUPS in op.attributes:
-            groups = op.attributes[_GROUPS]
-            if not isinstance(groups, ir.DenseElementsAttr):
-                op.attributes[_GROUPS] = writer.written(groups)
+        if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS]):
+            found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
+    if found:
+        meshes = SdyCodec.of_module(module).meshes
+        named = dict.fromkeys(op.attributes[_GROUPS] for op in found)
+        meant = {groups: read_group_axes(groups, meshes) for groups in named}
+        written = _written(meant, module.context)
+        check_groups([(written[groups], replica_groups(*meant[groups])) for groups in meant], module.context)
+        for op in found:
+            op.attributes[_GROUPS] = written[op.attributes[_GROUPS]]
+    for op in [view.operation for view in module.body.operations if view.operation.name == "sdy.mesh"]:
+        op.erase()
 
 
-class _Writer:
-    """Meshes of one module; equal groups are written once."""
-
-    def __init__(self, module: ir.Module) -> None:
-        self._module = module
-        self._meshes = SdyCodec.of_module(module).meshes
-        self._names: dict[Mesh, str] = {}
-        self._written: dict[ir.Attribute, ir.Attribute] = {}
-
-    def written(self, groups: ir.Attribute) -> ir.Attribute:
-        found = self._written.get(groups)
-        if found is None:
-            mesh, axes = named_groups(str(groups), self._meshes)
-            lists = bool(mesh.device_ids)
-            found = ir.DenseElementsAttr.get(replica_groups(mesh, axes)) if lists else self._by_parts(mesh, axes)
-            self._written[groups] = found
-        return found
-
-    def _by_parts(self, mesh: Mesh, axes: Axes) -> ir.Attribute:
-        cuts = atoms([mesh.all_axes(), axes])
+def _written(meant: _Meant, context: ir.Context) -> dict[ir.Attribute, ir.Attribute]:
+    """By groups of the module: the same in the form that clients take."""
+    mesh = next((mesh for mesh, _ in meant.values() if not mesh.device_ids), None)
+    nested: dict[ir.Attribute, Axes] = {}
+    for groups, (over, axes) in meant.items():
+        if over == mesh and axes and _nest([mesh.all_axes(), *nested.values(), axes]):
+            nested[groups] = axes
+    written = {groups: _lists(replica_groups(*meant[groups]), context) for groups in meant if groups not in nested}
+    if mesh is not None:
+        cuts = atoms([mesh.all_axes(), *nested.values()])
         parts = split_at(mesh.all_axes(), cuts)
-        names = {part: part.name if mesh.is_full(part) else f"{part.name}.{part.pre}" for part in parts}
-        name = self._name(Mesh(tuple((names[part], part.size) for part in parts)))
-        refs = ", ".join(f'#stablehlo.axis_ref<name = "{names[part]}">' for part in split_at(axes, cuts))
-        return ir.Attribute.parse(f"#stablehlo.replica_group_mesh_axes<mesh = @{name}, axes = [{refs}]>")
+        wholes = {part: Axis(name, 1, part.size) for part, name in zip(parts, _names(parts), strict=True)}
+        cut_mesh = Mesh(tuple((wholes[part].name, part.size) for part in parts), name="")
+        for groups, axes in nested.items():
+            whole = tuple(wholes[part] for part in split_at(axes, cuts))
+            written[groups] = write_group_axes(cut_mesh, whole, context)
+    return written
 
-    def _name(self, mesh: Mesh) -> str:
-        """The symbol of an operation that defines the mesh in both notations."""
-        found = self._names.get(mesh)
-        if found is None:
-            found = self._names[mesh] = self._free_name()
-            sizes = ", ".join(f'{{name = "{name}", size = {size} : i64}}' for name, size in mesh.axes)
-            attributes = {
-                "sym_name": ir.StringAttr.get(found),
-                "mesh": ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}"),
-                "stablehlo.mesh": ir.Attribute.parse(f"{{axes = [{sizes}]}}"),
-            }
-            point = ir.InsertionPoint.at_block_begin(self._module.body)
-            ir.Operation.create("sdy.mesh", attributes=attributes, ip=point, loc=ir.Location.unknown())
-        return found
 
-    def _free_name(self) -> str:
-        taken = {*self._meshes, *self._names.values()}
-        return next(name for i in range(len(taken) + 1) if (name := f"groups_{i}") not in taken)
+def _nest(lists: Iterable[Axes]) -> bool:
+    try:
+        atoms(lists)
+    except ValueError:
+        return False
+    return True
+
+
+def _names(parts: Axes) -> list[str]:
+    """Names for parts of axes that every reader of HLO takes: as `x`, and `x.2` for what is after two of `x`."""
+    found: list[str] = []
+    for part in parts:
+        stem = part.name if _PLAIN.fullmatch(part.name) else "axis"
+        candidates = (stem, f"{stem}.{part.pre}", *(f"{stem}.{part.pre}.{i}" for i in range(len(parts))))
+        found.append(next(name for name in candidates if name not in found))
+    return found
+
+
+def _lists(groups: Ids, context: ir.Context) -> ir.Attribute:
+    return ir.DenseElementsAttr.get(groups, context=context)

@@ -5,11 +5,16 @@ Source: how XLA prints `CollectiveDeviceList`, `IotaReplicaGroupList` and `MeshA
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Iterator
 
+import numpy as np
+
+from gspmd.dialect.axes import canonical
 from gspmd.dialect.errors import InputError
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.support.groups import Ids, replica_groups
 
 _GROUPS = re.compile(r"replica_groups=(?P<list>\{[\d,{}]*\})|replica_groups=(?P<other>\S.*)")
 _IOTA = re.compile(r"\[(?P<number>\d+),(?P<size>\d+)\]<=(?P<order>\[[\d,]+\](?:T\([\d,]+\))?)")
@@ -21,20 +26,19 @@ _PAIRS = re.compile(r"source_target_pairs=\{([\d,{}]*)\}")
 
 
 def first_group(attributes: str, partitions: int) -> tuple[int, ...]:
-    """The partitions of the first replica group of a collective; all `partitions` where none are named.
+    """The partitions of the first replica group of a collective. Errors: as `groups`."""
+    return groups(attributes, partitions)[0]
+
+
+def groups(attributes: str, partitions: int) -> tuple[tuple[int, ...], ...]:
+    """The replica groups of a collective; one of all `partitions` where none are named.
 
     Errors: InputError for groups in a form that is not known.
     """
     found = _GROUPS.search(attributes)
     if found is None or found["list"] == "{}":
-        return tuple(range(partitions))
-    if found["list"]:
-        return _numbers(found["list"].lstrip("{").partition("}")[0])
-    if iota := _IOTA.match(found["other"]):
-        return _Order(iota["order"]).first(int(iota["size"]))
-    if mesh := _MESH.match(found["other"]):
-        return _of_mesh(mesh)
-    raise InputError(f"cannot read the groups of a collective: '{found['other'][:80]}'")
+        return (tuple(range(partitions)),)
+    return _listed(found["list"]) if found["list"] else _expanded(found["other"])
 
 
 def pairs(attributes: str) -> tuple[tuple[int, int], ...]:
@@ -45,55 +49,34 @@ def pairs(attributes: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(a), int(b)) for a, b in re.findall(r"\{(\d+),(\d+)\}", found[1]))
 
 
-class _Order:
+@functools.lru_cache(maxsize=256)
+def _listed(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(_numbers, text.strip("{}").split("},{")))
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(text: str) -> tuple[tuple[int, ...], ...]:
+    if iota := _IOTA.match(text):
+        ids = _order(iota["order"]).reshape(int(iota["number"]), int(iota["size"]))
+    elif named := _MESH.match(text):
+        sizes = tuple((name, int(size)) for name, size in _AXIS.findall(named["axes"]))
+        mesh = Mesh(sizes, tuple(_order(named["ids"]).tolist()) if named["ids"] else (), "")
+        # The first number of a part is the product of the parts of the axis that are more major.
+        parts = _AXIS_OF_GROUP.findall(named["group"])
+        axes = canonical(mesh.axis(name, int(pre or 1), int(size) if size else None) for name, pre, size in parts)
+        ids = replica_groups(mesh, axes)
+    else:
+        raise InputError(f"cannot read the groups of a collective: '{text[:80]}'")
+    return tuple(map(tuple, ids.tolist()))
+
+
+def _order(text: str) -> Ids:
     """Iota over dimensions, transposed, or a list: `[8,16]T(1,0)`, `[8]`, `0,2,1,3`."""
-
-    def __init__(self, text: str) -> None:
-        found = _ORDER.fullmatch(text)
-        self._listed = () if found else _numbers(text)
-        self._dims = _numbers(found[1]) if found else ()
-        self._permutation = (_numbers(found[2]) if found[2] else tuple(range(len(self._dims)))) if found else ()
-
-    def __getitem__(self, position: int) -> int:
-        if self._listed:
-            return self._listed[position]
-        index = [0] * len(self._dims)
-        for dim in reversed(self._permutation):
-            position, index[dim] = divmod(position, self._dims[dim])
-        found = 0
-        for size, i in zip(self._dims, index, strict=True):
-            found = found * size + i
-        return found
-
-    def first(self, count: int) -> tuple[int, ...]:
-        return tuple(self[position] for position in range(count))
-
-
-def _of_mesh(mesh: re.Match[str]) -> tuple[int, ...]:
-    """The group at the origin of a mesh's other axes."""
-    sizes = {name: int(size) for name, size in _AXIS.findall(mesh["axes"])}
-    strides, stride = {}, math.prod(sizes.values())
-    for name, size in sizes.items():
-        stride //= size
-        strides[name] = stride
-    parts = []
-    for name, before, part in _AXIS_OF_GROUP.findall(mesh["group"]):
-        # `before` is the product of the parts of the axis that are more major than this one.
-        size, outer = (int(part), int(before)) if part else (sizes[name], 1)
-        parts.append((size, strides[name] * (sizes[name] // (outer * size))))
-    positions = tuple(_positions(parts))
-    order = _Order(mesh["ids"]) if mesh["ids"] else None
-    return tuple(order[position] for position in positions) if order else positions
-
-
-def _positions(parts: list[tuple[int, int]]) -> Iterator[int]:
-    """All sums of multiples: of each part `size` and `stride`, the first most major."""
-    if not parts:
-        yield 0
-        return
-    size, stride = parts[0]
-    for index in range(size):
-        yield from (index * stride + rest for rest in _positions(parts[1:]))
+    found = _ORDER.fullmatch(text)
+    if not found:
+        return np.array(_numbers(text), np.int64)
+    ids = np.arange(math.prod(_numbers(found[1])), dtype=np.int64).reshape(_numbers(found[1]))
+    return (ids.transpose(_numbers(found[2])) if found[2] else ids).reshape(-1)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

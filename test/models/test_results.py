@@ -13,6 +13,7 @@ from traced import MESHES, inputs_of, lower, partition
 import gspmd
 from gspmd.examples import decoder_lm, mlp
 
+BY_AXES = {"options": {"list_groups_up_to": 1}}
 SMALL = {"model": 16, "heads": 4, "head_size": 4, "hidden": 32, "vocabulary": 32, "sequence": 8, "batch": 8}
 
 
@@ -22,6 +23,13 @@ SMALL = {"model": 16, "heads": 4, "head_size": 4, "hidden": 32, "vocabulary": 32
 def test_a_perceptron_learns_the_same(recipe: str, mesh: str, shardy: bool) -> None:
     config = mlp.Config(recipe=recipe)
     assert gspmd.check(lower(mlp, config, mesh, shardy), inputs=inputs_of(mlp, config))
+
+
+@pytest.mark.parametrize("recipe", mlp.RECIPES)
+def test_a_perceptron_learns_the_same_with_groups_by_axes(recipe: str) -> None:
+    config = mlp.Config(recipe=recipe)
+    text = lower(mlp, config, "2x2x2")
+    assert gspmd.check(text, inputs=inputs_of(mlp, config), options=BY_AXES)
 
 
 DECODERS = [
@@ -44,6 +52,12 @@ DECODERS = [
 def test_a_decoder_learns_the_same(recipe: str, mesh: str, scan: bool, shardy: bool) -> None:
     config = decoder_lm.Config(recipe=recipe, scan=scan, layers=2 if scan else 1, **SMALL)
     assert gspmd.check(lower(decoder_lm, config, mesh, shardy), inputs=inputs_of(decoder_lm, config))
+
+
+def test_a_decoder_learns_the_same_with_groups_by_axes() -> None:
+    config = decoder_lm.Config(recipe="2d", layers=1, **SMALL)
+    text = lower(decoder_lm, config, "4x2")
+    assert gspmd.check(text, inputs=inputs_of(decoder_lm, config), options=BY_AXES)
 
 
 @pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scan"])

@@ -33,6 +33,14 @@ class Verdict:
     why: str = ""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """What programs are partitioned with."""
+
+    list_groups_up_to: int = 64
+
+
+USUAL = Options()
 FAILURES_OF_XLA = ("Unsupported elementwise operation %mulhi",)
 """What is said by XLA for CPUs where it fails on programs that are right (docs/design.md)."""
 RIGHT = Verdict("right")
@@ -47,12 +55,14 @@ def inputs_of(program: Program, seed: int) -> list[Array]:
     ]
 
 
-def verdicts(program: Program, inputs: Sequence[Array], expected: Sequence[Array] | None = None) -> list[Verdict]:
+def verdicts(
+    program: Program, inputs: Sequence[Array], expected: Sequence[Array] | None = None, options: Options = USUAL
+) -> list[Verdict]:
     """One for each result. `expected`, where it is known, is what one device computes."""
     text = str(program)
     values = [value for value, _ in program.results]
     try:
-        actual = partitioned(text, inputs)
+        actual = partitioned(text, inputs, options)
     except Unsupported as error:
         return [Verdict("refused", f"{error.op or ''}: {error.message}")] * len(values)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
@@ -79,9 +89,10 @@ def verdicts(program: Program, inputs: Sequence[Array], expected: Sequence[Array
     return [Verdict("wrong", why) if why else RIGHT for why in found]
 
 
-def partitioned(text: str, inputs: Sequence[Array]) -> Sequence[runtime.ShardedArray]:
+def partitioned(text: str, inputs: Sequence[Array], options: Options) -> Sequence[runtime.ShardedArray]:
     """What the devices compute, with the worst in the padding of what is uneven."""
-    return [r.block_until_ready() for r in runtime.compile(gspmd.partition(text), padding="nan")(*inputs)]
+    product = gspmd.partition(text, options=dataclasses.asdict(options))
+    return [r.block_until_ready() for r in runtime.compile(product, padding="nan")(*inputs)]
 
 
 def on_one_device(text: str, inputs: Sequence[Array]) -> list[Array]:

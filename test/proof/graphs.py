@@ -20,9 +20,12 @@ _WEIGHTS = {"elementwise": 4, "contraction": 2, "layout": 2, "slicing": 2, "redu
 _MOST_ARGUMENTS = 6
 
 
-def random_mesh(rng: random.Random) -> Mesh:
-    """Of at most 8 devices and 4 axes, some of size 1; one in three with its devices in another order."""
-    sizes = rng.choice(_MESHES)
+def random_mesh(rng: random.Random, devices: int) -> Mesh:
+    """Of 4 axes and at most 8 devices, some of size 1, or of three axes, where there are more devices.
+
+    One in three has its devices in another order.
+    """
+    sizes = rng.choice(_MESHES if devices <= 8 else _of_three_axes(devices))
     mesh = Mesh(tuple(zip("xyzw", sizes, strict=False)))
     if rng.random() < 1 / 3 and mesh.size > 2:
         ids = list(range(mesh.size))
@@ -32,12 +35,18 @@ def random_mesh(rng: random.Random) -> Mesh:
     return mesh
 
 
+def _of_three_axes(devices: int) -> Sequence[tuple[int, ...]]:
+    """The sizes of all meshes of so many devices with three axes of at least two."""
+    factors = [k for k in range(2, devices) if devices % k == 0]
+    return [(a, b, devices // (a * b)) for a in factors for b in factors if devices % (a * b) == 0 and a * b < devices]
+
+
 class Graph(Writer):
     """Operands are values that the program has already, cut or padded to the shape that is asked for."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, devices: int = 8) -> None:
         super().__init__(random.Random(seed))
-        self.mesh = random_mesh(self.rng)
+        self.mesh = random_mesh(self.rng, devices)
         self._wanted = self.rng.randint(5, 30)
 
     def program(self) -> Program:

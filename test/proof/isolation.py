@@ -20,8 +20,9 @@ class Died(Exception):
 class Worker:
     """A process that is started when it is needed, and again after it died."""
 
-    def __init__(self, timeout_s: float = 120) -> None:
+    def __init__(self, timeout_s: float = 120, devices: int = 8) -> None:
         self._timeout_s = timeout_s
+        self._devices = devices
         self._process: Any = None
         self._connection: Any = None
         self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115 - lives as long as the worker
@@ -58,7 +59,7 @@ class Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self._log.name), daemon=True)
+        self._process = context.Process(target=_serve, args=(other, self._log.name, self._devices), daemon=True)
         self._process.start()
         other.close()
 
@@ -69,8 +70,9 @@ class Worker:
         return (telling or lines or ["nothing written"])[-1][:400]
 
 
-def _serve(connection: Connection, log: str) -> None:
-    """Answer until the other end is closed; what is written to stderr goes to the log."""
+def _serve(connection: Connection, log: str, devices: int) -> None:
+    """Answer until the other end is closed, with so many CPU devices; what is written to stderr goes to the log."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"  # before functions import jax
     file = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(file, 2)
     while True:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from enumeration import Case, Operation, joined, packs
-from execution import Array, Verdict, inputs_of, on_one_device, verdicts
+from execution import USUAL, Array, Options, Verdict, inputs_of, on_one_device, verdicts
 from isolation import Died, Worker
 from program import Program
 from shrinking import shrunk
@@ -18,7 +18,7 @@ _SEED = 1
 _expected: dict[Operation, list[Array] | str] = {}
 
 
-def tried(cases: Sequence[Case]) -> list[Verdict]:
+def tried(cases: Sequence[Case], options: Options = USUAL) -> list[Verdict]:
     """The worst of the results of every case. If the pack is not right as a whole, each case is run alone."""
     programs = [case.program(f"c{i}_") for i, case in enumerate(cases)]
     references = _references(cases)
@@ -26,7 +26,8 @@ def tried(cases: Sequence[Case]) -> list[Verdict]:
     if not known:
         return [Verdict("reference", r) for r in references if isinstance(r, str)]
     inputs = [array for _, p, _ in known for array in inputs_of(p, _SEED)]
-    found = iter(verdicts(joined([p for _, p, _ in known]), inputs, [array for _, _, r in known for array in r]))
+    expected = [array for _, _, r in known for array in r]
+    found = iter(verdicts(joined([p for _, p, _ in known]), inputs, expected, options))
     outcome = []
     for program, reference in zip(programs, references, strict=True):
         if isinstance(reference, str):
@@ -35,7 +36,9 @@ def tried(cases: Sequence[Case]) -> list[Verdict]:
         mine = [next(found) for _ in program.results]
         outcome.append(next((v for v in mine if v.kind != "right"), mine[0]))
     if len(cases) > 1 and any(v.kind in ("wrong", "refused") for v in outcome):
-        return [v if v.kind in ("right", "judged") else tried([c])[0] for c, v in zip(cases, outcome, strict=True)]
+        return [
+            v if v.kind in ("right", "judged") else tried([c], options)[0] for c, v in zip(cases, outcome, strict=True)
+        ]
     return outcome
 
 
@@ -60,12 +63,12 @@ def _computed(program: Program) -> list[Array]:
     return on_one_device(str(program), inputs_of(program, _SEED))
 
 
-def fails(program: Program) -> bool:
-    return any(v.kind == "wrong" for v in verdicts(program, inputs_of(program, _SEED)))
-
-
-def least(case: Case) -> Program:
+def least(case: Case, options: Options = USUAL) -> Program:
     """The case with as few annotations as it is still wrong with."""
+
+    def fails(program: Program) -> bool:
+        return any(v.kind == "wrong" for v in verdicts(program, inputs_of(program, _SEED), None, options))
+
     return shrunk(case.program(), fails)
 
 
@@ -79,14 +82,14 @@ class Tally:
     wrong: list[tuple[Case, str]] = dataclasses.field(default_factory=list)
 
 
-def sweep(family: str, cases: Iterable[Case], worker: Worker) -> Tally:
+def sweep(family: str, cases: Iterable[Case], worker: Worker, options: Options = USUAL) -> Tally:
     """Try them all; a process that ends or never answers is a wrong case too."""
     tally = Tally(family)
     for pack in packs(iter(cases)):
         try:
-            found = worker.call(tried, pack)
+            found = worker.call(tried, pack, options)
         except Died:
-            found = [_alone(case, worker) for case in pack]
+            found = [_alone(case, worker, options) for case in pack]
         for case, verdict in zip(pack, found, strict=True):
             tally.kinds[verdict.kind] += 1
             if verdict.kind in ("refused", "reference"):
@@ -96,8 +99,8 @@ def sweep(family: str, cases: Iterable[Case], worker: Worker) -> Tally:
     return tally
 
 
-def _alone(case: Case, worker: Worker) -> Verdict:
+def _alone(case: Case, worker: Worker, options: Options) -> Verdict:
     try:
-        return worker.call(tried, [case])[0]
+        return worker.call(tried, [case], options)[0]
     except Died as death:
         return Verdict("wrong", str(death))

@@ -7,19 +7,24 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from enumeration import MESHES, Operation, count, every, sample, shardings
-from execution import verdicts
-from fuzzing import tried
+from enumeration import MESHES, Operation, count, every, packs, sample, shardings
+from execution import Options, verdicts
+from fuzzing import Made, tried
 from interpreter import interpreted
 from isolation import Died, Worker
 from operations import FAMILIES
 from program import Argument, Program, Statement, Value
 from shrinking import shrunk
 from sweeping import least, sweep
+from sweeping import tried as tried_together
+
+from gspmd.dialect.mesh import Mesh
 
 CASES = 48
 OPERATIONS = 400
 PROGRAMS = 12
+BY_AXES = Options(list_groups_up_to=1)
+BY_AXES_ON = [(("x", 8),), (("x", 4), ("y", 2))]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,30 @@ def test_family_is_right_however_it_is_split(family: str, worker: Worker) -> Non
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_made_up_program(seed: int, worker: Worker) -> None:
-    verdict = tried(seed, worker)
+    verdict = tried(Made(seed), worker)
+    assert verdict.kind in ("right", "judged"), verdict.why
+
+
+@pytest.mark.parametrize("mesh", [mesh for mesh in MESHES if mesh.axes in BY_AXES_ON and not mesh.device_ids], ids=str)
+def test_operations_of_every_family_are_right_together_with_groups_by_axes(mesh: Mesh, worker: Worker) -> None:
+    cases = [next(case for case in sample(f, OPERATIONS, 7, 2000) if MESHES[case.mesh] == mesh) for f in FAMILIES]
+    for pack in packs(iter(cases)):
+        found = worker.call(tried_together, pack, BY_AXES)
+        wrong = [(c, v) for c, v in zip(pack, found, strict=True) if v.kind not in ("right", "judged")]
+        printed = [f"{v.kind}: {v.why}\n{worker.call(least, c, BY_AXES)}" for c, v in wrong[:2]]
+        assert not wrong, "\n".join(printed)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS, PROGRAMS + 4))
+def test_made_up_program_with_groups_by_axes(seed: int, worker: Worker) -> None:
+    verdict = tried(Made(seed, options=BY_AXES), worker)
+    assert verdict.kind in ("right", "judged"), verdict.why
+
+
+def test_made_up_program_on_a_real_mesh_of_three_axes() -> None:
+    many = Worker(timeout_s=300, devices=72)
+    verdict = tried(Made(0, devices=72), many)
+    many.stop()
     assert verdict.kind in ("right", "judged"), verdict.why
 
 

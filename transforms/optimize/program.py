@@ -11,6 +11,7 @@ import numpy as np
 from jaxlib.mlir import ir, passmanager
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.group_axes import names_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
 from gspmd.transforms.support.builder import bytes_of, read_type
@@ -199,8 +200,8 @@ class DeviceProgram:
         axes = collective.axes
         if not axes or self.mesh is None or collective.kind == "collective_permute":
             return False
-        if not isinstance(collective.groups, ir.DenseElementsAttr):
-            return True  # groups by axis names come from these axes
+        if names_axes(collective.groups):
+            return True  # these axes
         groups = np.array(ir.DenseIntElementsAttr(collective.groups), np.int64)
         expected = replica_groups(self.mesh, axes)
         if groups.size != expected.size:
@@ -227,7 +228,7 @@ class DeviceProgram:
 def _names_axes(collectives: list[Collective]) -> bool:
     """Whether groups are given by mesh axes, as the first that has groups shows."""
     grouped = next((c for c in collectives if c.kind != "collective_permute"), None)
-    return grouped is not None and not isinstance(grouped.groups, ir.DenseElementsAttr)
+    return grouped is not None and names_axes(grouped.groups)
 
 
 def _mesh_of(module: ir.Module) -> Mesh | None:

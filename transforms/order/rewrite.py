@@ -8,11 +8,13 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.notation import print_mesh
+from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.order.placed import FIXED, Placed
 from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
 from gspmd.transforms.support.groups import renamed_groups
-from gspmd.transforms.support.mlir import main_function
+from gspmd.transforms.support.mlir import free_symbol, main_function
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import Block, Op
 from gspmd.transforms.support.user_collectives import COLLECTIVES
@@ -32,7 +34,8 @@ class Rewriter:
         self.build = CollectiveBuilder(module.context, self.moves.mesh)
         self._made_in: dict[int, int] = {}
         self._known: dict[tuple[int, int], Any] = {}
-        self._meshes: dict[int, str] = {}
+        self._codec = SdyCodec.of_module(module)
+        self._meshes: dict[int, Mesh] = {}
 
     def run(self) -> None:
         body = self.program.body
@@ -147,28 +150,19 @@ class Rewriter:
     def _rename(self, op: Any, order: int) -> None:
         name = "source_target_pairs" if op.name == "stablehlo.collective_permute" else "replica_groups"
         groups = op.attributes[name]
-        if isinstance(groups, ir.DenseElementsAttr):
-            op.attributes[name] = renamed_groups(groups, self.moves.renaming(order))
+        if names_axes(groups):
+            _, axes = read_group_axes(groups, self._codec.meshes)
+            op.attributes[name] = write_group_axes(self._mesh(order), axes, op.context)
         else:
-            old = next(mesh for mesh in self._mesh_names() if f"mesh = @{mesh}," in str(groups))
-            text = str(groups).replace(f"mesh = @{old},", f"mesh = @{self._mesh(order)},")
-            op.attributes[name] = ir.Attribute.parse(text)
+            op.attributes[name] = renamed_groups(groups, self.moves.renaming(order))
 
-    def _mesh_names(self) -> list[str]:
-        ops = [view.operation for view in self.module.body.operations]
-        return [ir.StringAttr(op.attributes["sym_name"]).value for op in ops if op.name == "sdy.mesh"]
-
-    def _mesh(self, order: int) -> str:
-        """The symbol of the mesh whose devices are in an order, for groups that name axes."""
+    def _mesh(self, order: int) -> Mesh:
+        """The mesh whose devices are in an order, for groups that name axes; the module has it under its name."""
         if order not in self._meshes:
-            taken = self._mesh_names()
-            name = next(name for i in range(len(taken) + 1) if (name := f"order_{i}") not in taken)
-            mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order])
-            attributes = {
-                "sym_name": ir.StringAttr.get(name),
-                "mesh": ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}"),
-            }
+            name = free_symbol(self.module, "order")
+            mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order], name=name)
+            attributes = {"sym_name": ir.StringAttr.get(name), "mesh": self._codec.mesh_attribute(mesh)}
             point = ir.InsertionPoint(main_function(self.module).operation)
             ir.Operation.create("sdy.mesh", attributes=attributes, ip=point, loc=ir.Location.unknown())
-            self._meshes[order] = name
+            self._meshes[order] = mesh
         return self._meshes[order]

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.group_axes import write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.transforms.support.builder import Builder, read_type
@@ -83,18 +84,10 @@ class CollectiveBuilder(Builder):
             if self.mesh.size <= self._list_groups_up_to:
                 found = ir.DenseElementsAttr.get(replica_groups(self.mesh, axes), context=self.context)
             else:
-                found = self._named_groups(axes)
+                # Groups by axis name: their text does not grow with the number of devices.
+                found = write_group_axes(self.mesh, axes, self.context)
             self._groups[axes] = found
         return found
-
-    def _named_groups(self, axes: Axes) -> Any:
-        """Groups by axis name: their text does not grow with the number of devices."""
-        refs = []
-        for axis in axes:
-            sub = "" if self.mesh.is_full(axis) else f", sub_axis_info = ({axis.pre}){axis.size}"
-            refs.append(f'#stablehlo.axis_ref<name = "{axis.name}"{sub}>')
-        text = f"#stablehlo.replica_group_mesh_axes<mesh = @{self.mesh.name}, axes = [{', '.join(refs)}]>"
-        return ir.Attribute.parse(text, self.context)
 
     def _with_reducer(
         self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]

@@ -61,6 +61,12 @@ def main_function(module: ir.Module) -> Any:
     )
 
 
+def free_symbol(module: ir.Module, stem: str) -> str:
+    """The first of `stem_0`, `stem_1`, ... that is no symbol of the module's."""
+    symbols = {str(op.attributes["sym_name"]) for op in module.body.operations if "sym_name" in op.attributes}
+    return next(name for i in range(len(symbols) + 1) if f'"{(name := f"{stem}_{i}")}"' not in symbols)
+
+
 def source_location(location: ir.Location) -> SourceLocation | None:
     """Where an operation comes from: the user's source if the module says so, else its place in the text.
 
