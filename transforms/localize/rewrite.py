@@ -143,7 +143,9 @@ class Localizer:
             self._parting = parting_ops(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
+        outside, self.emit.held = self.emit.held, self.annotated.mesh.sorted(self.emit.held + region.axes)
         self._operations([view.operation for view in block.operations])
+        self.emit.held = outside
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
         self._regions.append(op)
@@ -193,13 +195,13 @@ class Localizer:
         results = list(op.results)
         self._point(op)
         with located(op):
-            replacements = self.rules.table[name].localize
-            assert replacements is not None
+            definition = self.rules.table[name]
+            assert definition.localize is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
-            if all(0 in type_.shape for type_ in info.results):
+            if not definition.has_effects and all(0 in type_.shape for type_ in info.results):
                 local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
             else:
-                replacements(local)
+                definition.localize(local)
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():
