@@ -21,7 +21,7 @@ def refuse_to_run(module: ir.Module) -> None:
     if found:
         raise Unsupported(
             "calls Python, as jax.debug.print and jax.pure_callback do; the program is here without what it calls",
-            hint="call the function that was traced through gspmd.jit, or take the call out",
+            hint="run the function that was traced by gspmd.jit, or take the call out",
             location=found[0],
         )
 

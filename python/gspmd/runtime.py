@@ -131,7 +131,6 @@ def compile_single(program: Program, device: Any = None) -> Executable:
     Errors: Unsupported for a program with manual regions, which is not one for a single device.
     """
     module, signature = executable_module.read_unpartitioned(program)
-    refuse_to_run(module)
     chosen = _devices(None if device is None else [device], 1)
     return _executable(module, signature, chosen)
 
@@ -143,7 +142,6 @@ def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> 
     outside the manual regions are left out.
     """
     module, signature = executable_module.read_for_xla(program)
-    refuse_to_run(module)
     chosen = _devices(devices, signature.num_partitions)
     return _executable(module, signature, chosen, use_shardy=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,11 +11,15 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from callback_runs import Run, compiled
+from callback_runs import Run, annotated, compiled, lower
 from jax import lax
 from jax.experimental import io_callback
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
+from two_processes import run_twice
+
+import gspmd
+from gspmd import runtime
 
 Array = Any
 Log = list[tuple[Any, ...]]
@@ -386,3 +391,55 @@ def test_what_functions_return_differs_by_device_although_operands_do_not() -> N
     is_rolled = [np.array_equal(block, r) for block, r in zip(result.reshape(4, 2, 4), rolled, strict=True)]
     assert sum(is_rolled) == 1
     np.testing.assert_array_equal(result.reshape(4, 2, 4)[~np.array(is_rolled)], blocks[~np.array(is_rolled)])
+
+
+# ---- several orders of the devices, several processes ------------------------------------------------
+
+
+def test_orders_of_devices_change_nothing_of_who_calls_and_in_which_order() -> None:
+    """Values in two orders: calls stay on one device, so that the token between them orders them."""
+    call = """{has_side_effect = true, backend_config = "", mhlo.backend_config = {index = 0 : ui64}, operand_layouts =
+      [dense<> : tensor<0xindex>, dense<0> : tensor<1xindex>], result_layouts = [dense<> : tensor<0xindex>]}
+      : (!stablehlo.token, tensor<8xf32>) -> !stablehlo.token"""
+    text = f"""
+    sdy.mesh @a = <["x"=8]>
+    sdy.mesh @b = <["x"=8], device_ids=[5, 3, 1, 0, 2, 7, 4, 6]>
+    func.func public @main(%t: !stablehlo.token, %x: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@a, [{{"x"}}]>}},
+                           %y: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@b, [{{"x"}}]>}})
+        -> (!stablehlo.token, tensor<8xf32> {{sdy.sharding = #sdy.sharding<@b, [{{"x"}}]>}}) {{
+      %0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%t, %x) {call}
+      %1 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%0, %y) {call}
+      %2 = stablehlo.add %y, %y : tensor<8xf32>
+      %3 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%1, %2) {call}
+      return %3, %2 : !stablehlo.token, tensor<8xf32>
+    }}
+    """
+    run = Run(text, [noted("call", lambda token, v: (token,))])
+    x, y = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) ** 2
+    _log.clear()
+    (result,) = run(x, y)
+    assert [values.tolist() for _, _, values in _log] == [x.tolist(), y.tolist(), (2 * y).tolist()]
+    np.testing.assert_array_equal(result, 2 * y)
+
+
+def test_the_process_of_the_first_device_calls() -> None:
+    ends = run_twice(Path(__file__).parent / "callbacks_in_two_processes.py")
+    assert [end.returncode for end in ends] == [0, 0], ends
+    assert [end.stdout.splitlines()[-1] for end in ends] == ["done", "done"]
+
+
+# ---- what is not run ------------------------------------------------------------------------------------
+
+
+def test_a_program_without_the_functions_that_it_calls_is_not_run() -> None:
+    program = annotated(lower(prints, X), MESHES[0], ['{"x"}, {"y"}'])
+    partitioned = gspmd.partition(program)
+    for attempt in (
+        lambda: gspmd.compile(partitioned),
+        lambda: gspmd.compile(partitioned.module_text),
+        lambda: gspmd.compile_for(partitioned, "cpu:8"),
+        lambda: gspmd.check(program),
+        lambda: runtime.compile_single(program),
+    ):
+        with pytest.raises(gspmd.Unsupported, match=r"calls Python, .*; run the function that was traced"):
+            attempt()
