@@ -119,7 +119,8 @@ func.func public @main(%t: !stablehlo.token {jax.token = true},
 
 // -----
 
-// What JAX writes for TPUs: operands are sent by one device, results received by it and brought to all.
+// What JAX writes for TPUs: operands are sent by one device, results received by it and brought to all. The host knows
+// their channels, which collectives therefore do not take.
 
 // CHECK-LABEL: module
 sdy.mesh @mesh = <["x"=4]>
@@ -128,9 +129,9 @@ func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
     -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
   %t = stablehlo.create_token : !stablehlo.token
   // CHECK: %[[FIRST:.*]] = stablehlo.after_all
-  // CHECK: %[[WHOLE:.*]] = "stablehlo.all_gather"
+  // CHECK: %[[WHOLE:.*]] = "stablehlo.all_gather"{{.*}}channel_handle<handle = {{[3-9]}}, type = 1>
   // CHECK: %[[SENT:.*]] = "stablehlo.if"
-  // CHECK:   %[[TOKEN:.*]] = "stablehlo.send"(%[[WHOLE]], %[[FIRST]])
+  // CHECK:   %[[TOKEN:.*]] = "stablehlo.send"(%[[WHOLE]], %[[FIRST]]) <{channel_handle = #stablehlo.channel_handle<handle = 1,
   // CHECK:   stablehlo.return %[[TOKEN]] : !stablehlo.token
   // CHECK: }, {
   // CHECK:   stablehlo.return %[[FIRST]] : !stablehlo.token
