@@ -61,9 +61,9 @@ class CollectiveBuilder(Builder):
         self._channels = max([self._channels, *map(_channel_of, ops)])
 
     def keep_channels(self, function: Any, names: Collection[str]) -> None:
-        """Let operations of these names keep their channels: all others of the function get higher ones, as do those
+        """Let operations of these names keep their channels.
 
-        that later passes add.
+        All others of the function get higher ones, as do those that later passes add.
         """
         kept: list[Any] = []
         others: list[Any] = []
