@@ -369,6 +369,21 @@ _GATHER_NUMBERS = (
     "dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
     "index_vector_dim = 1>, indices_are_sorted = false"
 )
+_TOKEN = "!stablehlo.token"
+_CALL = "has_side_effect = true, mhlo.backend_config = {index = 0 : ui64}"
+_TRANSFER = "channel_handle = #stablehlo.channel_handle<handle = 1, type = {}>, is_host_transfer = true"
+
+_CALLBACKS: dict[str, Example] = {
+    "stablehlo.custom_call (Python callback)": Example(
+        f"{_TOKEN}, 8x16xf32 -> {_TOKEN}, 8xf32", f'call_target_name = "xla_ffi_python_cpu_callback", {_CALL}'
+    ),
+    "stablehlo.custom_call (Python callback of every device)": Example(
+        "8x16xf32, 8xf32 ->", f'call_target_name = "xla_ffi_partitioned_python_cpu_callback", {_CALL}'
+    ),
+    "stablehlo.send": Example(f"8x16xf32, {_TOKEN} -> {_TOKEN}", _TRANSFER.format(2)),
+    "stablehlo.recv": Example(f"{_TOKEN} -> 8x16xf32, {_TOKEN}", _TRANSFER.format(3)),
+}
+
 _STRUCTURE: dict[str, Example] = {
     "stablehlo.while": Example(f"{_F} -> {_F}", "", _WHILE),
     "stablehlo.case": Example(f"i32 -> {_F}", "", _BRANCHES),
@@ -385,8 +400,6 @@ _STRUCTURE: dict[str, Example] = {
     "stablehlo.unary_einsum": Example("8x16xf32 -> 8xf32", 'einsum_config = "ij->i"'),
     "stablehlo.torch_index_select": Example("32x16xf32, 8xi32 -> 8x16xf32", "dim = 0 : i64, batch_dims = 0 : i64"),
 }
-_TOKEN = "!stablehlo.token"
-_HANDLE = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true"
 _REFUSED: dict[str, Example] = {
     "stablehlo.partition_id": Example("-> ui32"),
     "stablehlo.replica_id": Example("-> ui32"),
@@ -425,8 +438,6 @@ _REFUSED: dict[str, Example] = {
     "stablehlo.get_dimension_size": Example("8x16xf32 -> i32", "dimension = 1 : i64"),
     "stablehlo.infeed": Example(f"{_TOKEN} -> {_F}, {_TOKEN}", 'infeed_config = ""'),
     "stablehlo.outfeed": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", 'outfeed_config = ""'),
-    "stablehlo.send": Example(f"{_F}, {_TOKEN} -> {_TOKEN}", _HANDLE),
-    "stablehlo.recv": Example(f"{_TOKEN} -> {_F}, {_TOKEN}", _HANDLE.replace("type = 2", "type = 3")),
 }
 
-EXAMPLES = _ELEMENTWISE | _CHLO | _MOVEMENT | _ARITHMETIC | _STRUCTURE | _REFUSED
+EXAMPLES = _ELEMENTWISE | _CHLO | _MOVEMENT | _ARITHMETIC | _CALLBACKS | _STRUCTURE | _REFUSED

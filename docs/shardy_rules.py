@@ -118,6 +118,9 @@ DIFFERENCES: dict[str, str] = {
     "stablehlo.fft": _TRANSFORMS,
     "stablehlo.fft (of real numbers)": _TRANSFORMS,
     "stablehlo.fft (of two dimensions)": _TRANSFORMS,
+    "stablehlo.custom_call (Python callback of every device)": (
+        "Shardy has no rule; every device calls with the part that it has, whatever that is"
+    ),
     "stablehlo.rng": "Shardy has no rule; ours makes the numbers of a part of one seed for all devices",
     "stablehlo.batch_norm_training": _STATISTICS,
     "stablehlo.batch_norm_grad": _STATISTICS,

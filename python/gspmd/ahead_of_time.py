@@ -17,6 +17,7 @@ from jaxlib.mlir import ir
 
 from gspmd import api, executable_module, runtime
 from gspmd.api import Partitioned
+from gspmd.callbacks import refuse_to_run
 from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
@@ -116,14 +117,16 @@ def compile_for(
     mesh are laid onto a topology so that its collectives take least time. `compiler_options` are XLA's own, as
     `{"xla_enable_async_all_gather": True}`.
 
-    Errors: those of `gspmd.partition`; UsageError for a target that is not known or too small, and for options that the
-    compiler has not; ExecutionError where libtpu is missing or the program does not fit into memory.
+    Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for a target that is not
+    known or too small, and for options that the compiler has not; ExecutionError where libtpu is missing or the program
+    does not fit into memory.
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
     client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
     compile_ = client.compile_and_load if place.is_here else client.compile
     module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
+    refuse_to_run(module)
     started = time.perf_counter()
     try:
         with module.context, runtime.quiet():
@@ -192,7 +195,8 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
     chosen = tuple(devices)
     if len(chosen) != about["devices"]:
         raise ExecutionError(f"compiled for {about['devices']} devices of '{about['target']}', got {len(chosen)}")
-    signature = executable_module.read_partitioned(stored.partitioned)[1]
+    module, signature = executable_module.read_partitioned(stored.partitioned)
+    refuse_to_run(module)
     try:
         loaded = chosen[0].client.deserialize_executable(
             stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)

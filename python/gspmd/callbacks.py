@@ -1,4 +1,4 @@
-"""Calls of Python from a program, which one device cannot make for all."""
+"""Calls of Python from a program, which only the process that traced it can make."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.errors import SourceLocation, Unsupported
+from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.mlir import source_location
 
-_TARGETS = ("xla_ffi_python_", "xla_python_", "xla_ffi_partitioned_python_")
+
+def refuse_to_run(module: ir.Module) -> None:
+    """Raise Unsupported, located, for a program with calls of Python that is to run without the functions called.
+
+    What stands in the program is a number or a pointer that means a function to the process that traced it, and
+    anything or nothing to another one.
+    """
+    found = _calls(module)
+    if found:
+        raise Unsupported(
+            "calls Python, as jax.debug.print and jax.pure_callback do; the program is here without what it calls",
+            hint="run the function that was traced by gspmd.jit, or take the call out",
+            location=found[0],
+        )
 
 
-def refuse_callbacks(module: ir.Module) -> None:
-    """Raise Unsupported, located, for a program in which JAX calls Python: `jax.debug.print`, `jax.pure_callback`."""
-
+def _calls(module: ir.Module) -> list[SourceLocation | None]:
+    """Where the first call is, if there is one."""
     found = []
 
     def visit(op: Any) -> ir.WalkResult:
-        if op.name == "stablehlo.custom_call":
-            target = ir.StringAttr(op.attributes["call_target_name"]).value
-            if target.startswith(_TARGETS):
-                found.append(source_location(op.location))
-                return ir.WalkResult.INTERRUPT
+        if is_callback(op):
+            found.append(source_location(op.location))
+            return ir.WalkResult.INTERRUPT
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    if found:
-        raise Unsupported(
-            "a program that is partitioned cannot call Python, as jax.debug.print and jax.pure_callback do",
-            hint="return what is to be seen as a result, or take the call out",
-            location=found[0],
-        )
+    return found

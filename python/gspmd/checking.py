@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 
 from gspmd import runtime
 from gspmd.arguments import check_count, to_host
+from gspmd.callbacks import refuse_to_run
 from gspmd.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_mesh
@@ -144,6 +145,7 @@ def check(
         if tolerance is not None and not tolerance >= 0:
             raise UsageError(f"{name} is {tolerance}, expected a number of at least 0")
     program = read_module(module)
+    refuse_to_run(program)
     with stage("partitioning"):
         product = _partition(program, partitioned, num_devices, options or {})
     with stage("compiling the partitioned program"):

@@ -281,5 +281,4 @@ def _buffer(program: Program, held: Held, names: Mapping[int, str], equal: Names
             name += f"#{op.results.index(held.value)}"
     elif held.kind != ARGUMENT and not name:
         name = "block argument"
-    text = f"{type_.element}[{','.join(map(str, type_.shape))}]"
-    return Buffer(name, held.kind, text, held.bytes, location, tuple(sorted(equal)))
+    return Buffer(name, held.kind, type_.brief, held.bytes, location, tuple(sorted(equal)))

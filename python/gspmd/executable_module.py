@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import unannotated
+from gspmd.callbacks import refuse_to_run
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
@@ -57,9 +58,10 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
 
     What XLA for CPUs would get wrong is repaired, as in partitioned modules.
 
-    Errors: ParseError; Unsupported for a program with manual regions.
+    Errors: ParseError; Unsupported for a program with manual regions, and for one that calls Python.
     """
     module = read_module(source)
+    refuse_to_run(module)
     unannotated.strip(module)
     repair(module.operation)
     return module, _plain_signature(module, _ONE_DEVICE)
@@ -68,9 +70,11 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
 def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     """A program with only its manual regions left to partition, and a signature of replicated values.
 
-    Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh.
+    Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh, and for a program
+    that calls Python.
     """
     module = read_module(source)
+    refuse_to_run(module)
     mesh = unannotated.strip_outside_manual_regions(module)
     signature = _plain_signature(module, mesh)
     with module.context:

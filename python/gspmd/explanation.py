@@ -97,7 +97,7 @@ class Explanation:
                 kind=site.kind,
                 label=site.label,
                 operation=site.operation,
-                type=f"{site.type.element}[{','.join(map(str, site.type.shape))}]",
+                type=site.type.brief,
                 location=site.location,
                 called_for=site.called_for,
                 used_by=site.used_by,

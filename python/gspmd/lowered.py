@@ -27,7 +27,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import Executable, quiet, refusal
 from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
-from gspmd.transforms.support.signature import NAME, ValueSignature, dictionaries, set_dictionaries
+from gspmd.transforms.support.signature import NAME, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.support.target_file import is_topology
 from gspmd.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
 
@@ -175,14 +175,15 @@ class Compiled:
         inputs, outputs = lowered._given
         in_forms, out_forms = whole_forms(signature)
         mesh = lowered.mesh.mesh_of(devices)
-        known = self._computation
+        known, self._values = self._computation, arrays(signature.inputs)
+        self._results = arrays(signature.outputs)
         self._inputs = [
             held(value, form, aval, devices, wanted, mesh)
-            for value, form, aval, wanted in zip(signature.inputs, in_forms, known.in_avals, inputs, strict=True)
+            for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
             held(value, form, aval, devices, wanted, mesh)
-            for value, form, aval, wanted in zip(signature.outputs, out_forms, known.out_avals, outputs, strict=True)
+            for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
         self._jax = self._compile(module, outs, compiler_options)
         self._outputs = [
@@ -192,7 +193,7 @@ class Compiled:
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
-        self._kept_signature = signature.inputs[own]
+        self._kept_signature = self._values[own]
         self._refs = self._inputs[own.stop :]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
@@ -223,7 +224,7 @@ class Compiled:
     def out_shardings(self) -> Any:
         """The same of the results."""
         refs = self._computation.ref_results()
-        values = [value for value, ref in zip(self._signature.outputs, refs, strict=True) if ref is None]
+        values = [value for value, ref in zip(self._results, refs, strict=True) if ref is None]
         return jax.tree.unflatten(self.out_tree, [self._sharding(value) for value in values])
 
     input_shardings, output_shardings = in_shardings, out_shardings

@@ -17,7 +17,7 @@ from gspmd.dialect.notation import quote
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.transforms.support.mlir import main_function
-from gspmd.transforms.support.signature import Signature, ValueSignature, dictionaries, set_dictionaries
+from gspmd.transforms.support.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
 
 _MESH = "devices"
 
@@ -37,7 +37,7 @@ class WholeForm:
 
 
 def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]:
-    """The forms of the arguments and of the results."""
+    """The forms of the arguments and of the results that are no tokens."""
     mesh = signature.mesh
     known = [mesh.all_axes()]
 
@@ -53,7 +53,7 @@ def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]
         first, *rest = value.local_shape
         return WholeForm((first * mesh.size, *rest), (mesh.all_axes(), *((),) * len(rest)), True)
 
-    return [form(value) for value in signature.inputs], [form(value) for value in signature.outputs]
+    return [form(value) for value in arrays(signature.inputs)], [form(value) for value in arrays(signature.outputs)]
 
 
 def _nest(lists: Iterable[Axes]) -> bool:

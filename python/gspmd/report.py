@@ -70,7 +70,12 @@ def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list
     for index, value in enumerate(values):
         name = _last_name(value.name) or f"{what} {index}"
         sharding = sharding_text(value.sharding, mesh)
-        key = (name, _type(value.shape, value.element_type), sharding, _shape(value.local_shape))
+        key = (
+            name,
+            TensorType(value.shape, value.element_type, not value.is_token).brief,
+            sharding,
+            _shape(value.local_shape),
+        )
         groups[key] = groups.get(key, 0) + 1
     rows = [
         (name + (f" (x{count})" if count > 1 else ""), type_, sharding, local)
@@ -182,7 +187,3 @@ def _last_name(path: str | None) -> str:
 
 def _shape(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "scalar"
-
-
-def _type(shape: tuple[int, ...], element: str) -> str:
-    return f"{element}[{','.join(map(str, shape))}]"

@@ -17,6 +17,7 @@ from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
 from gspmd import arguments, executable_module, placing, processes
+from gspmd.callbacks import refuse_to_run
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
@@ -91,10 +92,11 @@ def compile(
     `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it. Where the devices
     are of several processes, all of them have to compile the same module, within `timeout_s` seconds of each other.
 
-    Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices, a module that PJRT
-    does not take, or other processes that compile another one.
+    Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
+    too few devices, a module that PJRT does not take, or other processes that compile another one.
     """
     module, signature = executable_module.read_partitioned(_source(partitioned))
+    refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
     chosen = _devices(devices, signature.num_partitions)
     if jax.process_count() > 1:
         processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)

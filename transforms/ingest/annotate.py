@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxlib.mlir import ir
+
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
@@ -12,6 +14,7 @@ from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.callbacks import CALL_DEVICE, is_callback, is_one_call
 from gspmd.transforms.support.mlir import located
 
 # Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
@@ -55,6 +58,10 @@ def _rewrite(op: Any, target: Target) -> None:
         return
     with located(op):
         said = target.annotations.of(op.attributes)
+        if said is not None and is_callback(op) and (device := target.device(said)) is not None:
+            if is_one_call(op):
+                op.attributes[CALL_DEVICE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), device)
+            said = None
         rule = frontend(op.attributes).get(f"{PREFIX}sharding_rule")
         written = None if said is None else target.list_of(said, [value.type for value in op.results])
         strip(op)

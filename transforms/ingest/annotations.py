@@ -22,6 +22,7 @@ from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
+from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.mlir import located
 
@@ -65,13 +66,12 @@ class Said:
     sdy: tuple[TensorSharding, ...] | None
     hlo: HloAnnotation | None
 
-    def names_one_device(self) -> bool:
-        """Whether a value is said to be on one device of the program."""
-        if any(sharding.mesh.is_maximal for sharding in self.sdy or ()):
-            return True
+    def devices(self) -> tuple[int, ...]:
+        """The devices of the program that values are said to be on, those which are on one alone."""
         body = None if self.hlo is None else self.hlo.sharding.body
         leaves = [leaf.body for leaf in body.leaves] if isinstance(body, TupleOf) else [body]
-        return any(isinstance(leaf, Maximal) for leaf in leaves)
+        by_sdy = [sharding.mesh.device_ids[0] for sharding in self.sdy or () if sharding.mesh.is_maximal]
+        return tuple(dict.fromkeys([*by_sdy, *(leaf.device for leaf in leaves if isinstance(leaf, Maximal))]))
 
 
 class Annotations:
@@ -198,11 +198,12 @@ def collect(annotations: Annotations, found: Survey) -> None:
             if op.name.startswith("sdy."):
                 keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
                 said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
-            _remark_on(op, said)
+            if not is_callback(op):
+                _remark_on(op, said)
 
 
 def _remark_on(op: Any, said: list[Said | None]) -> None:
-    if any(one is not None and one.names_one_device() for one in said):
+    if any(one is not None and one.devices() for one in said):
         remark(op, "asks for a value on one device; every device holds a copy of it")
 
 

@@ -205,6 +205,20 @@ class Target:
         HloSharding(maximal).check(rank, self.mesh.size)
         return replicated(self.mesh, rank)
 
+    def device(self, said: Said) -> int | None:
+        """The one device that an operation is said to run on, None where nothing is said of that.
+
+        Errors: AnnotationError for a device that there is not, and for several.
+        """
+        devices = said.devices()
+        for device in devices:
+            HloSharding(Maximal(device)).check(0, self.mesh.size)
+        if len(devices) > 1:
+            raise AnnotationError(
+                f"is said to run on devices {' and '.join(map(str, devices))}", hint="give all its values the same one"
+            )
+        return devices[0] if devices else None
+
     def attribute(self, attribute: ir.Attribute, type_: ir.Type) -> ir.Attribute | None:
         """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
         key = (attribute, type_)

@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.callbacks import TRANSFERS
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
@@ -47,6 +48,7 @@ class Localizer:
         self._local: dict[Placed, Any] = {}
         self._regions: list[Any] = []
         self._to_repair = False
+        self._to_host = False
         self._parting: list[Any] | None = None  # known inside manual computations
 
     def run(self) -> None:
@@ -60,6 +62,8 @@ class Localizer:
             splice(region)
         if self._to_repair:
             repair(self.annotated.function)
+        if self._to_host:  # by channels that the host knows
+            self.emit.keep_channels(self.annotated.function, TRANSFERS)
         inputs = [argument.type for argument in block.arguments]
         outputs = [value.type for value in operations[-1].operands]
         function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
@@ -96,6 +100,7 @@ class Localizer:
         for op in operations:
             name = op.name
             self._to_repair |= name in REPAIRED
+            self._to_host |= name in TRANSFERS
             attributes = op.attributes
             given = attributes.get("sdy.sharding")
             if name in COLLECTIVES:
@@ -143,7 +148,9 @@ class Localizer:
             self._parting = parting_ops(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
+        outside, self.emit.held = self.emit.held, self.annotated.mesh.sorted(self.emit.held + region.axes)
         self._operations([view.operation for view in block.operations])
+        self.emit.held = outside
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
         self._regions.append(op)
@@ -193,13 +200,13 @@ class Localizer:
         results = list(op.results)
         self._point(op)
         with located(op):
-            replacements = self.rules.table[name].localize
-            assert replacements is not None
+            definition = self.rules.table[name]
+            assert definition.localize is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
-            if all(0 in type_.shape for type_ in info.results):
+            if not definition.has_effects and all(0 in type_.shape for type_ in info.results):
                 local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
             else:
-                replacements(local)
+                definition.localize(local)
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gspmd.transforms.ops import (
+    callbacks,
     communication,
     concatenation,
     contraction,
@@ -48,5 +49,6 @@ OPS: OpTable = (
     | random.OPS
     | custom_call.OPS
     | communication.OPS
+    | callbacks.OPS
     | refused.OPS
 )

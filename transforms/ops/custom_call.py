@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
 from gspmd.transforms.ops.concatenation import JOINED_SLICES, joined_slices_rule
 from gspmd.transforms.ops.elementwise import elementwise_rule
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
@@ -42,6 +43,7 @@ _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 _RULES[JOINED_SLICES] = joined_slices_rule
+_RULES |= CALLBACK_RULES
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:

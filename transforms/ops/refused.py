@@ -23,7 +23,7 @@ _REASONS: dict[tuple[str, str], str] = {
     _COLLECTIVE: "async_done async_start collective_reduce cross-replica-sum",
     _DYNAMIC: """dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape
                  real_dynamic_slice set_dimension_size get_dimension_size""",
-    _HOST: "infeed outfeed send recv",
+    _HOST: "infeed outfeed",
     _DEPRECATED: "unary_einsum",
     _QUANTIZED: "uniform_dequantize uniform_quantize",
 }

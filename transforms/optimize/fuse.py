@@ -28,6 +28,7 @@ from gspmd.transforms.support.op_info import TensorType
 _SLICE = "stablehlo.dynamic_slice"
 _TRANSPOSE = "stablehlo.transpose"
 _PAD = "stablehlo.pad"
+_BITCAST = "stablehlo.bitcast_convert"  # of elements, where the shape stays
 _STEPS = 32  # operations between a reduction and the slice that are looked through
 
 
@@ -254,7 +255,8 @@ def _keeps_shape(op: Any, value: Any) -> bool:
     """Whether the operation works on each element of the value, or transposes it."""
     if op.name == _TRANSPOSE:
         return True
-    return op.name in ELEMENTWISE and read_type(op.results[0]).shape == read_type(value).shape
+    known = op.name in ELEMENTWISE or op.name == _BITCAST
+    return known and read_type(op.results[0]).shape == read_type(value).shape
 
 
 def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: Any) -> Any:

@@ -19,6 +19,7 @@ from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.support.builder import bytes_of
+from gspmd.transforms.support.callbacks import TRANSFERS, is_callback
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.groups import Ids
 from gspmd.transforms.support.program import Op, Program
@@ -27,7 +28,7 @@ from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignat
 
 FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
 UNMOVABLE = 1 << 50  # bytes of what cannot be sent
-_EFFECTS = ("stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send", "stablehlo.recv")
+_EFFECTS = ("stablehlo.infeed", "stablehlo.outfeed", *TRANSFERS)
 _NOT_AGAIN = {f"stablehlo.{kind}" for kind in KINDS} | {*_EFFECTS, "stablehlo.custom_call", "stablehlo.rng"}
 
 
@@ -166,8 +167,8 @@ def _senders(op: Op, mesh: Mesh) -> Ids | None:
 
 
 def _has_effects(op: Op) -> bool:
-    """Whether an operation, or one in its regions, does more than compute its results."""
+    """Whether an operation, or one in its regions, does more than compute its results, or is a device's own to do."""
     attribute = op.info.attributes.get("has_side_effect")
-    if op.info.name in _EFFECTS or (attribute is not None and bool(attribute.value)):
+    if op.info.name in _EFFECTS or is_callback(op.ir) or (attribute is not None and bool(attribute.value)):
         return True
     return any(_has_effects(inner) for block in op.regions for inner in block.ops)

@@ -17,6 +17,7 @@ from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.callbacks import is_one_call
 from gspmd.transforms.support.custom_rules import RULE
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
@@ -78,6 +79,12 @@ def _summed_only(value: Any) -> bool:
 def _partial_cause(op: Op, index: int, made: TensorSharding) -> str:
     axes = print_axes(made.unreduced, made.mesh)
     return f"'{op.info.name}' leaves partial results over {axes}; result {index} is wanted as {{to}}"
+
+
+def _operand_cause(op: Op, index: int) -> str:
+    if is_one_call(op.ir):
+        return f"operand {index} of a Python callback is needed whole"
+    return f"operand {index} of '{op.info.name}' is needed as {{to}}"
 
 
 class Rewriter:
@@ -244,7 +251,7 @@ class Rewriter:
         self.decisions.append(Decision(op.ir.location, name, have + wanted, runs, op.info, strategy.rule, situation))
         for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
             if have[index] != need:
-                text = f"operand {index} of '{name}' is needed as {{to}}"
+                text = _operand_cause(op, index)
                 op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
         if strategy.results != wanted:
             self._finish_results(op, strategy, wanted, strategy.rule.combiner, after)

@@ -95,7 +95,7 @@ def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
         yield ForbiddenReshard(
             move.user,
             source_location(move.location),
-            f"{move.type_.element}[{','.join(map(str, move.type_.shape))}]",
+            move.type_.brief,
             print_dims(move.source),
             target,
             tuple(kind for kind, _ in sent),

@@ -45,6 +45,17 @@ class Builder:
         )
         return created.results[0] if len(results) == 1 else list(created.results)
 
+    def op_with_regions(self, name: str, operands: Sequence[Any], results: Sequence[TensorType], regions: int) -> Any:
+        """Create an operation with so many regions, which have no blocks yet, and return it."""
+        return ir.Operation.create(
+            name,
+            results=[self.mlir_type(t) for t in results],
+            operands=list(operands),
+            regions=regions,
+            loc=self.location,
+            ip=self.point,
+        )
+
     def i64s(self, values: Sequence[int]) -> Any:
         return ir.DenseI64ArrayAttr.get(list(values), self.context)
 

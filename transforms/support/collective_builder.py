@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,26 @@ class CollectiveBuilder(Builder):
     def skip_channels(self, ops: Iterable[Any]) -> None:
         """Leave out the channels that these operations have, if they have any."""
         self._channels = max([self._channels, *map(_channel_of, ops)])
+
+    def keep_channels(self, function: Any, names: Collection[str]) -> None:
+        """Let operations of these names keep their channels.
+
+        All others of the function get higher ones, as do those that later passes add.
+        """
+        kept: list[Any] = []
+        others: list[Any] = []
+
+        def visit(op: Any) -> Any:
+            if "channel_handle" in op.attributes:
+                (kept if op.name in names else others).append(op.operation)
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+        self.skip_channels([*kept, *others])
+        highest = max(map(_channel_of, kept), default=0)
+        for op in others:
+            if _channel_of(op) <= highest:
+                op.attributes["channel_handle"] = self.next_channel()
 
     def next_channel(self) -> Any:
         """A channel handle that no other collective has."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes, size_of, without
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.builder import read_type
@@ -32,8 +33,9 @@ class Emitter(CollectiveBuilder):
             loc=self.location,
             ip=ir.InsertionPoint.at_block_begin(entry),
         )
+        self.held: Axes = ()  # by manual computations around what is built
         self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
-        self._indices: dict[Axes, Any] = {}
+        self._made: dict[Any, Any] = {}
         self._position: Any = None
         self._aliases: list[Any] = []
 
@@ -53,12 +55,36 @@ class Emitter(CollectiveBuilder):
 
     def shard_index(self, axes: Axes) -> Any:
         """This device's index along the list of axes, as a scalar i32; made once per function."""
-        found = self._indices.get(axes)
+        return self._at_top(axes, lambda: self._make_index(axes))
+
+    def free_axes(self) -> Axes:
+        """The axes that no manual computation holds here."""
+        return without(self.mesh.all_axes(), self.held)
+
+    def is_first(self, axes: Axes) -> Any:
+        """Whether this device is the first of those that differ along these axes only, as a scalar i1."""
+        return self._at_top(("first", axes), lambda: self._equals(self.shard_index(axes), 0))
+
+    def is_partition(self, number: int) -> Any:
+        """Whether this is the partition of that number, as a scalar i1."""
+        return self._at_top(("partition", number), lambda: self._equals(self._partition(), number))
+
+    def _equals(self, value: Any, number: int) -> Any:
+        return self.op(
+            "stablehlo.compare",
+            [value, self.constant(INDEX, number)],
+            [TensorType((), "i1")],
+            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", self.context),
+        )
+
+    def _at_top(self, key: Any, make: Callable[[], Any]) -> Any:
+        """A value that the whole function sees, made once."""
+        found = self._made.get(key)
         if found is None:
             point, location = self.point, self.location
             self.point = ir.InsertionPoint(self._anchor)
             self.location = ir.Location.unknown(self.context)
-            found = self._indices[axes] = self._make_index(axes)
+            found = self._made[key] = make()
             self.point, self.location = point, location
         return found
 
@@ -82,12 +108,14 @@ class Emitter(CollectiveBuilder):
 
     def _mesh_position(self) -> Any:
         """Row-major position of this partition in the mesh: its id, looked up when the order is special."""
-        partition = self.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
-        partition = self.convert(partition, "i32")
+        partition = self._partition()
         if not self.mesh.device_ids:
             return partition
         positions = np.argsort(np.array(self.mesh.device_ids))
         return self.element_of(positions, partition)
+
+    def _partition(self) -> Any:
+        return self.convert(self.op("stablehlo.partition_id", [], [TensorType((), "ui32")]), "i32")
 
     def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Any:
         """Where this device's shard begins along a dimension split over `axes`, a scalar."""

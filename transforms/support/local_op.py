@@ -83,11 +83,12 @@ class LocalOp:
             result.set_type(self.emit.mlir_type(self.local_result(index)))
 
     def replace(self, values: list[Any]) -> None:
-        """Other values take the results' place, and the operation goes."""
-        given = list(self.ir.operands)
+        """Other values take the results' place, and the operation goes. None stands for what nobody uses."""
+        given = {*self.ir.operands}
         self.replaced = values = [self.emit.alias(value) if value in given else value for value in values]
         for result, value in zip(self.ir.results, values, strict=True):
-            result.replace_all_uses_with(value)
+            if value is not None:
+                result.replace_all_uses_with(value)
         self.ir.erase()
 
 

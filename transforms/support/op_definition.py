@@ -26,7 +26,7 @@ class OpDef:
 
     `localize` rewrites an occurrence to its per-device form where that is more than the same operation
     on smaller types. What is not `replicable` means something else on every device, or to the world, and is never
-    computed whole on each of them.
+    computed whole on each of them. What `has_effects` is done even where its results have no elements, or are none.
 
     `others` gives further rules of an occurrence: other ways to split it, which nothing is propagated along and which
     are taken where they cost less. The local form then knows from the shardings which way was taken. `sends` gives
@@ -40,6 +40,7 @@ class OpDef:
     replicable: bool = True
     others: OtherRules | None = None
     sends: Sends | None = None
+    has_effects: bool = False
 
 
 OpTable = dict[str, OpDef]

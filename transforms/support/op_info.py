@@ -20,6 +20,13 @@ class TensorType(NamedTuple):
     def rank(self) -> int:
         return len(self.shape)
 
+    @property
+    def brief(self) -> str:
+        """`f32[8,4]`; of what is no tensor its name, as `token`."""
+        if not self.is_tensor:
+            return self.element.removeprefix("!stablehlo.")
+        return f"{self.element}[{','.join(map(str, self.shape))}]"
+
 
 _ELEMENT_BITS = {"i1": 8, "index": 64}
 

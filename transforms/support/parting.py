@@ -14,6 +14,7 @@ from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.manual import ManualRegion, read_region
 from gspmd.transforms.support.program import MANUAL
 
@@ -68,7 +69,7 @@ class _Walk:
             elif name in _BRANCHES:
                 self._branches(op, held)
             else:
-                varies = name in _DIFFERENT or any(value in self._varying for value in op.operands)
+                varies = name in _DIFFERENT or is_callback(op) or any(value in self._varying for value in op.operands)
                 varies = varies and not (name in _ALIKE and self._is_over_all(op, held))
                 for result in op.results:
                     self._mark(result, varies)

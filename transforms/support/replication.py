@@ -16,6 +16,7 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.program import Block, Op, Program
 
 Names = frozenset[str]
@@ -57,7 +58,7 @@ class _Finder:
 
     def _result(self, op: Op) -> Names:
         name = op.info.name
-        if name in _DIFFERENT:
+        if name in _DIFFERENT or is_callback(op.ir):
             return frozenset()
         common = self.all.intersection(*self._of(op.operands))
         if name in _MAKES_EQUAL:

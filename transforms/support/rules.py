@@ -7,6 +7,7 @@ from typing import Any
 
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
+from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL, executable_rule, written_rule
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.op_definition import OpDef, OpTable
@@ -75,7 +76,7 @@ class RuleBook:
         try:
             definition = self.table.get(info.name)
             written = written_rule(info)
-            if written is not None and (definition is None or info.name == CUSTOM_CALL):
+            if written is not None and (definition is None or (info.name == CUSTOM_CALL and not is_callback(ir_op))):
                 return executable_rule(info, written)
             if written is not None and self._guided:
                 return written

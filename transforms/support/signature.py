@@ -26,6 +26,7 @@ NAME = "gspmd.name"
 DEVICE_IDS = "gspmd.device_ids"  # on arguments and results until `gspmd-order`: the device at each mesh position
 EXCHANGED = "gspmd.exchanged"  # beside it: a reshard brings the value from that order, or into it
 SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS = "gspmd.source_device_ids", "gspmd.target_device_ids"  # on such a reshard
+TOKEN = "!stablehlo.token"
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
 DeviceIds = tuple[int, ...]
 _MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
@@ -36,7 +37,8 @@ class ValueSignature:
     """One argument or result as the whole program sees it.
 
     `shape` is global; `element_type` is as MLIR writes it (`f32`, `complex<f64>`); `donated` arguments
-    give their memory to a result and are gone after a run; `name` is the program's, if it says one.
+    give their memory to a result and are gone after a run; `name` is the program's, if it says one. Tokens, which
+    order effects, are scalars of the element type `TOKEN`.
 
     Errors: AnnotationError when the sharding's rank is not the shape's.
     """
@@ -49,6 +51,10 @@ class ValueSignature:
 
     def __post_init__(self) -> None:
         self.sharding.check_rank(len(self.shape))
+
+    @property
+    def is_token(self) -> bool:
+        return self.element_type == TOKEN
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -86,8 +92,15 @@ class Signature:
         return self.mesh.size
 
 
+def arrays(values: Sequence[ValueSignature]) -> list[ValueSignature]:
+    """Those of arguments or results that are no tokens, which come before them."""
+    return [value for value in values if not value.is_token]
+
+
 def tensor_text(shape: Sequence[int], element_type: str) -> str:
-    """`tensor<8x3xf32>`."""
+    """`tensor<8x3xf32>`; a token's type is its element type."""
+    if element_type == TOKEN:
+        return TOKEN
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
 
 
@@ -96,6 +109,11 @@ def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape")
     return tuple(type_.shape), str(type_.element_type)
+
+
+def _type_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+    """The same for what arguments and results may be, tokens included."""
+    return ((), TOKEN) if str(type_) == TOKEN else tensor_of(type_, what)
 
 
 def dictionaries(func: Any, key: str, count: int) -> list[dict[str, ir.Attribute]]:
@@ -184,14 +202,14 @@ def _read_value(
     for key in (GLOBAL_TYPE, SHARDING):
         if key not in entry:
             raise ParseError(f"{what} has no '{key}'; not a partitioned module", hint="run gspmd partition first")
-    shape, element_type = tensor_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
+    shape, element_type = _type_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
     try:
         sharding = parse_sharding(ir.StringAttr(entry[SHARDING]).value, {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
         value = ValueSignature(shape, element_type, sharding, donated, name)
     except Error as error:
         raise ParseError(f"{what}: {error.message}", hint=error.hint) from None
-    if tensor_of(local_type, what) != (value.local_shape, element_type):
+    if _type_of(local_type, what) != (value.local_shape, element_type):
         raise ParseError(
             f"{what} has type {local_type}, but a part of {value.type_text()} sharded "
             f"{print_sharding(sharding)} is {value.type_text(local=True)}"

@@ -1,0 +1,146 @@
+"""`gspmd.jit` of functions that call Python: once with whole values, in order, and what is returned goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import checkify, io_callback
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+import gspmd
+
+MESH = {"x": 4, "y": 2}
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
+def split(function: Callable[..., Any]) -> Any:
+    """The function over eight devices, its argument split over all of them."""
+    return gspmd.jit(function, mesh=MESH, in_shardings=P("x", "y"))
+
+
+def scalar(value: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((), np.asarray(value).dtype)
+
+
+def test_a_print_shows_the_whole_value_once(capfd: pytest.CaptureFixture[str]) -> None:
+    def function(x: Any) -> Any:
+        jax.debug.print("{}", x)
+        return x + 1
+
+    result = split(function)(X)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(result, X + 1)
+    assert capfd.readouterr().out == f"{X}\n"
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_ordered_prints_come_in_order(runs: int, capfd: pytest.CaptureFixture[str]) -> None:
+    def function(x: Any) -> Any:
+        def body(carry: Any, t: Any) -> tuple[Any, Any]:
+            jax.debug.print("{} {}", t, carry.sum(), ordered=True)
+            return lax.cond(t % 2 == 0, lambda c: c + 1, lambda c: c, carry), None
+
+        return lax.scan(body, x, jnp.arange(4))[0]
+
+    f, value, expected = split(function), X, []
+    for _ in range(runs):
+        for t in range(4):
+            expected.append(f"{t} {value.sum()}")
+            value = value + (t % 2 == 0)
+    result: Any = X
+    for _ in range(runs):
+        result = f(result)
+    jax.effects_barrier()
+    assert capfd.readouterr().out.splitlines() == expected
+    np.testing.assert_array_equal(result, value)
+
+
+def test_results_of_pure_functions_go_to_all_devices() -> None:
+    shapes = []
+
+    def on_host(x: Any) -> Any:
+        shapes.append(x.shape)
+        return np.asarray(x) * -0.0
+
+    result = split(lambda x: jax.pure_callback(on_host, jax.ShapeDtypeStruct(x.shape, x.dtype), x))(X)
+    assert np.signbit(result).all()
+    assert shapes == [(8, 4)]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_functions_with_effects_are_called_in_every_run_and_round(ordered: bool) -> None:
+    seen: list[float] = []
+
+    def on_host(value: Any) -> Any:
+        seen.append(float(value))
+        return np.float32(len(seen))
+
+    def function(x: Any) -> Any:
+        return lax.fori_loop(
+            0, 3, lambda i, c: c + io_callback(on_host, scalar(np.float32(0)), c.sum(), ordered=ordered), x
+        )
+
+    f = split(function)
+    first, second = f(X), f(X)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(first, X + 6)
+    np.testing.assert_array_equal(second, X + 15)
+    sums = [float((X + n).sum()) for n in (0, 1, 3, 0, 4, 9)]
+    assert seen == sums
+
+
+def test_each_device_calls_in_a_manual_computation_and_for_partitioned_calls() -> None:
+    over = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    seen: list[tuple[int, ...]] = []
+
+    def function(x: Any) -> Any:
+        def inner(part: Any) -> Any:
+            jax.debug.callback(lambda v: seen.append(v.shape), part)
+            return part
+
+        jax.debug.callback(lambda v: seen.append(v.shape), x, partitioned=True)
+        return jax.shard_map(inner, mesh=over, in_specs=P("x", "y"), out_specs=P("x", "y"), check_vma=False)(x)
+
+    np.testing.assert_array_equal(split(function)(X), X)
+    jax.effects_barrier()
+    assert seen == [(2, 2)] * 16
+
+
+def test_gradients_pass_functions_with_a_rule_of_their_own() -> None:
+    @jax.custom_vjp
+    def square(x: Any) -> Any:
+        return jax.pure_callback(lambda v: np.asarray(v) ** 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    square.defvjp(lambda x: (square(x), x), lambda x, g: (2 * x * g,))
+    np.testing.assert_array_equal(split(jax.grad(lambda x: square(x).sum()))(X), 2 * X)
+
+
+def test_checks_that_are_returned_need_no_call() -> None:
+    def function(x: Any) -> Any:
+        checkify.check(x.sum() > 1000, "the sum is {s}", s=x.sum())
+        return x
+
+    error, result = split(checkify.checkify(function))(X)
+    np.testing.assert_array_equal(result, X)
+    with pytest.raises(checkify.JaxRuntimeError, match="the sum is 496"):
+        error.throw()
+
+
+def test_a_call_that_is_there_for_errors_lets_right_values_pass() -> None:
+    """As libraries write checks that raise: a branch that only wrong values take calls a function that raises."""
+
+    def fail(x: Any) -> Any:
+        raise ValueError("negative")
+
+    def function(x: Any) -> Any:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return lax.cond((x < 0).any(), lambda x: jax.pure_callback(fail, shape, x), lambda x: x, x) * 2
+
+    np.testing.assert_array_equal(split(function)(X), 2 * X)

@@ -1,0 +1,124 @@
+"""Calls of Python: one device makes each with whole values and all get its results, or every device on its part.
+
+In a manual computation devices that differ along its axes make calls of their own, as what they hold is their own: one
+makes each for those that differ along free axes only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.support.callbacks import CALL_DEVICE, EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
+from gspmd.transforms.support.carriers import carried, carriers, delivered
+from gspmd.transforms.support.local_op import LocalOp
+from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
+from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.rules import whole
+
+_CAUSE = "results of a Python callback, which one device calls, are needed on all"
+
+
+def one_call_rule(info: OpInfo) -> OpShardingRule:
+    """Every operand is needed whole, and every result is."""
+    return whole(info)
+
+
+def each_call_rule(info: OpInfo) -> OpShardingRule:
+    """Every device calls with its part of each operand, whatever that is; not with padding, which has no meaning."""
+    builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results])
+    for index, type_ in enumerate(info.operands):
+        for dim, size in enumerate(type_.shape):
+            only = [dim if other == index else None for other in range(len(info.operands))]
+            builder.factor(only, [None] * len(info.results), size, even=True)
+    return builder.build()
+
+
+def transfer_rule(info: OpInfo) -> OpShardingRule:
+    """As a call's. Raises Unsupported for what is sent to other devices."""
+    if not is_host_transfer(info.attributes):
+        raise Unsupported(
+            "communicates between devices", hint="give a program for one device, or put it into a manual computation"
+        )
+    return whole(info)
+
+
+def localize_one_call(op: LocalOp) -> None:
+    """A branch that only one of the devices takes that hold the same; what it returns is summed with zeros."""
+    emit = op.emit
+    axes = emit.free_axes()
+    device = _device(op.ir)
+    if device is not None and emit.held:
+        raise Unsupported(
+            f"is said to be made by device {device}, but is part of a manual computation, in which every device makes "
+            "calls of its own",
+            hint="leave the sharding out",
+        )
+    if not axes:
+        op.keep()
+        return
+    used = [index for index, result in enumerate(op.ir.results) if any(True for _ in result.uses)]
+    here = emit.is_first(axes) if emit.held else emit.is_partition(device or 0)
+    cause = op.cause(_CAUSE)
+    sent = iter([emit.all_reduce(v, axes, "add", cause) if _is_tensor(v) else v for v in _call(op, here, used)])
+    replacements: list[Any] = [None] * len(op.ir.results)
+    for index in used:
+        replacements[index] = delivered(emit, sent, op.info.results[index])
+    op.replace(replacements)
+
+
+def _call(op: LocalOp, here: Any, used: list[int]) -> list[Any]:
+    """These results as what carries them, from the device that makes the call, as `here` says.
+
+    All other devices have zeros, and the token that the call waits for.
+    """
+    emit, point = op.emit, op.emit.point
+    returned = [carrier for index in used for carrier in carriers(op.info.results[index])]
+    branch = emit.op_with_regions("stablehlo.if", [here], returned, 2)
+    emit.point = ir.InsertionPoint(branch.regions[0].blocks.append())
+    made = op.ir.clone(ip=emit.point).operation.results
+    emit.op("stablehlo.return", [carrier for index in used for carrier in carried(emit, made[index])], [])
+    emit.point = ir.InsertionPoint(branch.regions[1].blocks.append())
+    emit.op("stablehlo.return", [_nothing(op, type_) for type_ in returned], [])
+    emit.point = point
+    return list(branch.results)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def _device(op: Any) -> int | None:
+    """The partition that the program wants to make the call."""
+    if CALL_DEVICE not in op.attributes:
+        return None
+    device = int(ir.IntegerAttr(op.attributes[CALL_DEVICE]).value)
+    del op.attributes[CALL_DEVICE]
+    return device
+
+
+def _nothing(op: LocalOp, type_: TensorType) -> Any:
+    """What a device has of it that does not make the call."""
+    if type_.is_tensor:
+        return op.emit.constant(type_, "zero")
+    tokens = [value for value, given in zip(op.operands, op.info.operands, strict=True) if given == type_]
+    return tokens[0] if tokens else op.emit.op("stablehlo.after_all", [], [type_])
+
+
+RULES: dict[str, RuleFunction] = {
+    **dict.fromkeys(ONE_CALLS, one_call_rule),
+    **dict.fromkeys(EACH_CALLS, each_call_rule),
+}
+"""The rules of custom calls, by target."""
+
+OPS = op_table(
+    OpDef(name, transfer_rule, localize_one_call, replicable=False, has_effects=True) for name in sorted(TRANSFERS)
+)
+
+CALLS = op_table(
+    OpDef(name, one_call_rule, localize_one_call, replicable=False, has_effects=True) for name in sorted(ONE_CALLS)
+)
+"""The same for the custom calls that are more than themselves on smaller types, by target."""
