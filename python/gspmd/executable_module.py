@@ -16,6 +16,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
 from gspmd.reading import read_program
+from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_TOP_K
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.signature import (
@@ -69,7 +71,7 @@ def _say_manual(module: ir.Module) -> None:
         count, flows = len(op.results), op.name in CONTROL_FLOW
         if flows or op.name in _CHANGED:
             found.append(op)
-        if count and not op.name.startswith("func.") and not flows:
+        if count and not op.name.startswith("func.") and not flows and not _is_unmarkable(op):
             if count not in texts:
                 texts[count] = one if count == 1 else ir.StringAttr.get("{" + ", ".join(["{manual}"] * count) + "}")
             op.attributes["mhlo.sharding"] = texts[count]
@@ -79,6 +81,11 @@ def _say_manual(module: ir.Module) -> None:
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     for op in found:
         _mark_results(op, one)
+
+
+def _is_unmarkable(op: Any) -> bool:
+    """Whether jaxlib refuses the mark, as it does on a call that it writes as many operations of XLA's."""
+    return bool(op.name == CUSTOM_CALL and op.attributes["call_target_name"].value == APPROXIMATE_TOP_K)
 
 
 def _mark_results(op: Any, manual: ir.Attribute) -> None:

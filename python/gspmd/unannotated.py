@@ -95,9 +95,26 @@ def _strip(module: ir.Module, keep_manual: bool) -> None:
                 op.erase()
             elif name == "sdy.named_computation":
                 _inline(op)
+            elif name == "stablehlo.composite":
+                _call_decomposition(op)
             else:
                 _drop_attributes(op)
         _drop_attributes(module.operation)
+
+
+def _call_decomposition(op: Any) -> None:
+    """A composite is its decomposition, which XLA does not look at where it knows an operation of that name."""
+    call = ir.Operation.create(
+        "func.call",
+        operands=list(op.operands),
+        results=[value.type for value in op.results],
+        attributes={"callee": op.attributes["decomposition"]},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, new in zip(op.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
 def _operations(module: ir.Module) -> list[Any]:

@@ -15,12 +15,13 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
-from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
+from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, called_by, collect, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
+from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
@@ -29,7 +30,7 @@ from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
-from gspmd.transforms.support.custom_rules import attach_rules, parse_custom_rules
+from gspmd.transforms.support.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.user_collectives import COLLECTIVES
@@ -57,7 +58,7 @@ class Ingest(Pass):
             _check_replicas(module)
             found = _prepare(module)
             list_groups(module, found.all(*COLLECTIVES))
-            annotations = Annotations(module, devices.module or devices.option)
+            annotations = Annotations(module, devices.said)
             collect(annotations, found)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
@@ -71,6 +72,8 @@ class Ingest(Pass):
             inline_calls(found)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
+            if found.all(*COLLECTIVES, REPLICA, PARTITION):
+                dissolve_lone(found.main, devices.module == 1)
             if may_batch:
                 batch_lookups(found.main)
             if compares:
@@ -164,10 +167,16 @@ def _write_module(module: ir.Module, target: Target) -> None:
 
 
 def _finish(module: ir.Module, main: str, tuples: bool) -> None:
-    """Leave @main as the only function, public, without foldable tuples."""
-    for name, function in functions_of(module).items():
+    """Leave @main, public, without foldable tuples, and of the other functions those that custom calls name."""
+    functions = functions_of(module)
+    entry = functions[main]
+    named = {name for op in custom_calls(entry) for name in called_by(op)}
+    for name, function in functions.items():
+        if name in named:
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         if name != main:
-            function.erase()
+            if name not in named:
+                function.erase()
             continue
         if tuples:
             fold(function)

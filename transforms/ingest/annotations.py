@@ -65,13 +65,14 @@ class Said:
     sdy: tuple[TensorSharding, ...] | None
     hlo: HloAnnotation | None
 
-    def names_one_device(self) -> bool:
-        """Whether a value is said to be on one device of the program."""
-        if any(sharding.mesh.is_maximal for sharding in self.sdy or ()):
-            return True
+    def lone_device(self) -> int | None:
+        """The device of the first value that is said to be on one device of the program."""
+        for sharding in self.sdy or ():
+            if sharding.mesh.is_maximal:
+                return sharding.mesh.device_ids[0]
         body = None if self.hlo is None else self.hlo.sharding.body
         leaves = [leaf.body for leaf in body.leaves] if isinstance(body, TupleOf) else [body]
-        return any(isinstance(leaf, Maximal) for leaf in leaves)
+        return next((leaf.device for leaf in leaves if isinstance(leaf, Maximal)), None)
 
 
 class Annotations:
@@ -183,12 +184,9 @@ def collect(annotations: Annotations, found: Survey) -> None:
     """Read everything that is said anywhere, so that a mesh for all of it can be chosen. Errors are located."""
     for function in found.functions:
         with located(function):
-            entries = [
-                attributes
-                for name in ("arg_attrs", "res_attrs")
-                for attributes in given(function.attributes, name) or ()
-            ]
-            _remark_on(function, [annotations.of(attributes) for attributes in entries])
+            for name, kind in (("arg_attrs", "argument"), ("res_attrs", "result")):
+                for index, attributes in enumerate(given(function.attributes, name) or ()):
+                    _remark_on(function, f"{kind} {index}", annotations.of(attributes))
     for op in found.every():
         with located(op):
             attributes = op.attributes
@@ -198,17 +196,28 @@ def collect(annotations: Annotations, found: Survey) -> None:
             if op.name.startswith("sdy."):
                 keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
                 said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
-            _remark_on(op, said)
+            for one in said:
+                _remark_on(op, "a value", one)
 
 
-def _remark_on(op: Any, said: list[Said | None]) -> None:
-    if any(one is not None and one.names_one_device() for one in said):
-        remark(op, "asks for a value on one device; every device holds a copy of it")
+def _remark_on(op: Any, what: str, said: Said | None) -> None:
+    """Tell of a value on one device: a copy on every one is the same to all that use it."""
+    device = None if said is None else said.lone_device()
+    if device is not None:
+        remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
     """The content of a string attribute; empty for none and for other kinds."""
     return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
+
+
+def called_by(op: Any) -> list[str]:
+    """The functions of the module that a custom call names."""
+    attributes = op.attributes
+    return (
+        [str(name.value) for name in attributes["called_computations"]] if "called_computations" in attributes else []
+    )
 
 
 def given(attributes: Any, name: str) -> Any | None:

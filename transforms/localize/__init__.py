@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.concatenation import OWN_CALLS
+from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TypeReader
@@ -36,7 +36,7 @@ class Localize(Pass):
         signature = _global_signature(annotated)
         entry = annotated.function.regions[0].blocks[0]
         emit = Emitter(module.context, annotated.mesh, entry, self.list_groups_up_to)
-        Localizer(annotated, RuleBook(OPS | OWN_CALLS, self.replicate_unsupported), emit).run()
+        Localizer(annotated, RuleBook(OPS | CALLS, self.replicate_unsupported), emit).run()
         emit.finish()
         _drop_annotations(annotated, self.list_groups_up_to)
         write_signature(module, signature)

@@ -108,7 +108,7 @@ class Localizer:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
             if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
-                name = target  # an operation of ours
+                name = target  # one with a local form of its own
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
                 self._compute(op, name, shardings)
