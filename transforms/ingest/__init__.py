@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
-from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, called_by, collect, stripped, text_of
+from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.branches import inline_only_branches
@@ -25,6 +25,7 @@ from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolv
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
+from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
@@ -58,8 +59,7 @@ class Ingest(Pass):
             _check_replicas(module)
             found = _prepare(module)
             list_groups(module, found.all(*COLLECTIVES))
-            annotations = Annotations(module, devices.said)
-            collect(annotations, found)
+            annotations = read_annotations(module, found, devices.said)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
             target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
@@ -70,6 +70,8 @@ class Ingest(Pass):
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found)
+            if annotations.has_fewer:
+                number_all_devices(found.main)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
             if found.all(*COLLECTIVES, REPLICA, PARTITION):

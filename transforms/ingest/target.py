@@ -257,7 +257,14 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
     candidates += sorted(used.difference(candidates), key=repr)
     hlo = list(dict.fromkeys(annotations.hlo_shardings()))
     if any(sharding.num_devices() is not None for sharding in hlo):
-        candidates.append(common_mesh(hlo, annotations.num_devices or 1))
+        count = annotations.num_devices or 1
+        if candidates and candidates[0].size != count:
+            with located(annotations.hlo_reader):
+                raise AnnotationError(
+                    f"'mhlo.sharding' is of {count} devices in a program of {candidates[0].size}",
+                    hint="use all devices",
+                )
+        candidates.append(common_mesh(hlo, count))
     if not candidates:
         wanted = devices.wanted
         made = Mesh((("devices", wanted),) if wanted > 1 else ())
@@ -265,11 +272,6 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
     for mesh in candidates:
         with located(annotations.mesh_ops[mesh.name]) if mesh.name in annotations.mesh_ops else nullcontext():
             devices.check(mesh)
-            if mesh.size != candidates[0].size:
-                raise AnnotationError(
-                    f'mesh "@{mesh.name}" has {mesh.size} devices but "@{candidates[0].name}" has {candidates[0].size}',
-                    hint="use all devices in every mesh",
-                )
     mesh, translate = unify_meshes(candidates)
     name = next((candidate.name for candidate in candidates if candidate.name), "mesh")
     target = dataclasses.replace(mesh, name=name)

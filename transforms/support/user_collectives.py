@@ -31,6 +31,7 @@ COLLECTIVES = FLAGGED | {
     "stablehlo.collective_broadcast",
     "stablehlo.collective_permute",
 }
+GROUPS = ("replica_groups", "source_target_pairs")  # the attributes that name devices
 _DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
 
 
