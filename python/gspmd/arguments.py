@@ -10,8 +10,9 @@ import numpy as np
 
 from gspmd import layout
 from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.notation import print_sharding
 from gspmd.dtypes import Padding, is_float, is_integer, numpy_dtype
-from gspmd.sharded_array import Devices, ShardedArray, from_host, from_jax, jax_can_hold, reshard_jax
+from gspmd.sharded_array import Devices, ShardedArray, from_host, from_jax, jax_can_hold, reshard_jax, unreduced_axes
 from gspmd.transforms.support.signature import ValueSignature
 
 
@@ -50,7 +51,8 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
         if arg.devices == devices and _same_parts(arg, value):
             return ShardedArray(arg.shape, arg.dtype, value.sharding, devices, arg.buffers)
-        arg = arg.to_jax() if jax_can_hold(arg.sharding, arg.shape) else arg.to_numpy()
+        is_array = jax_can_hold(arg.sharding, arg.shape) and not arg.sharding.unreduced
+        arg = arg.to_jax() if is_array else arg.to_numpy()
     if isinstance(arg, jax.Array):
         _check_alive(name, arg.is_deleted())
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
@@ -80,7 +82,13 @@ def _place_jax(name: str, array: jax.Array, value: ValueSignature, devices: Devi
     placed = from_jax(array, value.sharding, devices)
     if placed is not None:
         return placed
-    if jax_can_hold(value.sharding, value.shape):
+    axes = unreduced_axes(array.sharding)
+    if axes:
+        raise ExecutionError(
+            f"{name} is unreduced over {', '.join(axes)}, and the program wants it as {print_sharding(value.sharding)}",
+            hint="sum it first, with jax.sharding.reshard, or pass a numpy array",
+        )
+    if jax_can_hold(value.sharding, value.shape) and not value.sharding.unreduced:
         return reshard_jax(array, value.sharding, devices)
     if not array.is_fully_addressable:
         raise ExecutionError(
@@ -93,10 +101,10 @@ def _place_jax(name: str, array: jax.Array, value: ValueSignature, devices: Devi
 def _same_parts(array: ShardedArray, value: ValueSignature) -> bool:
     """Whether every partition holds the part that it should, however the axes are called."""
     have, want = array.sharding, value.sharding
-    if have.mesh == want.mesh and have.dim_axes() == want.dim_axes():
+    if have.mesh == want.mesh and have.dim_axes() == want.dim_axes() and have.unreduced == want.unreduced:
         return True
     same_size = have.mesh.size == want.mesh.size and have.shard_counts() == want.shard_counts()
-    return same_size and layout.shard_indices(have) == layout.shard_indices(want)
+    return same_size and layout.part_indices(have) == layout.part_indices(want)
 
 
 def _check_alive(name: str, deleted: bool) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.dtypes import Padding, filled
@@ -20,15 +21,29 @@ Slices = tuple[slice, ...]
 def shard_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
     """Per partition id, the index of its shard in every dimension.
 
-    Position p of the mesh, row-major, is partition `device_ids[p]`. Errors: ExecutionError for values
-    that no array describes (partial results, values of a manual region).
+    Position p of the mesh, row-major, is partition `device_ids[p]`. Errors: ExecutionError for values of a manual
+    region, which no array describes.
     """
-    if sharding.unreduced or sharding.manual:
-        raise ExecutionError("unreduced and manual values cannot pass between host and devices")
+    return _indices(sharding, sharding.dim_axes())
+
+
+@functools.lru_cache(maxsize=4096)
+def part_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
+    """Per partition id, what it holds: the index of its shard, and of an unreduced value which summand of that.
+
+    Partitions with the same indices hold copies. Errors: as `shard_indices`.
+    """
+    return _indices(sharding, (*sharding.dim_axes(), sharding.unreduced))
+
+
+def _indices(sharding: TensorSharding, lists: Sequence[Axes]) -> tuple[tuple[int, ...], ...]:
+    """Per partition id, its index along each list of axes."""
+    if sharding.manual:
+        raise ExecutionError("values of manual regions cannot pass between host and devices")
     mesh = sharding.mesh
     positions = np.arange(mesh.size)
-    indices = np.zeros((mesh.size, sharding.rank), np.int64)
-    for dim, axes in enumerate(sharding.dim_axes()):
+    indices = np.zeros((mesh.size, len(lists)), np.int64)
+    for dim, axes in enumerate(lists):
         for axis in axes:
             coordinate = positions // mesh.stride(axis) % axis.size
             indices[:, dim] = indices[:, dim] * axis.size + coordinate
@@ -55,14 +70,14 @@ def cut(array: Array, sharding: TensorSharding, padding: Padding = "zero") -> li
     """The shard of every partition, by partition id, in arrays of their own, padded at the tail.
 
     Shapes: `array` is global; every shard has `sharding.local_shape(array.shape)`. Copies of the same
-    part are one and the same array.
+    part are one and the same array. Of an unreduced value, the first summand is the array and the others are zeros.
     """
     local_shape = sharding.local_shape(array.shape)
     shards: dict[tuple[int, ...], Array] = {}
     result = []
-    for indices, slices in zip(shard_indices(sharding), shard_slices(sharding, array.shape), strict=True):
+    for indices, slices in zip(part_indices(sharding), shard_slices(sharding, array.shape), strict=True):
         if indices not in shards:
-            part = array[slices]
+            part = array[slices] if indices[-1] == 0 else np.zeros_like(array[slices])
             if part.shape == local_shape:
                 shards[indices] = np.array(part, order="C")
             else:
@@ -75,17 +90,18 @@ def cut(array: Array, sharding: TensorSharding, padding: Padding = "zero") -> li
 def assemble(
     shards: Mapping[int, Array], shape: tuple[int, ...], dtype: np.dtype[Any], sharding: TensorSharding
 ) -> Array:
-    """The global array from shards by partition id: padding trimmed, the first of equal parts taken.
+    """The global array from shards by partition id: padding trimmed, the first of equal parts taken, summands added.
 
     Errors: ExecutionError when a part is on none of the given partitions.
     """
-    result = np.empty(shape, dtype)
+    result = np.zeros(shape, dtype)
     seen = set()
-    indices, slices = shard_indices(sharding), shard_slices(sharding, shape)
+    indices, slices = part_indices(sharding), shard_slices(sharding, shape)
     for partition in sorted(shards):
         if indices[partition] not in seen:
             seen.add(indices[partition])
-            result[slices[partition]] = shards[partition][extent(slices[partition])]
+            part = shards[partition][extent(slices[partition])]
+            result[slices[partition]] = result[slices[partition]] + part if sharding.unreduced else part
     missing = set(indices) - seen
     if missing:
         raise ExecutionError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from gspmd import layout
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
@@ -116,7 +116,7 @@ class ShardedArray:
 
     def _one_copy_each(self) -> list[int]:
         seen: dict[tuple[int, ...], int] = {}
-        indices = layout.shard_indices(self.sharding)
+        indices = layout.part_indices(self.sharding)
         for partition in sorted(self.buffers):
             seen.setdefault(indices[partition], partition)
         return list(seen.values())
@@ -141,7 +141,7 @@ class ShardedArray:
 def jax_can_hold(sharding: TensorSharding, shape: tuple[int, ...]) -> bool:
     """Whether JAX has a sharding for this: all shards equal, and the parts of every axis nested."""
     try:
-        atoms(sharding.dim_axes())
+        atoms([*sharding.dim_axes(), sharding.unreduced])
     except ValueError:
         return False
     return sharding.divides(shape)
@@ -155,7 +155,7 @@ def jax_sharding(sharding: TensorSharding, devices: Devices) -> NamedSharding:
     """
     mesh = sharding.mesh
     axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
-    cuts = atoms([axes, *sharding.dim_axes()])
+    cuts = atoms([axes, *sharding.dim_axes(), sharding.unreduced])
     sizes, names = [], []
     for axis in axes:
         for part in split_at((axis,), cuts) or (axis,):
@@ -164,8 +164,12 @@ def jax_sharding(sharding: TensorSharding, devices: Devices) -> NamedSharding:
     ids = mesh.device_ids or range(mesh.size)
     grid = np.empty(mesh.size, object)
     grid[:] = [devices[i] for i in ids]
-    spec = PartitionSpec(*(_spec_entry(split_at(dim, cuts), sharding) for dim in sharding.dim_axes()))
-    return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), tuple(names)), spec)
+    unreduced = frozenset(_spec_entry(split_at(sharding.unreduced, cuts), sharding) or ())
+    dims = (_spec_entry(split_at(dim, cuts), sharding) for dim in sharding.dim_axes())
+    spec = PartitionSpec(*dims, unreduced=unreduced)
+    # JAX takes unreduced axes of explicit meshes only.
+    types = (AxisType.Explicit if unreduced else AxisType.Auto,) * len(names)
+    return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), tuple(names), axis_types=types), spec)
 
 
 def _part_name(part: Axis, sharding: TensorSharding) -> str:
@@ -204,8 +208,15 @@ def _places_alike(one: Any, other: NamedSharding, shape: tuple[int, ...]) -> boo
     """Whether every device has the same part, in whatever order the devices of the two are."""
     if one.is_equivalent_to(other, len(shape)):
         return True
+    if unreduced_axes(one) or unreduced_axes(other):  # JAX has no list of parts of these
+        return False
     parts: bool = one.devices_indices_map(shape) == other.devices_indices_map(shape)
     return parts
+
+
+def unreduced_axes(sharding: Any) -> tuple[str, ...]:
+    """The axes along which devices hold summands of an array of JAX with this sharding."""
+    return tuple(sorted(sharding.spec.unreduced)) if isinstance(sharding, NamedSharding) else ()
 
 
 def reshard_jax(array: jax.Array, sharding: TensorSharding, devices: Devices) -> ShardedArray:

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried, text_of
 from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located
 
@@ -76,7 +77,10 @@ def _sharding(op: Any, target: Target) -> None:
             content["gspmd.like"] = ir.UnitAttr.get()  # `sdy` has no word for members that may differ
         create("sdy.sharding_group", [operand], [], content, op)
     sharding = target.attributes_of(said, [result.type])[0]
-    if sharding is None:
+    partial = left_partial(op, operand, said, target)
+    if partial is not None:
+        replace(op, [partial])
+    elif sharding is None:
         replace(op, [operand])
     else:
         replace(

@@ -7,6 +7,7 @@ from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
 from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.ops.elementwise import elementwise_rule
+from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
@@ -43,7 +44,7 @@ _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 # Calls whose local form is more than the same call on smaller types, by target.
-CALLS = OWN_CALLS | APPROXIMATE_CALLS
+CALLS = OWN_CALLS | APPROXIMATE_CALLS | PARTIAL_CALLS
 _RULES |= {target: definition.rule for target, definition in CALLS.items()}
 
 
