@@ -46,18 +46,20 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
     Errors: ExecutionError naming the argument, with expected and actual shape or dtype.
     """
     name, dtype = _name(index, value), numpy_dtype(value.element_type)
+    kind = value.memory_kind
     if isinstance(arg, ShardedArray):
         _check_alive(name, arg.is_deleted)
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
         if arg.devices == devices and _same_parts(arg, value):
+            arg = arg.in_memory(kind)
             return ShardedArray(arg.shape, arg.dtype, value.sharding, devices, arg.buffers)
         is_array = jax_can_hold(arg.sharding, arg.shape) and not arg.sharding.unreduced
         arg = arg.to_jax() if is_array else arg.to_numpy()
     if isinstance(arg, jax.Array):
         _check_alive(name, arg.is_deleted())
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
-        return _place_jax(name, arg, value, devices, padding)
-    return from_host(to_host(index, value, arg), value.sharding, devices, padding)
+        return _place_jax(name, arg, value, devices, padding).in_memory(kind)
+    return from_host(to_host(index, value, arg), value.sharding, devices, padding).in_memory(kind)
 
 
 def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]:

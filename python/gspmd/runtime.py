@@ -64,7 +64,7 @@ class Executable:
         """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
         placed = self.place(*args)
         handlers = [functools.partial(self.result, i) for i in range(len(self.signature.outputs))]
-        results = self.run([self._as_one(array) for array in placed], handlers)
+        results = self.run([self._as_one(i, array) for i, array in enumerate(placed)], handlers)
         for value, arg in zip(self.signature.inputs, args, strict=True):
             if value.donated and isinstance(arg, ShardedArray | jax.Array):
                 arg.delete()
@@ -83,7 +83,7 @@ class Executable:
 
     def input(self, index: int, arg: Any) -> jax.Array:
         """One argument as `run` takes it. Errors: as `place`."""
-        return self._as_one(self._placed(index, arg))
+        return self._as_one(index, self._placed(index, arg))
 
     def result(self, index: int, buffers: Sequence[jax.Array]) -> ShardedArray:
         """A result made of its shards on this process' devices."""
@@ -94,11 +94,13 @@ class Executable:
     def _placed(self, index: int, arg: Any) -> ShardedArray:
         return arguments.place(index, self.signature.inputs[index], arg, self.devices, self._padding)
 
-    def _as_one(self, array: ShardedArray) -> jax.Array:
+    def _as_one(self, index: int, array: ShardedArray) -> jax.Array:
         shape = array.sharding.local_shape(array.shape)
+        kind = self.signature.inputs[index].memory_kind
+        sharding = self._per_device if kind is None else self._per_device.with_memory_kind(kind)
         buffers = list(array.buffers.values())
         with jax.enable_x64(True):
-            return jax.make_array_from_single_device_arrays(shape, self._per_device, buffers, dtype=array.dtype)
+            return jax.make_array_from_single_device_arrays(shape, sharding, buffers, dtype=array.dtype)
 
 
 def compile(
@@ -190,7 +192,19 @@ def _executable(
     for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
         numpy_dtype(value.element_type)
         shard_indices(value.sharding)
+        _check_memory(value.memory_kind, devices)
     return Executable(_load(module, devices, use_shardy), signature, devices, padding)
+
+
+def _check_memory(kind: str | None, devices: Devices) -> None:
+    """Raise ExecutionError unless the devices can address a memory of this kind."""
+    known = [memory.kind for memory in devices[0].addressable_memories()] if kind is not None else []
+    if kind is not None and kind not in known:
+        raise ExecutionError(
+            f"the program has arguments or results in memory '{kind}', but devices as {devices[0]} have "
+            f"{', '.join(known)}",
+            hint="lower it with one of these as memory_kind",
+        )
 
 
 def compile_options(

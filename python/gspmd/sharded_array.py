@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd import layout
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
@@ -102,6 +102,17 @@ class ShardedArray:
             for buffer in self._buffers.values():
                 buffer.delete()
 
+    def in_memory(self, kind: str | None) -> ShardedArray:
+        """The same array in memory of that kind, as `pinned_host`; None for the devices' own."""
+        buffers = self.buffers
+        wanted = {i: kind or self.devices[i].default_memory().kind for i in buffers}
+        if all(buffer.sharding.memory_kind == wanted[i] for i, buffer in buffers.items()):
+            return self
+        targets = [SingleDeviceSharding(self.devices[i], memory_kind=wanted[i]) for i in buffers]
+        with jax.enable_x64(True):
+            moved = jax.device_put(list(buffers.values()), targets)
+        return ShardedArray(self.shape, self.dtype, self.sharding, self.devices, dict(zip(buffers, moved, strict=True)))
+
     def block_until_ready(self) -> ShardedArray:
         """Wait for the computation that produces this array."""
         for buffer in self.buffers.values():
@@ -132,6 +143,9 @@ class ShardedArray:
         if not jax_can_hold(self.sharding, self.shape):
             raise ExecutionError(f"{self!r} has uneven shards, which jax.Array cannot hold", hint="use to_numpy()")
         target = jax_sharding(self.sharding, self.devices)
+        kind = next((buffer.sharding.memory_kind for buffer in self.buffers.values()), None)
+        if kind is not None:
+            target = target.with_memory_kind(kind)
         with jax.enable_x64(True):
             return jax.make_array_from_single_device_arrays(
                 self.shape, target, list(self.buffers.values()), dtype=self.dtype

@@ -13,6 +13,7 @@ from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
+from gspmd.transforms.support.memory_spaces import host_computation
 from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
 from gspmd.transforms.support.parting import parting_ops
@@ -199,7 +200,9 @@ class Localizer:
             if all(0 in type_.shape for type_ in info.results):
                 local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
             else:
+                self.emit.also = host_computation(op)
                 replacements(local)
+                self.emit.also = {}
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():
