@@ -17,7 +17,7 @@ from gspmd.transforms.reshard.planner import Planner, Step, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.custom_rules import RULE
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL, RULE
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 from gspmd.transforms.support.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
@@ -104,6 +104,8 @@ class Rewriter:
         self._loops: list[tuple[Any, int]] = []
         self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
+        calls = (op for op in self.program.ops if op.info.name == CUSTOM_CALL)
+        self._taken_apart = {op.operands[0] for op in calls if is_taking_apart(op.ir)}
         self.decisions: list[Decision] = []
         self.moves: list[ValueMove] = []
 
@@ -217,7 +219,8 @@ class Rewriter:
         number = self.rules.of_op(op.info, op.ir)
         if RULE in op.info.attributes:
             del op.ir.attributes[RULE]
-        if is_taking_apart(op.ir) and self._take_apart(op, wanted[0]):
+        is_used_so = bool(op.operands) and op.operands[0] in self._taken_apart
+        if is_used_so and is_taking_apart(op.ir) and self._take_apart(op, wanted[0]):
             return
         apart = self._left_apart(op)
         if apart is not None:
@@ -325,8 +328,10 @@ class Rewriter:
 
     def _left_apart(self, op: Op) -> TensorSharding | None:
         """How a result may be left that is only taken apart: partial over the axes of the summands."""
-        users = [use.owner.operation for value in op.ir.results for use in value.uses]
-        if len(op.results) != 1 or not users or not all(map(is_taking_apart, users)):
+        if len(op.results) != 1 or op.results[0] not in self._taken_apart:
+            return None
+        users = [use.owner.operation for use in op.ir.results[0].uses]
+        if not all(map(is_taking_apart, users)):
             return None
         goals = {self.codec.read_list(user.attributes["sdy.sharding"])[0] for user in users}
         return partial_sharding(goals.pop()) if len(goals) == 1 else None
