@@ -205,5 +205,48 @@ def translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
     return express(sharding, mesh)
 
 
+def repeated(mesh: Mesh, base: Mesh) -> Mesh:
+    """A mesh of all devices of `base` that is `mesh` as many times as it fits, along its first axis.
+
+    Where it has no order of its own, and each of its axes is one of `base` by name and size, or else by size, it is
+    repeated along the other axes of that. Else its devices are those of each part of `base`, in their order.
+
+    Errors: AnnotationError when its number of devices does not divide that of `base`.
+    """
+    if base.size % mesh.size:
+        raise AnnotationError(
+            f"uses a mesh of {mesh.size} devices in a program of {base.size}",
+            hint="use all devices, or a number of them that divides all",
+        )
+    copies = base.size // mesh.size
+    order = device_order.expand(order_of(base))
+    split = None if mesh.device_ids else _matching_axes(mesh, base)
+    if split is not None:
+        rest = [index for index in range(len(base.axes)) if index not in split]
+        places = Iota(tuple(size for _, size in base.axes), (*rest, *split)).expand()
+    else:
+        own = device_order.expand(order_of(mesh))
+        places = tuple(copy * mesh.size + device for copy in range(copies) for device in own)
+    first = "copies"
+    while any(name == first for name, _ in mesh.axes):
+        first += "_"
+    ids = device_order.compact(tuple(order[place] for place in places))
+    return Mesh(((first, copies), *mesh.axes), written_ids(ids), mesh.name)
+
+
+def _matching_axes(mesh: Mesh, base: Mesh) -> list[int] | None:
+    """The axes of `base`, by index, that stand for those of `mesh`, but for axes of size 1; None where one has none."""
+    wanted = [axis for axis in mesh.axes if axis[1] > 1]
+    found = {axis: base.axes.index(axis) for axis in wanted if axis in base.axes}
+    for axis in wanted:
+        if axis not in found:
+            free = (i for i, (_, size) in enumerate(base.axes) if size == axis[1] and i not in found.values())
+            index = next(free, None)
+            if index is None:
+                return None
+            found[axis] = index
+    return [found[axis] for axis in wanted]
+
+
 def _describe(mesh: Mesh) -> str:
     return f'"@{mesh.name}" of {list(mesh.device_ids) if len(mesh.device_ids) <= 16 else "its own order"}'

@@ -30,8 +30,8 @@ JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on 
 ("compute_s", "memory_traffic_s", "communication_s", "lower_bound_s", "upper_bound_s", "bound_by"), "flops"
 ("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "runs", "bytes_by_kind",
 "collectives": of "kind", "axes", "bytes", "count", "cause", "location", "time_s"), "memory" ("arguments", "results",
-"aliased", "temporaries", "allocated", "peak", "capacity", "at_peak": of "value", "kind", "type", "bytes", "location",
-"replicated_over") and "notes".
+"aliased", "temporaries", "allocated", "peak", "host", "capacity", "at_peak": of "value", "kind", "type", "bytes",
+"location", "replicated_over") and "notes".
 
 exit codes: 0 the program is within the budget, or none is given; 1 it is not, or the program is refused; 2 wrong usage
 """

@@ -10,8 +10,9 @@ import numpy as np
 
 from gspmd import placing
 from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.notation import print_sharding
 from gspmd.dtypes import Padding, is_float, is_integer, numpy_dtype
-from gspmd.sharded_array import Devices, ShardedArray
+from gspmd.sharded_array import Devices, ShardedArray, unreduced_axes
 from gspmd.transforms.support.signature import ValueSignature
 
 
@@ -48,8 +49,23 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
     if isinstance(arg, jax.Array):
         _check_alive(name, arg.is_deleted())
         _check_type(name, arg.shape, arg.dtype, value.shape, dtype)
-        return placing.place(arg, value.sharding, devices, padding)
-    return placing.from_host(to_host(index, value, arg), value.sharding, devices, padding)
+        if unreduced_axes(arg) and not placing.lies_so(arg, value.sharding, devices):
+            arg = _summed(name, arg, value)
+        placed = placing.place(arg, value.sharding, devices, padding)
+    else:
+        placed = placing.from_host(to_host(index, value, arg), value.sharding, devices, padding)
+    return placed.in_memory(value.memory_kind)
+
+
+def _summed(name: str, array: jax.Array, value: ValueSignature) -> np.ndarray[Any, Any]:
+    """The sum of what devices hold of an unreduced array, on the host. Raises ExecutionError for an array of JAX's."""
+    if isinstance(array, ShardedArray):
+        return array.to_numpy()
+    axes = ", ".join(unreduced_axes(array))
+    raise ExecutionError(
+        f"{name} is unreduced over {axes}, and the program wants it as {print_sharding(value.sharding)}",
+        hint="sum it first, with jax.sharding.reshard, or pass a numpy array",
+    )
 
 
 def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.dtypes import float_limits, is_float
+from gspmd.layout import part_indices
 from gspmd.sharded_array import ShardedArray
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +73,8 @@ def compare_sharded(expected: Array, actual: ShardedArray) -> Difference:
     """Compare the assembled array, and then every copy on every device that is not the same as it."""
     whole = actual.to_numpy()
     worst = compare(expected, whole)
+    if actual.placement.unreduced:
+        return _with_equal_copies(worst, actual)
     for shard in actual.shards:
         part = shard.to_numpy()
         if part.tobytes() != whole[shard.index].tobytes():
@@ -79,6 +82,17 @@ def compare_sharded(expected: Array, actual: ShardedArray) -> Difference:
             where = f"copy on partition {shard.partition}: "
             worst = worst.worse_of(dataclasses.replace(found, mismatch=found.mismatch and where + found.mismatch))
     return worst
+
+
+def _with_equal_copies(found: Difference, actual: ShardedArray) -> Difference:
+    """Of an unreduced array, devices hold summands: those that have the same one must agree."""
+    indices, first = part_indices(actual.placement), dict[tuple[int, ...], bytes]()
+    for shard in actual.shards:
+        content = shard.to_numpy().tobytes()
+        if first.setdefault(indices[shard.partition], content) != content:
+            text = f"copy on partition {shard.partition}: another summand than its copies elsewhere"
+            found = dataclasses.replace(found, mismatch=found.mismatch or text)
+    return found
 
 
 def _wide(array: Array) -> Array:

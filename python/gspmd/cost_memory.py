@@ -14,6 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.cost_buffers import Fusion, bytes_of_value, overwrites
+from gspmd.transforms.support.memory_spaces import HostValues, says_host
 from gspmd.transforms.support.program import Block, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
@@ -33,7 +34,7 @@ class Memory:
     """Bytes on a device: arguments, results, those of the results that are made in donated arguments, the most that
 
     temporaries take at one time (`temporaries`), and the most that everything takes (`peak`); `at_peak` is what is held
-    then, the largest first.
+    then, the largest first. What is in the memory of a device's host counts in `host` alone, the most at one time.
     """
 
     arguments: int
@@ -41,6 +42,7 @@ class Memory:
     aliased: int
     temporaries: int
     peak: int
+    host: int
     at_peak: tuple[Held, ...]
 
     @property
@@ -51,19 +53,39 @@ class Memory:
 
 def memory_of(program: Program, fusion: Fusion, aliases: Mapping[int, int]) -> Memory:
     """Follow a per-device program; `aliases` gives the argument that a result is made in, by their indices."""
-    first = _Walk(program, fusion, aliases)
+    sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
+    hosts = _host_values(program)
+    on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
+    first = _Walk(program, fusion, aliases, on_device)
     first.run()
-    second = _Walk(program, fusion, aliases, snapshot_at=first.peak_step)
+    second = _Walk(program, fusion, aliases, on_device, snapshot_at=first.peak_step)
     second.run()
     body = program.body
     return Memory(
-        sum(bytes_of_value(program, v) for v in body.arguments),
-        sum(bytes_of_value(program, v) for v in body.returned),
-        sum(bytes_of_value(program, body.returned[result]) for result in aliases),
+        sum(on_device[v] for v in body.arguments),
+        sum(on_device[v] for v in body.returned),
+        sum(on_device[body.returned[result]] for result in aliases),
         first.temporary_peak,
         first.peak,
-        tuple(sorted(second.snapshot, key=lambda held: (-held.bytes, held.value))),
+        _host_peak(program, fusion, aliases, [size - own for size, own in zip(sizes, on_device, strict=True)]),
+        tuple(sorted((h for h in second.snapshot if h.value not in hosts), key=lambda held: (-held.bytes, held.value))),
     )
+
+
+def _host_values(program: Program) -> set[int]:
+    """The values that are in a host's memory."""
+    if not says_host(program):
+        return set()
+    kinds = HostValues(program.function).kinds
+    return {value for value, made in enumerate(program.value_ir) if made in kinds}
+
+
+def _host_peak(program: Program, fusion: Fusion, aliases: Mapping[int, int], sizes: Sequence[int]) -> int:
+    if not any(sizes):
+        return 0
+    walk = _Walk(program, fusion, aliases, sizes)
+    walk.run()
+    return walk.peak
 
 
 def aliases_of(
@@ -88,10 +110,21 @@ def aliases_of(
 
 
 class _Walk:
-    """One pass through the program; `step` numbers the moments at which what is held is looked at."""
+    """One pass through the program, whose values are of these sizes in bytes.
 
-    def __init__(self, program: Program, fusion: Fusion, aliases: Mapping[int, int], snapshot_at: int = -1) -> None:
+    `step` numbers the moments at which what is held is looked at.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        fusion: Fusion,
+        aliases: Mapping[int, int],
+        sizes: Sequence[int],
+        snapshot_at: int = -1,
+    ) -> None:
         self.program = program
+        self.sizes = sizes
         self.fusion = fusion
         self.aliases = aliases
         self.snapshot_at = snapshot_at
@@ -123,7 +156,7 @@ class _Walk:
     # ---- memory ----
 
     def hold(self, value: int, kind: str) -> Held:
-        held = Held(value, bytes_of_value(self.program, value), kind)
+        held = Held(value, self.sizes[value], kind)
         self.held[held] = None
         self._count(held, held.bytes)
         return held
@@ -241,7 +274,7 @@ class _Scope:
         if not loop and not overwrites(op):
             return None
         operands = op.operands[index : index + 1] if loop else op.operands
-        size = bytes_of_value(self.walk.program, op.results[index])
+        size = self.walk.sizes[op.results[index]]
         for value in sorted(self.fusion.sources(operands)):
             held = self.walk.memory[value]
             if held in self.mine and held.bytes == size and self.until[held] == position and held.kind == TEMPORARY:

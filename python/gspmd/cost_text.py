@@ -112,6 +112,7 @@ def _memory_lines(report: CostReport, most: int) -> list[str]:
     return [
         f"memory of a device at its peak: {bytes_text(memory.peak)}{capacity}",
         *textwrap.wrap(parts, _COLUMNS, initial_indent="  ", subsequent_indent="  "),
+        *([f"  beside that up to {bytes_text(memory.host)} in the memory of its host"] if memory.host else []),
         *table(rows, right=(0,)),
         *([f"  ... and {more} more of {bytes_text(rest)}"] if more > 0 else []),
     ]

@@ -70,7 +70,8 @@ class Buffer:
 class MemoryCost:
     """Bytes on a device (see `gspmd.cost_memory`); `capacity` is the target's, 0 where unknown.
 
-    `allocated` is what a device needs whose compiler allocates all results at the beginning.
+    `allocated` is what a device needs whose compiler allocates all results at the beginning. `host` is the most that is
+    held at one time for it in its host's memory, which counts nowhere else.
     """
 
     arguments: int
@@ -79,6 +80,7 @@ class MemoryCost:
     temporaries: int
     allocated: int
     peak: int
+    host: int
     capacity: int
     buffers: tuple[Buffer, ...]
 
@@ -264,6 +266,7 @@ def _memory(program: Program, fusion: Fusion, signature: Signature, hardware: Ha
         temporaries=memory.temporaries,
         allocated=memory.allocated,
         peak=memory.peak,
+        host=memory.host,
         capacity=int(hardware.memory_bytes),
         buffers=tuple(_buffer(program, held, names, equal.get(held.value, frozenset())) for held in memory.at_peak),
     )

@@ -58,7 +58,7 @@ def _named(value: ValueSignature, devices: Devices, wanted: Wanted, mesh: jax.sh
     own = NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec
     if own is not None and _says_the_same(own, sharding, len(value.shape)):
         sharding = own
-    return sharding if wanted.memory_kind is None else sharding.with_memory_kind(wanted.memory_kind)
+    return sharding if value.memory_kind is None else sharding.with_memory_kind(value.memory_kind)
 
 
 def _says_the_same(own: NamedSharding, sharding: NamedSharding, rank: int) -> bool:
@@ -85,6 +85,8 @@ class _Taken:
 def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
     dtype, is_whole = numpy_dtype(value.element_type), value.sharding.divides(value.shape)
     sharding = placing.shards_in_a_row(form, devices) if form.by_shards else jax_sharding(value.sharding, devices)
+    if value.memory_kind is not None:
+        sharding = sharding.with_memory_kind(value.memory_kind)
 
     def taken(leaf: Any) -> jax.Array:
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.sharding import TensorSharding
 
@@ -17,15 +19,29 @@ Slices = tuple[slice, ...]
 def shard_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
     """Per partition id, the index of its shard in every dimension.
 
-    Position p of the mesh, row-major, is partition `device_ids[p]`. Errors: ExecutionError for values
-    that no array describes (partial results, values of a manual region).
+    Position p of the mesh, row-major, is partition `device_ids[p]`. Errors: ExecutionError for values of a manual
+    region, which no array describes.
     """
-    if sharding.unreduced or sharding.manual:
-        raise ExecutionError("unreduced and manual values cannot pass between host and devices")
+    return _indices(sharding, sharding.dim_axes())
+
+
+@functools.lru_cache(maxsize=4096)
+def part_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
+    """Per partition id, what it holds: the index of its shard, and of an unreduced value which summand of that.
+
+    Partitions with the same indices hold copies. Errors: as `shard_indices`.
+    """
+    return _indices(sharding, (*sharding.dim_axes(), sharding.unreduced))
+
+
+def _indices(sharding: TensorSharding, lists: Sequence[Axes]) -> tuple[tuple[int, ...], ...]:
+    """Per partition id, its index along each list of axes."""
+    if sharding.manual:
+        raise ExecutionError("values of manual regions cannot pass between host and devices")
     mesh = sharding.mesh
     positions = np.arange(mesh.size)
-    indices = np.zeros((mesh.size, sharding.rank), np.int64)
-    for dim, axes in enumerate(sharding.dim_axes()):
+    indices = np.zeros((mesh.size, len(lists)), np.int64)
+    for dim, axes in enumerate(lists):
         for axis in axes:
             coordinate = positions // mesh.stride(axis) % axis.size
             indices[:, dim] = indices[:, dim] * axis.size + coordinate
@@ -53,7 +69,7 @@ def replica_ids(sharding: TensorSharding) -> tuple[int, ...]:
     """Per partition id, how many partitions before it hold the same part."""
     counts: Counter[tuple[int, ...]] = Counter()
     numbers = []
-    for index in shard_indices(sharding):
+    for index in part_indices(sharding):
         numbers.append(counts[index])
         counts[index] += 1
     return tuple(numbers)

@@ -27,8 +27,8 @@ class WholeForm:
     """What XLA takes an argument or result for: a value of `shape`, padding included, split by `dims` of the mesh.
 
     `by_shards`: the shards of all partitions one after the other along the first dimension. That is how values are
-    passed of which XLA cannot be told how they are split: over devices in an order of their own, or by parts of
-    axes that do not nest with those of other values.
+    passed of which XLA cannot be told what devices hold: shards in an order of their own, or by parts of axes that
+    do not nest with those of other values, and summands.
     """
 
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]
 
     def form(value: ValueSignature) -> WholeForm:
         own = value.sharding
-        if not own.mesh.device_ids and _nest([*known, *own.dim_axes()]):
+        if not own.mesh.device_ids and not own.unreduced and _nest([*known, *own.dim_axes()]):
             known.extend(own.dim_axes())
             counts = own.shard_counts()
             padded = tuple(n * k for n, k in zip(value.local_shape, counts, strict=True))

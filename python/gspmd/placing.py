@@ -12,8 +12,17 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.dtypes import Padding, filled
+from gspmd.layout import part_indices, shard_slices
 from gspmd.manual_program import WholeForm
-from gspmd.sharded_array import Devices, ShardedArray, at_once, even_part, jax_sharding, padded_shape
+from gspmd.sharded_array import (
+    Devices,
+    ShardedArray,
+    at_once,
+    even_part,
+    jax_sharding,
+    local_partitions,
+    padded_shape,
+)
 
 
 def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padding = "zero") -> ShardedArray:
@@ -27,8 +36,10 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
     target, shape = jax_sharding(placement, devices), array.shape
     source = array.padded if isinstance(array, ShardedArray) else array
     wanted = padded_shape(placement, shape)
-    if source.shape == wanted and _places_alike(source.sharding, target, wanted):
+    if lies_so(array, placement, devices):
         return ShardedArray(_seen_as(source, target), shape, placement)
+    if placement.unreduced:
+        return from_host(np.asarray(array), placement, devices, padding)
     if not array.size:  # XLA would give every device the whole of a result without elements
         return from_host(np.empty(shape, array.dtype), placement, devices, padding)
     if array.is_fully_addressable and not target.is_fully_addressable:
@@ -42,20 +53,38 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
     return ShardedArray(source, shape, placement)
 
 
+def lies_so(array: jax.Array, placement: TensorSharding, devices: Devices) -> bool:
+    """Whether every device holds what the placement asks for, padding included."""
+    source = array.padded if isinstance(array, ShardedArray) else array
+    wanted = padded_shape(placement, array.shape)
+    return source.shape == wanted and _places_alike(source.sharding, jax_sharding(placement, devices), wanted)
+
+
 def from_host(
     array: np.ndarray[Any, Any], placement: TensorSharding, devices: Devices, padding: Padding = "zero"
 ) -> ShardedArray:
-    """Copy a global host array to the devices, padding what is uneven. Other processes are not asked."""
-    target, shape = jax_sharding(placement, devices), padded_shape(placement, array.shape)
+    """Copy a global host array to the devices, padding what is uneven. Other processes are not asked.
+
+    Of an unreduced array, the first summand is the array and the others are zeros.
+    """
+    shape = padded_shape(placement, array.shape)
     if shape != array.shape:
         padded = filled(shape, array.dtype, padding)
         padded[tuple(map(slice, array.shape))] = array
     else:
         padded = array
-    parts = target.addressable_devices_indices_map(shape)
+    here = local_partitions(devices)
+    parts = [_part(padded, placement, partition) for partition in here]
     with jax.enable_x64(True):
-        buffers = jax.device_put([padded[part] for part in parts.values()], list(parts), may_alias=False)
+        buffers = jax.device_put(parts, [devices[partition] for partition in here], may_alias=False)
     return from_buffers(array.shape, array.dtype, placement, devices, buffers)
+
+
+def _part(padded: np.ndarray[Any, Any], placement: TensorSharding, partition: int) -> np.ndarray[Any, Any]:
+    """What one partition holds of an array that splits evenly."""
+    part = padded[shard_slices(placement, padded.shape)[partition]]
+    is_first = part_indices(placement)[partition][-1] == 0
+    return part if is_first else np.zeros_like(part)
 
 
 def from_buffers(
@@ -96,6 +125,9 @@ def shards_in_a_row(form: WholeForm, devices: Devices) -> NamedSharding:
 
 
 def _joined(shape: tuple[int, ...], dtype: Any, target: NamedSharding, buffers: Sequence[jax.Array]) -> jax.Array:
+    """One array of buffers, in the memory that they are in."""
+    kind = next((buffer.sharding.memory_kind for buffer in buffers), None)
+    target = target if kind in (None, target.memory_kind) else target.with_memory_kind(kind)
     with jax.enable_x64(True):
         return jax.make_array_from_single_device_arrays(shape, target, list(buffers), dtype=dtype)
 
@@ -114,6 +146,8 @@ def _places_alike(one: Any, other: NamedSharding, shape: tuple[int, ...]) -> boo
         return False
     if one.is_equivalent_to(other, len(shape)):
         return True
+    if any(isinstance(each, NamedSharding) and each.spec.unreduced for each in (one, other)):
+        return False  # JAX has no list of parts of these
     parts: bool = one.devices_indices_map(shape) == other.devices_indices_map(shape)
     return parts
 

@@ -168,7 +168,19 @@ def _executable(module: ir.Module, signature: Signature, devices: Devices, paddi
     for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
         numpy_dtype(value.element_type)
         shard_indices(value.sharding)
+        check_memory(value.memory_kind, devices)
     return Executable(_load(module, devices), signature, devices, padding)
+
+
+def check_memory(kind: str | None, devices: Devices) -> None:
+    """Raise ExecutionError unless the devices can address a memory of this kind."""
+    known = [memory.kind for memory in devices[0].addressable_memories()] if kind is not None else []
+    if kind is not None and kind not in known:
+        raise ExecutionError(
+            f"the program has arguments or results in memory '{kind}', but devices as {devices[0]} have "
+            f"{', '.join(known)}",
+            hint="lower it with one of these as memory_kind",
+        )
 
 
 def compile_options(devices: Devices, overrides: Mapping[str, str | int | float | bool] | None = None) -> Any:

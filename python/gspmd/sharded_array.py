@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import core, dtypes, sharding_impls  # to be taken for one of JAX's arrays; there is no public way
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from gspmd import layout
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
@@ -232,6 +232,16 @@ class ShardedArray(jax.Array):
         padded: Any = self.padded
         return bool(padded.is_ready())
 
+    def in_memory(self, kind: str | None) -> ShardedArray:
+        """The same array in memory of that kind, as `pinned_host`; None for the devices' own."""
+        device: Any = self.device_assignment[0]
+        wanted, target = kind or device.default_memory().kind, _named(self._padded)
+        if target.memory_kind == wanted:
+            return self
+        with at_once():
+            moved = jax.device_put(self.padded, target.with_memory_kind(wanted))
+        return ShardedArray(moved, self._shape, self._placement)
+
     def block_until_ready(self) -> ShardedArray:
         """Wait for the computation that produces this array."""
         self.padded.block_until_ready()
@@ -256,14 +266,28 @@ class ShardedArray(jax.Array):
 
         Errors: ExecutionError where a part is on devices of other processes only.
         """
-        padded, parts = self.padded, layout.shard_indices(self._placement)
+        padded, parts = self.padded, layout.part_indices(self._placement)
         missing = {*parts} - {parts[i] for i in self.buffers}
         if missing:
             raise ExecutionError(
                 f"{len(missing)} of {len(set(parts))} parts of the array are on devices of other processes",
                 hint="gather it inside the program (a replicated result), or read '.shards' in every process",
             )
+        if self._placement.unreduced:
+            return self._sum()
         return np.array(np.asarray(padded)[tuple(map(slice, self._shape))])
+
+    def _sum(self) -> np.ndarray[Any, Any]:
+        """What devices hold of an unreduced array, added up, one copy among replicas."""
+        result = np.zeros(self._shape, self.dtype)
+        for shard, replica in zip(self.shards, self._replica_ids(), strict=True):
+            if replica == 0:
+                result[shard.index] = result[shard.index] + shard.to_numpy()
+        return result
+
+    def _replica_ids(self) -> list[int]:
+        ids = layout.replica_ids(self._placement)
+        return [ids[partition] for partition in self.buffers]
 
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.to_numpy()
@@ -379,15 +403,25 @@ def jax_sharding(placement: TensorSharding, devices: Devices) -> NamedSharding:
     """
     mesh = placement.mesh
     axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
-    cuts = atoms([axes, *placement.dim_axes()])
+    cuts = atoms([axes, *placement.dim_axes(), placement.unreduced])
     parts = [part for axis in axes for part in split_at((axis,), cuts) or (axis,)]
     grid = np.empty(mesh.size, object)
     grid[:] = [devices[i] for i in mesh.device_ids or range(mesh.size)]
-    spec = PartitionSpec(*(_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes()))
+    dims = (_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes())
+    unreduced = frozenset(_spec_entry(split_at(placement.unreduced, cuts), placement) or ())
+    spec = PartitionSpec(*dims, unreduced=unreduced)
     names = tuple(_part_name(part, placement) for part in parts)
     # JAX takes a mesh without axes for none at all.
     sizes = [part.size for part in parts] or [1]
-    return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), names or ("device",)), spec)
+    # JAX takes unreduced axes of explicit meshes only.
+    types = (AxisType.Explicit if unreduced else AxisType.Auto,) * len(sizes)
+    return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), names or ("device",), axis_types=types), spec)
+
+
+def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
+    """The axes along which devices hold summands of an array."""
+    sharding = array.padded.sharding if isinstance(array, ShardedArray) else array.sharding
+    return tuple(sorted(sharding.spec.unreduced)) if isinstance(sharding, NamedSharding) else ()
 
 
 def _part_name(part: Axis, placement: TensorSharding) -> str:
@@ -405,10 +439,10 @@ def even_part(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
 
     Returns the same object where everything divides.
     """
-    spec = [_divisors(entry, n, sharding) for n, entry in itertools.zip_longest(shape, sharding.spec)]
-    if all(kept == _names(entry) for kept, entry in itertools.zip_longest(spec, sharding.spec)):
+    spec = [_divisors(entry, n, sharding) for n, entry in itertools.zip_longest(shape, sharding.spec.partitions)]
+    if all(kept == _names(entry) for kept, entry in itertools.zip_longest(spec, sharding.spec.partitions)):
         return sharding
-    return sharding.update(spec=PartitionSpec(*(names or None for names in spec)))
+    return sharding.update(spec=sharding.spec.update(partitions=tuple(names or None for names in spec)))
 
 
 def _divisors(entry: Any, size: int, sharding: NamedSharding) -> tuple[str, ...]:

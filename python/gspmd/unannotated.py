@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 
@@ -61,9 +61,10 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
     """Take every annotation out but the manual regions and their meshes; returns the program's mesh.
 
     Errors: Unsupported for manual regions of other forms than `sdy.manual_computation`, or for
-    programs with several meshes of different size.
+    programs whose manual regions are over meshes of different size.
     """
-    meshes = []
+    codec = SdyCodec.of_module(module)
+    meshes: set[Mesh] = set()
     for op in _operations(module):
         if _call_target(op) in _MANUAL_CALLS:
             raise Unsupported(
@@ -72,14 +73,21 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
                 location=source_location(op.location),
                 hint="write the manual region as sdy.manual_computation",
             )
-        if op.name == "sdy.mesh":
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            mesh = parse_mesh(str(op.attributes["mesh"]), name)
-            meshes += [mesh] if mesh.axes else []
-    if len({mesh.size for mesh in meshes}) != 1:
-        raise Unsupported(f"program has meshes of {len({m.size for m in meshes})} sizes, expected one size")
+        if op.name in _MANUAL_OPS:
+            shardings = (s for key in ("in_shardings", "out_shardings") for s in codec.read_list(op.attributes[key]))
+            meshes.update(sharding.mesh for sharding in shardings if sharding.mesh.axes)
+    named = [mesh for mesh in codec.meshes.values() if mesh.axes and (mesh in meshes or not meshes)]
+    sizes = {mesh.size for mesh in named}
+    if len(sizes) != 1:
+        raise Unsupported(f"program has manual regions over meshes of {len(sizes)} sizes, expected one size")
     _strip(module, keep_manual=True)
-    return meshes[0]
+    for op in list(module.body):
+        if (
+            op.operation.name == "sdy.mesh"
+            and codec.meshes[op.operation.attributes["sym_name"].value].size not in sizes
+        ):
+            op.operation.erase()
+    return named[0]
 
 
 def _strip(module: ir.Module, keep_manual: bool) -> None:
@@ -95,9 +103,26 @@ def _strip(module: ir.Module, keep_manual: bool) -> None:
                 op.erase()
             elif name == "sdy.named_computation":
                 _inline(op)
+            elif name == "stablehlo.composite":
+                _call_decomposition(op)
             else:
                 _drop_attributes(op)
         _drop_attributes(module.operation)
+
+
+def _call_decomposition(op: Any) -> None:
+    """A composite is its decomposition, which XLA does not look at where it knows an operation of that name."""
+    call = ir.Operation.create(
+        "func.call",
+        operands=list(op.operands),
+        results=[value.type for value in op.results],
+        attributes={"callee": op.attributes["decomposition"]},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, new in zip(op.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
 
 
 def _operations(module: ir.Module) -> list[Any]:

@@ -89,10 +89,36 @@ func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 sdy.mesh @m = <["x"=4, "y"=2]>
-// expected-error @+1 {{mesh "@n" has 4 devices but "@m" has 8; use all devices in every mesh}}
-sdy.mesh @n = <["b"=4]>
-func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y"}]>}, %arg1: tensor<8xf32> {sdy.sharding = #sdy.sharding<@n, [{"b"}]>}) -> tensor<8xf32> {
-  return %arg0 : tensor<8xf32>
+sdy.mesh @n = <["b"=3]>
+func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y"}]>}) -> tensor<8xf32> {
+  // expected-error @+1 {{'sdy.sharding_constraint' op uses a mesh of 3 devices in a program of 8; use all devices, or a number of them that divides all}}
+  %0 = sdy.sharding_constraint %arg0 <@n, [{"b"}]> : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @m = <["x"=4, "y"=2]>
+func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y"}]>}) -> tensor<8xf32> {
+  // expected-error @+1 {{'stablehlo.tanh' op 'mhlo.sharding' is of 4 devices in a program of 8; use all devices}}
+  %0 = stablehlo.tanh %arg0 {mhlo.sharding = "{devices=[4]<=[4]}"} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @m = <["x"=4, "y"=2]>
+sdy.mesh @n = <["b"=2]>
+func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xf32> {
+  // expected-remark @+1 {{uses a mesh of 2 devices in a program of 8}}
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@n, [{"b"}]>] out_shardings=[<@n, [{"b"}]>] manual_axes={"b"} (%arg1: tensor<4xf32>) {
+    // expected-error @+1 {{manual computation inside one over fewer devices; use one mesh for both}}
+    %1 = sdy.manual_computation(%arg1) in_shardings=[<@m, [{"x"}]>] out_shardings=[<@m, [{"x"}]>] manual_axes={"x"} (%arg2: tensor<1xf32>) {
+      sdy.return %arg2 : tensor<1xf32>
+    } : (tensor<4xf32>) -> tensor<4xf32>
+    sdy.return %1 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 
 // -----

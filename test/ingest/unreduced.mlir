@@ -1,11 +1,32 @@
-// RUN: gspmd-opt %s --gspmd-ingest --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: gspmd-opt %s --gspmd-ingest --split-input-file | FileCheck %s
 
-// Partial results are summed where their users are no sums; that a value is to be left unreduced says no more.
+// A partial value that enters is one of summands, which are counted by a leading dimension and summed; a result that is
+// to be left partial is taken apart into summands.
 
-sdy.mesh @mesh = <["x"=4, "y"=2]>
 // CHECK-LABEL: func.func public @main
-// CHECK: stablehlo.dot_general {{.*}}sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {}]>]>
-// CHECK-NEXT: sdy.sharding_constraint %{{.*}} <@mesh, [{"y"}, {?}]>
+// CHECK-SAME: %arg0: tensor<4x8x6xf32> {gspmd.unreduced, sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}, {?}]>}
+// CHECK-SAME: -> (tensor<2x8x6xf32> {gspmd.unreduced, sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {}, {}], replicated={"y"}>})
+// CHECK-NEXT: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT: %[[SUM:.*]] = stablehlo.reduce(%arg0 init: %[[ZERO]]) applies stablehlo.add across dimensions = [0]
+// CHECK-NEXT: %[[TANH:.*]] = stablehlo.tanh %[[SUM]]
+// CHECK-NEXT: %[[APART:.*]] = stablehlo.custom_call @gspmd.taken_apart(%[[TANH]]) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x":(1)2}, {}, {}], replicated={"y"}>]>}
+// CHECK-NEXT: return %[[APART]]
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func public @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {?}], unreduced={"x"}>}) -> (tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], replicated={"y"}, unreduced={"x":(1)2}>}) {
+  %0 = stablehlo.tanh %a : tensor<8x6xf32>
+  return %0 : tensor<8x6xf32>
+}
+
+// -----
+
+// A constraint does both; what is said of an operation's own result says no more than how it is split.
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[DOT:.*]] = stablehlo.dot_general {{.*}}sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {}]>]>
+// CHECK-NEXT: %[[APART:.*]] = stablehlo.custom_call @gspmd.taken_apart(%[[DOT]]) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y"}, {?}]>]>} : (tensor<8x8xf32>) -> tensor<4x8x8xf32>
+// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[APART]]
+// CHECK-NEXT: return %[[SUM]]
+sdy.mesh @mesh = <["x"=4, "y"=2]>
 func.func public @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {}], unreduced={"x"}>]>} : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %1 = sdy.sharding_constraint %0 <@mesh, [{"y"}, {?}], unreduced={"x"}> : tensor<8x8xf32>
@@ -14,15 +35,26 @@ func.func public @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh,
 
 // -----
 
-sdy.mesh @mesh = <["x"=4, "y"=2]>
-// expected-error @+1 {{'func.func' op has argument 0 unreduced over "x": what the caller gives and gets are whole values; leave 'unreduced' out; the program sums where it has to}}
-func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}], unreduced={"x"}>}) -> tensor<8xf32> {
-  return %a : tensor<8xf32>
+// XLA's notations; axes of size 1 leave nothing to sum.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-SAME: %arg0: tensor<2x8xf32> {gspmd.unreduced, sdy.sharding = #sdy.sharding<@mesh, [{"axis_1"}, {"axis_0"}]>}
+// CHECK-SAME: -> (tensor<4x8xf32> {gspmd.unreduced, sdy.sharding = #sdy.sharding<@mesh, [{"axis_0", "axis_1"}, {}]>})
+// CHECK: stablehlo.reduce(%arg0
+// CHECK: stablehlo.custom_call @gspmd.taken_apart
+// CHECK: stablehlo.reduce
+// CHECK: stablehlo.custom_call @gspmd.taken_apart
+func.func public @main(%a: tensor<8xf32> {mhlo.sharding = "{devices=[2,2]<=[4] last_tile_dims={unreduced}}"}) -> (tensor<8xf32> {mhlo.sharding = "{unreduced}"}) {
+  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{unreduced}"} : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 
 // -----
 
-// expected-error @+1 {{'func.func' op has result 0 unreduced over "axis_0"}}
-func.func public @main(%a: tensor<8xf32> {mhlo.sharding = "{devices=[4]<=[4]}"}) -> (tensor<8xf32> {mhlo.sharding = "{unreduced}"}) {
+// CHECK-LABEL: func.func public @main
+// CHECK-SAME: %arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
+// CHECK-NEXT: return %arg0
+sdy.mesh @mesh = <["x"=4, "u"=1]>
+func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}], unreduced={"u"}>}) -> tensor<8xf32> {
   return %a : tensor<8xf32>
 }

@@ -15,21 +15,23 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
-from gspmd.transforms.ingest.annotations import FRONTEND, Annotations, collect, stripped, text_of
+from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.legacy import modernise
+from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
+from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
-from gspmd.transforms.support.custom_rules import attach_rules, parse_custom_rules
+from gspmd.transforms.support.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.user_collectives import COLLECTIVES
@@ -57,8 +59,7 @@ class Ingest(Pass):
             _check_replicas(module)
             found = _prepare(module)
             list_groups(module, found.all(*COLLECTIVES))
-            annotations = Annotations(module, devices.module or devices.option)
-            collect(annotations, found)
+            annotations = read_annotations(module, found, devices.said)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
             target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
@@ -69,8 +70,12 @@ class Ingest(Pass):
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found)
+            if annotations.has_fewer:
+                number_all_devices(found.main)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
+            if found.all(*COLLECTIVES, REPLICA, PARTITION):
+                dissolve_lone(found.main, devices.module == 1)
             if may_batch:
                 batch_lookups(found.main)
             if compares:
@@ -164,10 +169,16 @@ def _write_module(module: ir.Module, target: Target) -> None:
 
 
 def _finish(module: ir.Module, main: str, tuples: bool) -> None:
-    """Leave @main as the only function, public, without foldable tuples."""
-    for name, function in functions_of(module).items():
+    """Leave @main, public, without foldable tuples, and of the other functions those that custom calls name."""
+    functions = functions_of(module)
+    entry = functions[main]
+    named = {name for op in custom_calls(entry) for name in called_by(op)}
+    for name, function in functions.items():
+        if name in named:
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         if name != main:
-            function.erase()
+            if name not in named:
+                function.erase()
             continue
         if tuples:
             fold(function)

@@ -7,11 +7,12 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ingest.annotations import PREFIX, frontend, given, parse_carried, strip
+from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
+from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.callbacks import CALL_DEVICE, is_callback, is_one_call
@@ -80,6 +81,10 @@ def _rewrite_constraint(op: Any, target: Target) -> None:
     if old is not None:
         with located(op):
             new = target.attribute(old, value.type)
+            partial = left_partial(op, value, Said(target.annotations.attribute(old), None), target)
+        if partial is not None:
+            replace(op, [partial])
+            return
     if new is None:
         replace(op, [value])
     elif op.name == "sdy.sharding_constraint":

@@ -14,6 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from gspmd.dialect.common_mesh import repeated
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
@@ -81,10 +82,18 @@ class Annotations:
     so that its `mhlo.sharding` are only their shadows.
     """
 
-    def __init__(self, module: ir.Module, num_devices: int | None = None) -> None:
-        """`num_devices` is what every `mhlo.sharding` must be for, None for whatever the first one says."""
+    def __init__(self, module: ir.Module, num_devices: int | None = None, base: Mesh | None = None) -> None:
+        """`num_devices` is what every `mhlo.sharding` must be for, None for whatever the first one says.
+
+        With `base`, a mesh of all devices of the program, meshes of fewer are read as repeated over it.
+        """
         self.context = module.context
         self.num_devices = num_devices
+        self._base = base
+        self._repeated: dict[Mesh, Mesh] = {}
+        self._written_as: dict[Mesh, Mesh] = {}
+        self.reader: Any = None  # the operation being read
+        self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
         self._written = SdyCodec.of_module(module)
         named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
         self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
@@ -103,13 +112,22 @@ class Annotations:
     @property
     def meshes(self) -> list[Mesh]:
         """Every mesh the module gives a name."""
-        return [*self._carried.meshes.values()]
+        return [self._repeated.get(mesh, mesh) for mesh in self._carried.meshes.values()]
+
+    def written_as(self, mesh: Mesh) -> Mesh | None:
+        """The mesh of fewer devices that was written where `mesh` is read; None for one of all devices."""
+        return self._written_as.get(mesh)
 
     def hlo_shardings(self) -> Iterator[HloSharding]:
         """All that was read so far from `mhlo.sharding`, tuples as their leaves."""
         for annotation in self._hlo.values():
             body = annotation.sharding.body
             yield from body.leaves if isinstance(body, TupleOf) else [annotation.sharding]
+
+    @property
+    def has_fewer(self) -> bool:
+        """Whether a mesh of fewer devices was written."""
+        return bool(self._written_as)
 
     def of(self, attributes: Any) -> Said | None:
         """What the attributes of an operation, argument or result say, if anything."""
@@ -143,8 +161,26 @@ class Annotations:
     def _read(self, attribute: ir.Attribute, codec: SdyCodec) -> tuple[TensorSharding, ...]:
         is_list = sdy.TensorShardingPerValueAttr.isinstance(attribute)
         shardings = codec.read_list(attribute) if is_list else (codec.read(attribute),)
+        if self._base is not None:
+            shardings = tuple(self._over_all(sharding, self._base) for sharding in shardings)
         self.shardings.update(shardings)
         return shardings
+
+    def _over_all(self, sharding: TensorSharding, base: Mesh) -> TensorSharding:
+        """The sharding on a mesh of all devices, if it is on one of fewer."""
+        mesh = sharding.mesh
+        if mesh.size in (1, base.size):
+            return sharding
+        if mesh not in self._repeated:
+            found = self._repeated[mesh] = repeated(mesh, base)
+            self._written_as[found] = mesh
+            if self.reader is not None:
+                remark(
+                    self.reader,
+                    f"uses a mesh of {mesh.size} devices in a program of {base.size}; "
+                    f"each {mesh.size} of them do the same",
+                )
+        return dataclasses.replace(sharding, mesh=self._repeated[mesh])
 
     def _hlo_annotation(self, attributes: Any) -> HloAnnotation | None:
         holder = attributes
@@ -176,20 +212,39 @@ class Annotations:
                     f"'mhlo.sharding' is of {count} devices but the program is for {self.num_devices}",
                     hint="make it agree with 'mhlo.num_partitions' and the other annotations",
                 )
+            if count is not None and self.hlo_reader is None:
+                self.hlo_reader = self.reader
             self.num_devices = self.num_devices or count
 
 
-def collect(annotations: Annotations, found: Survey) -> None:
-    """Read everything that is said anywhere, so that a mesh for all of it can be chosen. Errors are located."""
+def read_annotations(module: ir.Module, found: Survey, num_devices: int | None) -> Annotations:
+    """Read everything that is said anywhere, so that a mesh for all of it can be chosen.
+
+    Where that is over meshes of fewer devices than the program has, these are read as repeated over all. `num_devices`
+    is how many it is known to have. Errors are located.
+    """
+    annotations = Annotations(module, num_devices)
+    _collect(annotations, found)
+    used = [sharding.mesh for sharding in annotations.shardings if sharding.mesh.size > 1]
+    count = max([annotations.num_devices or 1, *(mesh.size for mesh in used)])
+    if all(mesh.size == count for mesh in used):
+        return annotations
+    named = [mesh for mesh in annotations.meshes if mesh in used and mesh.size == count]
+    base = next(iter([*named, *sorted((m for m in used if m.size == count), key=repr)]), Mesh((("devices", count),)))
+    annotations = Annotations(module, annotations.num_devices, base)
+    _collect(annotations, found)
+    return annotations
+
+
+def _collect(annotations: Annotations, found: Survey) -> None:
     for function in found.functions:
+        annotations.reader = function
         with located(function):
-            entries = [
-                attributes
-                for name in ("arg_attrs", "res_attrs")
-                for attributes in given(function.attributes, name) or ()
-            ]
-            _remark_on(function, [annotations.of(attributes) for attributes in entries])
+            for name, kind in (("arg_attrs", "argument"), ("res_attrs", "result")):
+                for index, attributes in enumerate(given(function.attributes, name) or ()):
+                    _remark_on(function, f"{kind} {index}", annotations.of(attributes))
     for op in found.every():
+        annotations.reader = op
         with located(op):
             attributes = op.attributes
             said = [annotations.of(attributes)]
@@ -199,17 +254,27 @@ def collect(annotations: Annotations, found: Survey) -> None:
                 keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
                 said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
             if not is_callback(op):
-                _remark_on(op, said)
+                for one in said:
+                    _remark_on(op, "a value", one)
 
 
-def _remark_on(op: Any, said: list[Said | None]) -> None:
-    if any(one is not None and one.devices() for one in said):
-        remark(op, "asks for a value on one device; every device holds a copy of it")
+def _remark_on(op: Any, what: str, said: Said | None) -> None:
+    """Tell of a value on one device: a copy on every one is the same to all that use it."""
+    for device in () if said is None else said.devices()[:1]:
+        remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
     """The content of a string attribute; empty for none and for other kinds."""
     return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
+
+
+def called_by(op: Any) -> list[str]:
+    """The functions of the module that a custom call names."""
+    attributes = op.attributes
+    return (
+        [str(name.value) for name in attributes["called_computations"]] if "called_computations" in attributes else []
+    )
 
 
 def given(attributes: Any, name: str) -> Any | None:

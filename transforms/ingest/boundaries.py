@@ -5,28 +5,30 @@ MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicali
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.device_order import DeviceOrder
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_sharding import REPLICATED
-from gspmd.dialect.notation import print_axes, print_dims
+from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped, text_of
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
 from gspmd.transforms.ingest.orders import order_attribute
+from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.partial_values import UNREDUCED, apart_sharding
 from gspmd.transforms.support.signature import DEVICE_IDS
 
 RESULT_MARKER = f"{PREFIX}FuncResultSharding"
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
-_KINDS = {_ARGUMENTS: "argument", _RESULTS: "result"}
 
 
 def signature(function: Any) -> Iterator[Any]:
@@ -98,23 +100,25 @@ def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
             marked = markers.of(function, index) if name == _RESULTS else None
             with located(function):
                 said = _of_main(target.annotations, attributes)
-                for one in (said, marked):
-                    _refuse_partial(target, one, value.type, f"{_KINDS[name]} {index}")
                 sharding = _resolve(target, said, marked, value.type)
+                axes = _unreduced(target, (marked, said), value.type)
             order = None if sharding is None else target.order(said if marked is None else marked)
-            new.append(_with_sharding(attributes, None if sharding is None else target.write(sharding), order))
+            if axes:
+                assert sharding is not None, "it says at least over which axes the value is partial"
+                sharding = apart_sharding(sharding, axes)
+                if name == _ARGUMENTS:
+                    enter_partial(function, index, sharding)
+                else:
+                    leave_partial(function, index, sharding, target)
+            kept = _with_sharding(attributes, None if sharding is None else target.write(sharding), order)
+            new.append(ir.DictAttr.get({**entries_of(kept), UNREDUCED: ir.UnitAttr.get()}) if axes else kept)
         if new != old:
             function.attributes[name] = ir.ArrayAttr.get(new)
 
 
-def _refuse_partial(target: Target, said: Said | None, type_: ir.Type, what: str) -> None:
-    axes = () if said is None else target.unreduced(said, type_)
-    if axes:
-        names = print_axes(axes, target.mesh)
-        raise Unsupported(
-            f"has {what} unreduced over {names}: what the caller gives and gets are whole values",
-            hint="leave 'unreduced' out; the program sums where it has to",
-        )
+def _unreduced(target: Target, sayings: Iterable[Said | None], type_: ir.Type) -> Axes:
+    """The axes over which the first of these that says anything leaves the value partial."""
+    return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
 
 def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> None:

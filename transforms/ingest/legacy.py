@@ -12,18 +12,17 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ingest.annotations import NESTED, entries_of, text_of
-from gspmd.transforms.ingest.edits import create, drop, mark, replace
+from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of, text_of
+from gspmd.transforms.ingest.composites import POINTWISE, Expansions
+from gspmd.transforms.ingest.edits import create, drop, mark, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
-from gspmd.transforms.support.mlir import error_from_mlir, located
+from gspmd.transforms.support.mlir import error_from_mlir, function_named, located
 from gspmd.transforms.support.trip_count import constant_integer
 
 # MHLO's operations and CHLO's that mean the same.
-_CHLO = {
-    f"mhlo.{name}": f"chlo.{name}"
-    for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
-}
+_CHLO = {f"mhlo.{name}": f"chlo.{name}" for name in POINTWISE}
 _CONSTANTS = {"sdy.constant": "stablehlo.constant", "chlo.constant": "stablehlo.constant"}
+_TOP_K = "TopK"  # XLA's own call
 _SIZED = "stablehlo.set_dimension_size"
 # Deprecated operations that StableHLO's own pass leaves alone.
 _THROUGH_MHLO = ("stablehlo.einsum", "stablehlo.torch_index_select")
@@ -36,12 +35,13 @@ def modernise(module: ir.Module, survey: Survey) -> bool:
     Raises Unsupported (located) for MHLO operations that have no counterpart.
     """
     changed = False
+    expansions = Expansions({text_of(op.attributes["sym_name"]): op for op in survey.functions})
     for op in [
         *survey.all("stablehlo.custom_call", "stablehlo.composite", _SIZED, *_CONSTANTS),
         *survey.dialect("mhlo"),
     ]:
         with located(op):
-            changed |= _replace_one(op)
+            changed |= _replace_one(op, expansions)
     if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in survey.found if _is_mhlo(name)):
         _run(module, "hlo-legalize-to-stablehlo")
         changed = True
@@ -88,7 +88,7 @@ def _is_mhlo(name: str) -> bool:
     return name.startswith("mhlo.")
 
 
-def _replace_one(op: Any) -> bool:
+def _replace_one(op: Any, expansions: Expansions) -> bool:
     """Replace the operation by its counterpart, if it is known; the known ones have no regions."""
     name, attributes = op.name, op.attributes
     given: dict[str, ir.Attribute] = {}
@@ -98,16 +98,17 @@ def _replace_one(op: Any) -> bool:
         name = text_of(attributes["call_target_name"])
         given = entries_of(attributes[NESTED]) if NESTED in attributes else {}
     elif name == "stablehlo.composite":
-        # A composite of an operation that CHLO knows keeps its meaning; others are their decomposition.
-        name = text_of(attributes["name"])
-        name = {chlo: mhlo for mhlo, chlo in _CHLO.items()}.get(name, name)
-        given = entries_of(attributes["composite_attributes"]) if "composite_attributes" in attributes else {}
-        if name == "chlo.top_k":
-            name = "mhlo.topk"
-        elif name not in _CHLO:
+        known = expansions.known_operation(op)
+        if known is None:
             return _rename(op, "func.call", {"callee": attributes["decomposition"]})
+        given = attributes["composite_attributes"] if "composite_attributes" in attributes else ir.DictAttr.get({})
+        return _rename(op, known, entries_of(given))
     if name == "mhlo.topk":
         return _top_k(op, given)
+    if name == _TOP_K and "call_target_name" in attributes:
+        _check_top_k(op)
+        k = ir.RankedTensorType(op.results[0].type).shape[-1]
+        return _rename(op, "chlo.top_k", {"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)})
     if name == "mhlo.copy" or (name == _SIZED and _is_whole(op)):
         mark(op.results[0], _said(op), op)
         replace(op, [op.operands[0]])
@@ -130,6 +131,20 @@ def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:
     if "k" not in given:
         raise Unsupported("top-k without 'k'", hint="use 'chlo.top_k'")
     return _rename(op, "chlo.top_k", {"k": given["k"]})
+
+
+def _check_top_k(op: Any) -> None:
+    """Raises Unsupported for a call of XLA's `TopK` that does not find the largest elements and where they are."""
+    value, *others = op.operands
+    if others or len(op.results) != 2 or not ir.RankedTensorType(value.type).rank:
+        raise Unsupported(f"custom call '{_TOP_K}' that is not of one operand and two results", hint="use 'chlo.top_k'")
+    for name in called_by(op):
+        compared = function_named(op, name).regions[0].blocks[0]
+        first, last = compared.operations[0].operation, terminator(compared)
+        direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
+        arguments = list(compared.arguments)[:2]
+        if "GT" not in direction or list(first.operands) != arguments or list(last.operands) != list(first.results):
+            raise Unsupported("top-k of other than the largest elements", hint="sort, and take the first of the result")
 
 
 def _rename(op: Any, name: str, attributes: dict[str, ir.Attribute]) -> bool:

@@ -24,6 +24,7 @@ from gspmd.transforms.ingest.annotations import PREFIX, Annotations, frontend, p
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
 from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
+from gspmd.transforms.ingest.repeated_meshes import held_axes, mark_repeated
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located, splice
@@ -39,13 +40,14 @@ class _Crossing:
     """A value that crosses the boundary: `whole` outside, and how it is split there.
 
     `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to; `order` is the
-    devices' where the program has several.
+    devices' where the program has several; `mesh` is the one that was read, if there was one.
     """
 
     whole: Any
     sharding: TensorSharding
     manual: Axes
     order: DeviceOrder | None
+    mesh: Mesh | None = None
     index: int = 0
 
 
@@ -96,10 +98,11 @@ def rewrite(op: Any, target: Target) -> None:
     attributes = op.attributes
     ins = target.annotations.attribute(attributes["in_shardings"])
     outs = target.annotations.attribute(attributes["out_shardings"])
-    names = _names(attributes["manual_axes"])
     mesh = next((sharding.mesh for sharding in (*ins, *outs)), target.mesh)
+    names = held_axes(target.annotations, mesh, _names(attributes["manual_axes"]))
     with located(op):
         kept = target.axes(mesh, names)
+        mark_repeated(op, target.annotations, {sharding.mesh for sharding in (*ins, *outs)})
         attributes["in_shardings"] = target.write_list(map(target.sharding, ins))
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
         orders = {order_of_mesh(sharding.mesh, target.orders) for sharding in (*ins, *outs)}
@@ -155,6 +158,7 @@ def _convert(call: Any, target: Target) -> None:
         inner = ir.Operation.create("func.call", operands=list(block.arguments), results=results, attributes=callee)
         ir.Operation.create("sdy.return", operands=[inner.results[crossing.index] for crossing in leaving])
     mark_orders(computation, {crossing.order for crossing in (*entering, *leaving)})
+    mark_repeated(computation, target.annotations, {c.mesh for c in (*entering, *leaving) if c.mesh is not None})
     for crossing, result in zip(leaving, computation.results, strict=True):
         crossing.whole.replace_all_uses_with(result)
     _erase_around(call)
@@ -239,19 +243,19 @@ def _gspmd_crossing(
 ) -> _Crossing:
     """A crossing whose manual axes are those of the inside that are not manual outside already."""
     manual = without(inside.manual, outside.manual)
-    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, index)
+    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
 
 
-def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes, DeviceOrder | None]:
-    """The sharding of one value at a marker of Shardy's, the manual axes, and the device order."""
+def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
+    """The sharding of one value at a marker of Shardy's, the manual axes, the device order, and the mesh as read."""
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
     if shardings is None or text is None or index >= len(shardings):
         raise AnnotationError(f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'")
     mesh = shardings[index].mesh
-    names = target.axes(mesh, _names(parse_carried(text, op.context)))
+    names = target.axes(mesh, held_axes(target.annotations, mesh, _names(parse_carried(text, op.context))))
     held = tuple(target.mesh.axis(name) for name in names)
-    return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders)
+    return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders), mesh
 
 
 def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:

@@ -8,8 +8,9 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried, text_of
+from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried, text_of
 from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.mlir import located
 
@@ -20,6 +21,10 @@ BOUNDARIES = {
     f"{PREFIX}LocalToGlobalShape",
 }
 _FORWARD, _BACKWARD = 1, 2  # PropagationDirection of `sdy`
+
+
+# Calls of a comparator, which stays a function of the module.
+COMPARING = ("ApproxTopK",)
 
 
 def target_name(op: Any) -> str:
@@ -54,8 +59,7 @@ def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
 
 
 def _check_called(op: Any, name: str) -> None:
-    attributes = op.attributes
-    if "called_computations" in attributes and len(attributes["called_computations"]):
+    if name not in COMPARING and called_by(op):
         raise Unsupported(f"custom call '{name}' calls functions of the module", hint="inline what it computes")
 
 
@@ -73,7 +77,10 @@ def _sharding(op: Any, target: Target) -> None:
             content["gspmd.like"] = ir.UnitAttr.get()  # `sdy` has no word for members that may differ
         create("sdy.sharding_group", [operand], [], content, op)
     sharding = target.attributes_of(said, [result.type])[0]
-    if sharding is None:
+    partial = left_partial(op, operand, said, target)
+    if partial is not None:
+        replace(op, [partial])
+    elif sharding is None:
         replace(op, [operand])
     else:
         replace(

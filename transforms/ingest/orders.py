@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from jaxlib.mlir import ir
 
 from gspmd.dialect import device_order
@@ -28,9 +29,7 @@ from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.op_info import TensorType, TypeReader
 from gspmd.transforms.support.program import MANUAL
 from gspmd.transforms.support.signature import DEVICE_IDS
-from gspmd.transforms.support.user_collectives import COLLECTIVES
-
-_GROUPS = ("replica_groups", "source_target_pairs")
+from gspmd.transforms.support.user_collectives import COLLECTIVES, GROUPS
 
 
 def several_orders(annotations: Annotations, main: Any, whole: Collection[Mesh]) -> Orders:
@@ -141,13 +140,18 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
     elif (renaming == np.arange(len(renaming))).all():
         return
     elif op.name in COLLECTIVES:
-        for name in _GROUPS:
+        for name in GROUPS:
             if name in attributes and isinstance(attributes[name], ir.DenseElementsAttr):
                 attributes[name] = renamed_groups(attributes[name], renaming)
     elif op.name == "stablehlo.partition_id":
-        build = Builder(op.context)
-        build.point, build.location = ir.InsertionPoint(op), op.location
-        own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
-        known = build.element_of(np.argsort(renaming), build.convert(own, "i32"))
-        op.results[0].replace_all_uses_with(build.convert(known, "ui32"))
-        op.erase()
+        rename_partition_id(op, np.argsort(renaming))
+
+
+def rename_partition_id(op: Any, names: npt.NDArray[np.int64]) -> None:
+    """Let the users of a `stablehlo.partition_id` see the name of each device instead."""
+    build = Builder(op.context)
+    build.point, build.location = ir.InsertionPoint(op), op.location
+    own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
+    known = build.element_of(names, build.convert(own, "i32"))
+    op.results[0].replace_all_uses_with(build.convert(known, "ui32"))
+    op.erase()

@@ -26,6 +26,8 @@ _SOUGHT = {
     "stablehlo.case",
     "stablehlo.custom_call",
     "stablehlo.get_tuple_element",
+    "stablehlo.partition_id",
+    "stablehlo.replica_id",
     "stablehlo.set_dimension_size",
     "stablehlo.tuple",
 }

@@ -29,17 +29,23 @@ _MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Devices:
-    """How many devices the program is for: `module` by its `mhlo.num_partitions`, `option` by the pass's."""
+    """How many devices the program is for: `module` by its `mhlo.num_partitions`, `option` by the pass's.
+
+    Frameworks write 1 for programs of one device that say nothing, so a module's 1 contradicts neither an option nor a
+    mesh.
+    """
 
     module: int | None
     option: int | None
 
     @property
-    def wanted(self) -> int:
-        """The number for a program without a mesh. Raises AnnotationError when the two disagree.
+    def said(self) -> int | None:
+        """The number that every mesh and sharding must be for, None where it is not known."""
+        return self.module if self.module not in (None, 1) else self.option
 
-        Frameworks write 1 for programs that say nothing, so a module's 1 contradicts no option.
-        """
+    @property
+    def wanted(self) -> int:
+        """The number for a program without a mesh. Raises AnnotationError when the two disagree."""
         if self.option and self.module and self.module not in (1, self.option):
             raise AnnotationError(
                 f"option num-partitions is {self.option} but 'mhlo.num_partitions' is {self.module}",
@@ -49,7 +55,8 @@ class Devices:
 
     def check(self, mesh: Mesh) -> None:
         """Raise AnnotationError when the mesh has another number of devices."""
-        for name, count in (("'mhlo.num_partitions'", self.module), ("option num-partitions", self.option)):
+        module = None if self.module == 1 else self.module
+        for name, count in (("'mhlo.num_partitions'", module), ("option num-partitions", self.option)):
             if count is not None and count != mesh.size:
                 raise AnnotationError(
                     f'mesh "@{mesh.name}" has {mesh.size} devices but {name} is {count}', hint="make them agree"
@@ -264,7 +271,14 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
     candidates += sorted(used.difference(candidates), key=repr)
     hlo = list(dict.fromkeys(annotations.hlo_shardings()))
     if any(sharding.num_devices() is not None for sharding in hlo):
-        candidates.append(common_mesh(hlo, annotations.num_devices or 1))
+        count = annotations.num_devices or 1
+        if candidates and candidates[0].size != count:
+            with located(annotations.hlo_reader):
+                raise AnnotationError(
+                    f"'mhlo.sharding' is of {count} devices in a program of {candidates[0].size}",
+                    hint="use all devices",
+                )
+        candidates.append(common_mesh(hlo, count))
     if not candidates:
         wanted = devices.wanted
         made = Mesh((("devices", wanted),) if wanted > 1 else ())
@@ -272,11 +286,6 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
     for mesh in candidates:
         with located(annotations.mesh_ops[mesh.name]) if mesh.name in annotations.mesh_ops else nullcontext():
             devices.check(mesh)
-            if mesh.size != candidates[0].size:
-                raise AnnotationError(
-                    f'mesh "@{mesh.name}" has {mesh.size} devices but "@{candidates[0].name}" has {candidates[0].size}',
-                    hint="use all devices in every mesh",
-                )
     mesh, translate = unify_meshes(candidates)
     name = next((candidate.name for candidate in candidates if candidate.name), "mesh")
     target = dataclasses.replace(mesh, name=name)

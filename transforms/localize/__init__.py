@@ -8,16 +8,17 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.callbacks import CALLS
-from gspmd.transforms.ops.concatenation import OWN_CALLS
+from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.op_info import TypeReader
+from gspmd.transforms.support.partial_values import UNREDUCED, partial_sharding
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
+from gspmd.transforms.support.signature import Signature, ValueSignature, dictionaries, write_signature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Localize(Pass):
         signature = _global_signature(annotated)
         entry = annotated.function.regions[0].blocks[0]
         emit = Emitter(module.context, annotated.mesh, entry, self.list_groups_up_to)
-        Localizer(annotated, RuleBook(OPS | OWN_CALLS | CALLS, self.replicate_unsupported), emit).run()
+        Localizer(annotated, RuleBook(OPS | CALLS, self.replicate_unsupported), emit).run()
         emit.finish()
+        drop_counts(annotated.function)
         _drop_annotations(annotated, self.list_groups_up_to)
         write_signature(module, signature)
 
@@ -46,15 +48,21 @@ class Localize(Pass):
 def _global_signature(annotated: AnnotatedModule) -> Signature:
     read = TypeReader()
 
-    def value(mlir_type: Any, sharding: TensorSharding | None) -> ValueSignature:
+    def value(mlir_type: Any, sharding: TensorSharding | None, entry: dict[str, ir.Attribute]) -> ValueSignature:
         type_ = read(mlir_type)
-        return ValueSignature(type_.shape, type_.element, sharding or replicated(annotated.mesh, len(type_.shape)))
+        sharding = sharding or replicated(annotated.mesh, len(type_.shape))
+        if UNREDUCED in entry:
+            return ValueSignature(type_.shape[1:], type_.element, partial_sharding(sharding))
+        return ValueSignature(type_.shape, type_.element, sharding)
+
+    def values(key: str, types: list[Any], shardings: list[TensorSharding | None]) -> tuple[ValueSignature, ...]:
+        return tuple(map(value, types, shardings, dictionaries(annotated.function, key, len(types))))
 
     type_ = ir.FunctionType(ir.TypeAttr(annotated.function.attributes["function_type"]).value)
     return Signature(
         annotated.mesh,
-        tuple(map(value, type_.inputs, annotated.arguments)),
-        tuple(map(value, type_.results, annotated.results)),
+        values("arg_attrs", list(type_.inputs), annotated.arguments),
+        values("res_attrs", list(type_.results), annotated.results),
     )
 
 

@@ -14,6 +14,7 @@ from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.manual import read_region
+from gspmd.transforms.support.memory_spaces import host_computation
 from gspmd.transforms.support.mlir import located, splice
 from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
 from gspmd.transforms.support.parting import parting_ops
@@ -113,7 +114,7 @@ class Localizer:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
             if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
-                name = target  # an operation of ours
+                name = target  # one with a local form of its own
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
                 self._compute(op, name, shardings)
@@ -206,7 +207,9 @@ class Localizer:
             if not definition.has_effects and all(0 in type_.shape for type_ in info.results):
                 local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
             else:
+                self.emit.also = host_computation(op)
                 definition.localize(local)
+                self.emit.also = {}
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
+from gspmd.transforms.ops.callbacks import CALLS as CALLBACKS
 from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
-from gspmd.transforms.ops.concatenation import JOINED_SLICES, joined_slices_rule
+from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.ops.elementwise import elementwise_rule
+from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
 from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.support.op_info import OpInfo
 
@@ -42,8 +45,9 @@ _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 # What only says where a value is to be, or how it is to be laid out there.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
-_RULES[JOINED_SLICES] = joined_slices_rule
-_RULES |= CALLBACK_RULES
+# Calls whose local form is more than the same call on smaller types, by target.
+CALLS = OWN_CALLS | APPROXIMATE_CALLS | PARTIAL_CALLS | CALLBACKS
+_RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CALLS.items()}
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:

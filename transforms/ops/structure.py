@@ -9,9 +9,7 @@ _WORDS = {
     "every operand and its result share one sharding": "stablehlo.optimization_barrier",
     "ends the region of another operation": "stablehlo.return",
     "folded by ingest": "stablehlo.get_tuple_element stablehlo.tuple",
-    "what CHLO knows becomes that operation in ingest; any other is replaced by its decomposition": (
-        "stablehlo.composite"
-    ),
+    "replaced by its decomposition, or by the operation of CHLO that decomposes so": ("stablehlo.composite"),
     "replaced by ingest with what means the same": """
         stablehlo.broadcast stablehlo.create_token stablehlo.dot stablehlo.einsum stablehlo.torch_index_select
         chlo.constant

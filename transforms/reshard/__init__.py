@@ -8,12 +8,14 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
+from gspmd.transforms.reshard.host_memory import reshard_on_devices
 from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.memory_spaces import says_host
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.target_file import planned_for
@@ -61,8 +63,11 @@ def reshard(
         annotated = AnnotatedProgram(module)
     planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
+    in_host_memory = says_host(annotated.program)
     rewriter.run()
     if allowed_bytes is not None:
         check_strict(rewriter.moves, allowed_bytes)
     exchange_at_ends(module, planner)
+    if in_host_memory:
+        reshard_on_devices(module)
     return rewriter.decisions

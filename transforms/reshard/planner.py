@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from gspmd.dialect.axes import size_of
+from gspmd.dialect.axes import Axis, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.path import Path, Step
@@ -55,7 +55,8 @@ class Planner:
         self._memo: dict[tuple[TensorType, TensorSharding, TensorSharding], Path] = {}
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
-        """The cheapest path. `target` may have unreduced axes only where `source` has them."""
+        """The cheapest path to the target, or, as far as `source` is not partial as it asks, to what is finished."""
+        target = within_reach(source, target)
         if source == target:
             return Path((), 0.0)
         key = (type_, source, target)
@@ -84,6 +85,18 @@ class Planner:
             return lean
         most_s = max(lean.time_s / WORTH_MEMORY, min(lean.time_s, _through_whole(prices, source, target)))
         return searches.best(math.inf, most_s) or lean
+
+
+def within_reach(source: TensorSharding, target: TensorSharding) -> TensorSharding:
+    """The target without the unreduced axes that the source is not partial over: no collective makes partial values."""
+    if not target.unreduced or target.unreduced == source.unreduced:
+        return target
+    kept = tuple(a for a in target.unreduced if any(_within(a, held) for held in source.unreduced))
+    return target.with_axes(target.dim_axes(), kept)
+
+
+def _within(part: Axis, axis: Axis) -> bool:
+    return part.name == axis.name and axis.pre <= part.pre and part.end <= axis.end
 
 
 class _Searches:

@@ -13,13 +13,14 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.reshard.linear import LINEAR, NO_FEWER, linear_operands
-from gspmd.transforms.reshard.planner import Planner, Step
+from gspmd.transforms.reshard.planner import Planner, Step, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.callbacks import is_one_call
-from gspmd.transforms.support.custom_rules import RULE
+from gspmd.transforms.support.custom_rules import CUSTOM_CALL, RULE
 from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.support.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.support.rules import RuleBook
 
@@ -59,16 +60,18 @@ _CONSTRAINT = "sdy.sharding_constraint"
 
 
 def _summed_only(value: Any) -> bool:
-    """Whether a value's single use is by a linear operation beside its definition that may save something.
+    """Whether a value's single user is a linear operation beside its definition that may save something.
 
     What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
     """
     first = value
     while True:
-        uses = list(itertools.islice(value.uses, 2))
-        if len(uses) != 1:
+        users = [use.owner.operation for use in itertools.islice(value.uses, 3)]
+        if not users or any(user != users[0] for user in users):
             return False
-        user = uses[0].owner.operation
+        user = users[0]
+        if is_taking_apart(user):
+            return True
         if user.name not in LINEAR or user.block != value.owner.operation.block:
             return bool(user.name == _CONSTRAINT and value != first)
         if user.name not in NO_FEWER:
@@ -108,6 +111,8 @@ class Rewriter:
         self._loops: list[tuple[Any, int]] = []
         self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
+        calls = (op for op in self.program.ops if op.info.name == CUSTOM_CALL)
+        self._taken_apart = {op.operands[0] for op in calls if is_taking_apart(op.ir)}
         self.decisions: list[Decision] = []
         self.moves: list[ValueMove] = []
 
@@ -221,6 +226,13 @@ class Rewriter:
         number = self.rules.of_op(op.info, op.ir)
         if RULE in op.info.attributes:
             del op.ir.attributes[RULE]
+        is_used_so = bool(op.operands) and op.operands[0] in self._taken_apart
+        if is_used_so and is_taking_apart(op.ir) and self._take_apart(op, wanted[0]):
+            return
+        apart = self._left_apart(op)
+        if apart is not None:
+            wanted = (apart,)
+            op.ir.attributes["sdy.sharding"] = self.codec.write_list(wanted)
         if self._partial and any(v in self._partial for v in op.operands):
             if self._add_partial(op, number, wanted[0], after):
                 return
@@ -229,7 +241,7 @@ class Rewriter:
         have = tuple([self.sharding[v] for v in op.operands])
         free = tuple([self._is_constant(v) for v in op.operands])
         key = (op.info, have, wanted, free, self._held)
-        if key not in self._right:
+        if apart is not None or key not in self._right:
             self._choose(op, self.rules.rules[number], Situation(*key), key, after)
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
@@ -260,7 +272,8 @@ class Rewriter:
         self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Any
     ) -> None:
         op.ir.attributes["sdy.sharding"] = self.codec.write_list(strategy.results)
-        for index, (made, goal) in enumerate(zip(strategy.results, wanted, strict=True)):
+        for index, (made, need) in enumerate(zip(strategy.results, wanted, strict=True)):
+            goal = within_reach(made, need)
             if made == goal:
                 continue
             raw = op.ir.results[index]
@@ -316,6 +329,33 @@ class Rewriter:
         axes = print_axes(result.unreduced, result.mesh)
         text = f"'{op.info.name}' has partial results over {axes}; they are wanted as {{to}}"
         self._finish(op, 0, (result, goal), after, text, "add")
+        return True
+
+    # ---- results that are taken apart into summands ----
+
+    def _left_apart(self, op: Op) -> TensorSharding | None:
+        """How a result may be left that is only taken apart: partial over the axes of the summands."""
+        if len(op.results) != 1 or op.results[0] not in self._taken_apart:
+            return None
+        users = [use.owner.operation for use in op.ir.results[0].uses]
+        if not all(map(is_taking_apart, users)):
+            return None
+        goals = {self.codec.read_list(user.attributes["sdy.sharding"])[0] for user in users}
+        return partial_sharding(goals.pop()) if len(goals) == 1 else None
+
+    def _take_apart(self, op: Op, goal: TensorSharding) -> bool:
+        """Hand on what is partial over the axes of the summands as it is; tells whether anything could be."""
+        value, wanted = op.operands[0], partial_sharding(goal)
+        partial = self._partial.pop(value, None)
+        if partial is not None:
+            left = within_reach(partial.made, wanted)
+            if partial.made != left:
+                text = _partial_cause(partial.op, partial.index, partial.made)
+                self._finish(partial.op, partial.index, (partial.made, left), op.ir, text, "add")
+            self.sharding[value] = wanted
+        if self.sharding[value] != wanted:
+            return False
+        self.sharding[op.results[0]] = goal
         return True
 
     def _reduce_now(self, value: int, user: Any) -> None:

@@ -39,7 +39,7 @@ def op_with_body(
         name,
         results=[emit.mlir_type(t) for t in results],
         operands=list(operands),
-        attributes={k: v for k, v in attributes.items() if v is not None},
+        attributes={k: v for k, v in attributes.items() if v is not None} | emit.also,
         regions=1,
         loc=emit.location,
         ip=emit.point,

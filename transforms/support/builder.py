@@ -24,6 +24,7 @@ class Builder:
         self.location: Any = ir.Location.unknown(context)
         self._types: dict[TensorType, Any] = {}
         self._windows: set[Any] = set()
+        self.also: dict[str, Any] = {}  # attributes of whatever is created
 
     def mlir_type(self, type_: TensorType) -> Any:
         found = self._types.get(type_)
@@ -39,7 +40,7 @@ class Builder:
             name,
             results=[self.mlir_type(t) for t in results],
             operands=list(operands),
-            attributes={k: v for k, v in attributes.items() if v is not None},
+            attributes={k: v for k, v in attributes.items() if v is not None} | self.also,
             loc=self.location,
             ip=self.point,
         )

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.group_axes import write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
@@ -91,6 +92,11 @@ class CollectiveBuilder(Builder):
         return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
     def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
+        if self.also:
+            raise Unsupported(
+                "is computed by the host, on parts that other devices have",
+                hint="compute it on the devices, or do not split the dimension along which it needs others' parts",
+            )
         self.location = cause.location
         return {
             "channel_handle": self.next_channel(),

@@ -84,8 +84,9 @@ class Emitter(CollectiveBuilder):
             point, location = self.point, self.location
             self.point = ir.InsertionPoint(self._anchor)
             self.location = ir.Location.unknown(self.context)
+            also, self.also = self.also, {}
             found = self._made[key] = make()
-            self.point, self.location = point, location
+            self.point, self.location, self.also = point, location, also
         return found
 
     def _make_index(self, axes: Axes) -> Any:

@@ -67,6 +67,15 @@ def free_symbol(module: ir.Module, stem: str) -> str:
     return next(name for i in range(len(symbols) + 1) if f'"{(name := f"{stem}_{i}")}"' not in symbols)
 
 
+def function_named(op: Any, name: str) -> Any:
+    """The function of that name in the module that the operation is in; operations that name one were verified."""
+    top = op
+    while top.parent is not None:
+        top = top.parent
+    found = (view.operation for view in top.regions[0].blocks[0].operations)
+    return next(f for f in found if f.name == "func.func" and ir.StringAttr(f.attributes["sym_name"]).value == name)
+
+
 def source_location(location: ir.Location) -> SourceLocation | None:
     """Where an operation comes from: the user's source if the module says so, else its place in the text.
 

@@ -27,6 +27,7 @@ DEVICE_IDS = "gspmd.device_ids"  # on arguments and results until `gspmd-order`:
 EXCHANGED = "gspmd.exchanged"  # beside it: a reshard brings the value from that order, or into it
 SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS = "gspmd.source_device_ids", "gspmd.target_device_ids"  # on such a reshard
 TOKEN = "!stablehlo.token"
+MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
 DeviceIds = tuple[int, ...]
 _MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
@@ -37,8 +38,9 @@ class ValueSignature:
     """One argument or result as the whole program sees it.
 
     `shape` is global; `element_type` is as MLIR writes it (`f32`, `complex<f64>`); `donated` arguments
-    give their memory to a result and are gone after a run; `name` is the program's, if it says one. Tokens, which
-    order effects, are scalars of the element type `TOKEN`.
+    give their memory to a result and are gone after a run; `name` is the program's, if it says one; `memory_kind` is
+    where it is to be, as `pinned_host`, if the program says that. Tokens, which order effects, are scalars of the
+    element type `TOKEN`.
 
     Errors: AnnotationError when the sharding's rank is not the shape's.
     """
@@ -48,6 +50,7 @@ class ValueSignature:
     sharding: TensorSharding
     donated: bool = False
     name: str | None = None
+    memory_kind: str | None = None
 
     def __post_init__(self) -> None:
         self.sharding.check_rank(len(self.shape))
@@ -206,7 +209,8 @@ def _read_value(
     try:
         sharding = parse_sharding(ir.StringAttr(entry[SHARDING]).value, {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
-        value = ValueSignature(shape, element_type, sharding, donated, name)
+        kind = str(ir.StringAttr(entry[MEMORY_KIND]).value) if MEMORY_KIND in entry else None
+        value = ValueSignature(shape, element_type, sharding, donated, name, kind)
     except Error as error:
         raise ParseError(f"{what}: {error.message}", hint=error.hint) from None
     if _type_of(local_type, what) != (value.local_shape, element_type):
@@ -241,7 +245,7 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
             entries = dictionaries(func, key, count)
             for entry, value in zip(entries, values, strict=True):
                 entry.pop("sdy.sharding", None)
-                form = dataclasses.replace(value, donated=False, name=None)
+                form = dataclasses.replace(value, donated=False, name=None, memory_kind=None)
                 if form not in known:
                     known[form] = _value_attributes(form, mesh)
                 entry.update(known[form])

@@ -25,12 +25,13 @@ from gspmd.transforms.support.program import MANUAL
 
 Ids = npt.NDArray[np.int64]
 
-_FLAGGED = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
-COLLECTIVES = _FLAGGED | {
+FLAGGED = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+COLLECTIVES = FLAGGED | {
     "stablehlo.all_to_all",
     "stablehlo.collective_broadcast",
     "stablehlo.collective_permute",
 }
+GROUPS = ("replica_groups", "source_target_pairs")  # the attributes that name devices
 _DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
 
 
@@ -79,7 +80,7 @@ def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
     names_partitions = "channel_handle" in attributes and (
         stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
     )
-    if not names_partitions or (name in _FLAGGED and "use_global_device_ids" not in attributes):
+    if not names_partitions or (name in FLAGGED and "use_global_device_ids" not in attributes):
         raise Unsupported(
             "has groups of replicas", hint="name partitions: give it a channel handle and 'use_global_device_ids'"
         )

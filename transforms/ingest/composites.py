@@ -1,0 +1,114 @@
+"""Composites: what one computes is its decomposition, whatever it is called.
+
+A composite that is called as an operation of CHLO becomes that operation only where its decomposition is the one that
+StableHLO's own pass makes of it, as in programs that JAX exported. Any other becomes a call of its decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.transforms.ingest.annotations import entries_of, text_of
+
+_EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+# Operations of one operand that CHLO, MHLO, custom calls and composites all know by the same name.
+POINTWISE = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
+_CHLO = {f"chlo.{name}" for name in (*POINTWISE, "top_k")}
+# Attributes that are there or left out at their defaults, as which a portable artifact writes them.
+_DEFAULTS = {"compare_type": "NOTYPE", "result_accuracy": "DEFAULT"}
+
+
+class Expansions:
+    """Compares decompositions with those that StableHLO makes, each only once."""
+
+    def __init__(self, functions: Mapping[str, Any]) -> None:
+        """`functions` are those of the module, by name."""
+        self._functions = functions
+        self._known: dict[tuple[Any, ...], bool] = {}
+
+    def known_operation(self, composite: Any) -> str | None:
+        """The operation of CHLO that the composite is both by name and by its decomposition."""
+        attributes = composite.attributes
+        name, decomposition = text_of(attributes["name"]), str(attributes["decomposition"].value)
+        if name not in _CHLO or len(composite.regions):
+            return None
+        given = attributes.get("composite_attributes")
+        key = (name, decomposition, given)
+        if key not in self._known:
+            expansion = _expansion(composite, name, {} if given is None else entries_of(given))
+            self._known[key] = expansion is not None and _alike(
+                expansion.body.operations[0].operation, self._functions[decomposition]
+            )
+        return name if self._known[key] else None
+
+
+def _expansion(composite: Any, name: str, attributes: dict[str, ir.Attribute]) -> ir.Module | None:
+    """One function, what StableHLO's pass makes of the operation; None where it cannot be one on these operands."""
+    context = composite.context
+    operands = [value.type for value in composite.operands]
+    results = [value.type for value in composite.results]
+    with ir.Location.unknown(context):
+        module = ir.Module.create()
+        type_ = ir.TypeAttr.get(ir.FunctionType.get(operands, results))
+        named = {"sym_name": ir.StringAttr.get("expansion"), "function_type": type_}
+        with ir.InsertionPoint(module.body):
+            function = ir.Operation.create("func.func", attributes=named, regions=1)
+        block = function.regions[0].blocks.append(*operands)
+        handler = context.attach_diagnostic_handler(lambda _: True)
+        try:
+            with ir.InsertionPoint(block):
+                made = ir.Operation.create(name, operands=list(block.arguments), results=results, attributes=attributes)
+                ir.Operation.create("func.return", operands=list(made.results))
+            module.operation.verify()
+            PassManager.parse(_EXPAND).run(module.operation)
+        except ir.MLIRError:
+            return None
+        finally:
+            handler.detach()
+    return module
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two functions compute the same by the same operations."""
+    numbering = _Numbering()
+    first, second = (numbering.of_block(function.regions[0].blocks[0], {}) for function in (one, other))
+    return first == second
+
+
+class _Numbering:
+    """Numbers expressions, equal ones alike: the order of operations, and which results are shared, does not show.
+
+    Operations whose results nothing uses do not count; decompositions of CHLO consist of such without effects.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def _number(self, expression: Any) -> int:
+        return self._numbers.setdefault(expression, len(self._numbers))
+
+    def of_block(self, block: Any, around: Mapping[Any, Any]) -> int:
+        """What a block returns, as an expression of its arguments and of the values `around`."""
+        known = dict(around)
+        for argument in block.arguments:
+            known[argument] = ("argument", len(known), argument.type)
+        for view in block.operations:
+            op = view.operation
+            operands = tuple(known[value] for value in op.operands)
+            if op.name.endswith(".return"):
+                return self._number(operands)
+            regions = tuple(self.of_block(inner, known) for region in op.regions for inner in region.blocks)
+            types = tuple(value.type for value in op.results)
+            number = self._number((op.name, _attributes(op), operands, regions, types))
+            for index, value in enumerate(op.results):
+                known[value] = (number, index)
+        raise AssertionError("a block ends with a return")
+
+
+def _attributes(op: Any) -> tuple[tuple[str, str], ...]:
+    written = ((name, str(op.attributes[name])) for name in op.attributes)
+    return tuple(sorted((name, text) for name, text in written if _DEFAULTS.get(name, "\0") not in text))

@@ -1,0 +1,79 @@
+"""Collectives of devices that are alone in their group, as programs for one device have them.
+
+A program has one replica, so what is said between replicas is said to nobody, and every replica is number 0. The same
+holds of partitions where the program was written for one of them, outside manual computations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy, stablehlo
+
+from gspmd.transforms.ingest.edits import constrain_users, replace
+from gspmd.transforms.support.builder import Builder
+from gspmd.transforms.support.op_info import TypeReader
+from gspmd.transforms.support.program import MANUAL
+from gspmd.transforms.support.user_collectives import COLLECTIVES, FLAGGED
+
+REPLICA, PARTITION = "stablehlo.replica_id", "stablehlo.partition_id"
+_PERMUTE = "stablehlo.collective_permute"
+
+
+def dissolve_lone(main: Any, one_partition: bool) -> None:
+    """Put operands in the place of collectives of one device each, and 0 in that of the number of the only one.
+
+    `one_partition` tells that the module says to be for one; its collectives then name no other. Annotations are those
+    that ingest leaves.
+    """
+    _dissolve_inside(main, one_partition, in_manual=False)
+
+
+def _dissolve_inside(op: Any, one_partition: bool, in_manual: bool) -> None:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in [view.operation for view in block.operations]:
+                name = inner.name
+                values = None
+                if name in COLLECTIVES:
+                    values = _alone(inner, name, one_partition, in_manual)
+                elif name == REPLICA or (name == PARTITION and one_partition and not in_manual):
+                    values = _zeros(inner)
+                if values is not None:
+                    _replace(inner, values)
+                elif len(inner.regions) and name not in COLLECTIVES:
+                    _dissolve_inside(inner, one_partition, in_manual or name == MANUAL)
+
+
+def _alone(op: Any, name: str, one_partition: bool, in_manual: bool) -> list[Any] | None:
+    """The results of a collective in which every device is by itself, None for any other."""
+    attributes = op.attributes
+    has_channel = "channel_handle" in attributes and stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
+    is_permute = name == _PERMUTE
+    groups = attributes["source_target_pairs" if is_permute else "replica_groups"]
+    ids = np.array(groups) if isinstance(groups, ir.DenseElementsAttr) else np.zeros((0, 0))
+    names_others = bool((ids > 0).any())
+    alone = (not has_channel or (one_partition and not in_manual)) and not names_others
+    if is_permute:
+        return (list(op.operands) if len(ids) else _zeros(op)) if alone else None
+    names_partitions = name not in FLAGGED or "use_global_device_ids" in attributes
+    if not in_manual and names_partitions and ids.size:
+        alone |= bool(((ids >= 0).sum(axis=-1) == 1).all())
+    return list(op.operands) if alone else None
+
+
+def _zeros(op: Any) -> list[Any]:
+    build, read = Builder(op.context), TypeReader()
+    build.point, build.location = ir.InsertionPoint(op), op.location
+    return [build.constant(read(value.type), "zero") for value in op.results]
+
+
+def _replace(op: Any, values: list[Any]) -> None:
+    """Let users see the values instead, split as the operation says that its results are."""
+    if "sdy.sharding" in op.attributes:
+        shardings = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
+        for value, sharding in zip(op.results, shardings, strict=True):
+            constrain_users(value, sharding, op)
+    replace(op, values)

@@ -1,0 +1,87 @@
+"""Manual computations over fewer devices than the program has: every so many of them do the same.
+
+Their bodies number devices as their own mesh does. Which of all devices each number stands for is noted on the
+computation, until its body is in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect import device_order
+from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ingest.annotations import Annotations
+from gspmd.transforms.ingest.orders import rename_partition_id
+from gspmd.transforms.ingest.survey import all_operations
+from gspmd.transforms.support.mlir import located
+from gspmd.transforms.support.program import MANUAL
+from gspmd.transforms.support.user_collectives import COLLECTIVES, GROUPS
+
+_REPEATED = "gspmd.repeated"  # [copies, devices as written]: the device of the mesh of all that each stands for
+
+
+def held_axes(annotations: Annotations, mesh: Mesh, names: list[str]) -> list[str]:
+    """The manual axes of a computation over `mesh`: where it holds all that were written, it holds the copies, too.
+
+    It may then ask which device it is on, as all that tells copies apart is left out of the answer.
+    """
+    written = annotations.written_as(mesh)
+    if written is None or any(size > 1 and name not in names for name, size in written.axes):
+        return names
+    return [mesh.axes[0][0], *names]
+
+
+def mark_repeated(op: Any, annotations: Annotations, meshes: Iterable[Mesh]) -> None:
+    """Note what the numbers of devices in the body stand for, if one of the meshes was written with fewer."""
+    for mesh in meshes:
+        written = annotations.written_as(mesh)
+        if written is not None:
+            table = np.empty((mesh.size // written.size, written.size), np.int64)
+            devices = np.array(device_order.expand(order_of(mesh))).reshape(table.shape)
+            table[:, list(device_order.expand(order_of(written)))] = devices
+            op.attributes[_REPEATED] = ir.DenseElementsAttr.get(table, context=op.context)
+
+
+def number_all_devices(main: Any) -> None:
+    """Let the bodies of marked computations number all devices, and take the marks off.
+
+    Raises Unsupported (located) for one over other devices than the one around it.
+    """
+    for op in [op for op in all_operations(main) if op.name == MANUAL]:
+        if _REPEATED not in op.attributes:  # those inside another are done with it
+            continue
+        mark = op.attributes[_REPEATED]
+        del op.attributes[_REPEATED]
+        table = np.array(mark)
+        numbers = np.empty(table.size, np.int64)
+        numbers[table] = np.arange(table.shape[1])
+        for inner in list(all_operations(op)):
+            if inner.name == MANUAL:
+                _check_inside(inner, mark)
+            elif inner.name in COLLECTIVES:
+                for name in GROUPS:
+                    if name in inner.attributes:
+                        inner.attributes[name] = _for_each_copy(np.array(inner.attributes[name]), table, op.context)
+            elif inner.name == "stablehlo.partition_id":
+                rename_partition_id(inner, numbers)
+
+
+def _check_inside(op: Any, mark: ir.Attribute) -> None:
+    if _REPEATED not in op.attributes or op.attributes[_REPEATED] != mark:
+        with located(op):
+            raise Unsupported("manual computation inside one over fewer devices", hint="use one mesh for both")
+    del op.attributes[_REPEATED]
+
+
+def _for_each_copy(groups: Any, table: Any, context: ir.Context) -> ir.Attribute:
+    """Groups, or pairs, of devices as written, for all devices; no groups at all stand for one of all."""
+    if not groups.size:
+        groups = np.arange(table.shape[1]).reshape(1, -1) if groups.shape[-1:] != (2,) else groups
+    copies = [np.where(groups < 0, -1, devices[groups]) for devices in table]
+    return ir.DenseElementsAttr.get(np.ascontiguousarray(np.concatenate(copies), np.int64), context=context)

@@ -1,0 +1,86 @@
+"""Values in a host's memory are resharded on the devices: before they go there, or after they come from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
+
+_COLLECTIVES = {
+    f"sdy.{name}"
+    for name in (
+        *("all_gather", "all_reduce", "all_slice", "all_to_all"),
+        *("collective_permute", "reduce_scatter", "reshard"),
+    )
+}
+
+
+def reshard_on_devices(module: ir.Module) -> None:
+    """Bring every value that a collective takes from a host's memory to the devices, and what it makes back there."""
+    annotated = AnnotatedModule(module)
+    hosts = HostValues(annotated.function, _COLLECTIVES)
+    for value in list(hosts.kinds):
+        if not _is_made_by_collective(value):
+            for user in [use.owner.operation for use in value.uses]:
+                if user.name in _COLLECTIVES:
+                    _reshard(user, value, hosts, annotated)
+
+
+def _is_made_by_collective(value: Any) -> bool:
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.operation.name in _COLLECTIVES
+
+
+def _reshard(first: Any, value: Any, hosts: HostValues, annotated: AnnotatedModule) -> None:
+    """Let the collectives that begin with `first` work on the devices."""
+    first.operands[0] = source = _before_host(value)
+    if source in hosts.kinds:
+        sharding = _sharding(source, annotated)
+        first.operands[0] = place(source, DEVICE, sharding, ir.InsertionPoint(first), first.location)
+    while value != source and not any(True for _ in value.uses):
+        unused = value.owner.operation
+        value = unused.operands[0]
+        unused.erase()
+    last = first
+    while True:
+        users = [use.owner.operation for use in last.results[0].uses]
+        if len(users) != 1 or users[0].name not in _COLLECTIVES:
+            break
+        last = users[0]
+    result = last.results[0]
+    if users and all(placed_in(user) == DEVICE for user in users):
+        return
+    kind = hosts.kinds[result]
+    back = place(result, kind, _sharding(result, annotated), ir.InsertionPoint.after(last), last.location)
+    result.replace_all_uses_except(back, back.owner.operation)
+
+
+def _before_host(value: Any) -> Any:
+    """What the value was before it was brought to the host, where that is known."""
+    while not isinstance(value.owner, ir.Block) and is_host(placed_in(value.owner.operation)):
+        value = value.owner.operation.operands[0]
+    return value
+
+
+def _sharding(value: Any, annotated: AnnotatedModule) -> ir.Attribute | None:
+    """The sharding of a value as an operation's results have it, None for one that is whole."""
+    codec: SdyCodec = annotated.codec
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        parent = owner.owner.operation
+        if parent.name == "func.func":
+            sharding = annotated.arguments[ir.BlockArgument(value).arg_number]
+            return None if sharding is None else codec.write_list((sharding,))
+        index = ir.BlockArgument(value).arg_number
+    else:
+        parent, index = owner.operation, ir.OpResult(value).result_number
+    for name in ("out_sharding", "sharding"):
+        if parent.name in _COLLECTIVES and name in parent.attributes:
+            return codec.write_list((codec.read(parent.attributes[name]),))
+    if "sdy.sharding" not in parent.attributes:
+        return None
+    return codec.write_list((codec.read_list(parent.attributes["sdy.sharding"])[index],))
