@@ -16,6 +16,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
 from gspmd.reading import read_program
+from gspmd.transforms.optimize import platforms
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.program import CONTROL_FLOW
 from gspmd.transforms.support.signature import (
@@ -41,11 +42,12 @@ def read_module(source: Any) -> ir.Module:
     return read_program(source, new_context())
 
 
-def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
-    """A partitioned module ready to compile, and its signature. Raises ParseError."""
+def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
     module = read_module(source)
     signature = read_signature(module)
     with module.context:
+        platforms.prepare(module, platform)
         sharding = ir.StringAttr.get("{manual}")
         kept: dict[str, ir.Attribute] = {"mhlo.sharding": sharding} if signature.num_partitions > 1 else {}
         _set_value_attributes(module, kept, {"mhlo.sharding"})

@@ -116,7 +116,8 @@ def compile(
     Errors: ParseError for a module that is not partitioned, ExecutionError for too few devices, a module that PJRT
     does not take, or other processes that compile another one.
     """
-    module, signature = executable_module.read_partitioned(_source(partitioned))
+    platform = devices[0].platform if devices else "cpu"
+    module, signature = executable_module.read_partitioned(_source(partitioned), platform)
     chosen = _devices(devices, signature.num_partitions)
     if jax.process_count() > 1:
         processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
