@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 from gspmd import api
+from gspmd.executable_module import read_partitioned
 from gspmd.transforms.support.mlir import new_context, parse_module
 
 
@@ -55,7 +56,10 @@ class Compiled:
         self.partitioner, self.devices = partitioner, jax.devices()[:devices]
         options = xla.compile_options(devices, use_shardy=partitioner == xla.SHARDY)
         ours = partitioner not in (xla.GSPMD, xla.SHARDY)
-        module = api.partition(text).module if ours else parse_module(text, new_context())
+        if ours:
+            module, _ = read_partitioned(api.partition(text).module_text, "cpu")
+        else:
+            module = parse_module(text, new_context())
         with module.context:
             client = self.devices[0].client
             self.executable = client.compile_and_load(module, _jax.DeviceList(tuple(self.devices)), options)

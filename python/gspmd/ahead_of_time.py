@@ -125,7 +125,8 @@ def compile_for(
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
     client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
     compile_ = client.compile_and_load if place.is_here else client.compile
-    module, _ = executable_module.read_partitioned(partitioned.module)  # with places in the source
+    platform = place.devices[0].platform
+    module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
     refuse_to_run(module)
     started = time.perf_counter()
     try:

@@ -18,6 +18,7 @@ from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import write_group_meshes
 from gspmd.manual_program import become_manual
 from gspmd.reading import read_program
+from gspmd.transforms.optimize import platforms
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.signature import (
     MESH,
@@ -40,11 +41,12 @@ def read_module(source: Any) -> ir.Module:
     return read_program(source, new_context())
 
 
-def read_partitioned(source: Any) -> tuple[ir.Module, Signature]:
-    """A partitioned module ready to compile, and its signature. Raises ParseError."""
+def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
     module = read_module(source)
     signature = read_signature(module)
     with module.context:
+        platforms.prepare(module, platform)
         _drop_value_attributes(module)
         _drop_own_attributes(module)
         write_group_meshes(module)

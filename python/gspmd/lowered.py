@@ -168,7 +168,7 @@ class Compiled:
         self.in_tree = lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
-        module, signature = executable_module.read_partitioned(partitioned.module)
+        module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
         if jax.process_count() > 1:
             processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
         self._signature, self._devices = signature, devices

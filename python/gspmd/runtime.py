@@ -95,7 +95,8 @@ def compile(
     Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
     too few devices, a module that PJRT does not take, or other processes that compile another one.
     """
-    module, signature = executable_module.read_partitioned(_source(partitioned))
+    platform = devices[0].platform if devices else "cpu"
+    module, signature = executable_module.read_partitioned(_source(partitioned), platform)
     refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
     chosen = _devices(devices, signature.num_partitions)
     if jax.process_count() > 1:

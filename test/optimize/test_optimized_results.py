@@ -355,6 +355,50 @@ def one_after_the_other(a: Any) -> Any:
     return manual(body, P(None, "y"), P())(a)
 
 
+def gathered_and_used_in_turn(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        first = jnp.sin(jax.lax.all_gather(x[:2], "y", axis=0, tiled=True))
+        second = jnp.cos(jax.lax.all_gather(x[2:4].reshape(8), "y", axis=0, tiled=True))
+        return first, second, jax.lax.all_gather(x[4:].T, "y", axis=1, tiled=True)
+
+    return manual(body, P(None, "y"), (P(), P(), P()))(a)
+
+
+def reduced_and_used_in_turn(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        first = jax.lax.psum(x, "y") * 3
+        second = jax.lax.psum(x + 1, "y") - first
+        parts = [jax.lax.psum_scatter(jnp.tile(x, (1, n)), "y", scatter_dimension=0, tiled=True) for n in (1, 2)]
+        return first, second, parts[0] * 2, parts[1]
+
+    return manual(body, P(None, "y"), (P(), P(), P("y"), P("y")))(a)
+
+
+def reduced_and_used_by_a_loop(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        first = jax.lax.psum(x, "y")
+        count = jax.lax.fori_loop(0, first[0, 0] % 4, lambda _, n: n + first[1, 1], 0)
+        return count, jax.lax.psum(x + 1, "y")
+
+    return manual(body, P(None, "y"), (P(), P()))(a)
+
+
+def reduced_across(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        one = jax.lax.psum(jax.lax.psum(x, "y") % 7, "x")
+        return one, jax.lax.psum(jax.lax.psum(x + 1, "x") % 5, "y")
+
+    return manual(body, P("x", "y"), (P(), P()))(a)
+
+
+def gathered_from_what_is_computed_later(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        first = jax.lax.all_gather(x, "y", axis=0, tiled=True)
+        return first[0], jax.lax.all_gather(jnp.cumsum(x, 0), "y", axis=1, tiled=True)
+
+    return manual(body, P(None, "y"), (P(), P()))(a)
+
+
 MERGE, FUSE, DELAY, LOOPS, HOIST, NARROW, PERMUTES, MOVE, COMBINE = (
     f"gspmd-{name}"
     for name in (
@@ -401,6 +445,11 @@ CASES = [
     Case(rotated_and_used_afterwards, MOVE, {CP: 1}, {CP: 1}, I),
     Case(small_ones, COMBINE, {AR: 4, AG: 2, RS: 2}, {AR: 1, AG: 1, RS: 1}),
     Case(one_after_the_other, COMBINE, {AR: 2}, {AR: 2}),
+    Case(gathered_and_used_in_turn, COMBINE, {AG: 3}, {AG: 1}),
+    Case(reduced_and_used_in_turn, COMBINE, {AR: 2, RS: 2}, {AR: 1, RS: 1}),
+    Case(reduced_and_used_by_a_loop, COMBINE, {AR: 2}, {AR: 2}, I),
+    Case(reduced_across, COMBINE, {AR: 4}, {AR: 3}, I),
+    Case(gathered_from_what_is_computed_later, COMBINE, {AG: 2}, {AG: 1}, I),
 ]
 
 

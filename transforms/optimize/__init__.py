@@ -98,7 +98,7 @@ class Optimize(Pass):
         if self.move_permutes:
             passes.append(MovePermutes())
         if self.combine_bytes:
-            passes.append(CombineCollectives(self.combine_bytes))
+            passes.append(CombineCollectives(self.combine_bytes, self.combine_bytes))
         return passes
 
     def _handing_on(self, declaration: type[CollectivePass]) -> CollectivePass:

@@ -3,163 +3,192 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
+from collections.abc import Iterator
 from typing import Any
 
-from gspmd.dialect.axes import size_of
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
-from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.optimize.concatenated import as_one
+from gspmd.transforms.optimize.order_in_block import can_move, in_order, producers_after, used, users_before
+from gspmd.transforms.optimize.program import (
+    Collective,
+    CollectivePass,
+    DeviceProgram,
+    block_operations,
+    result_of,
+)
+from gspmd.transforms.support.builder import bytes_of, read_type
+from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.passes import option
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter")
+_SHAPING = frozenset(
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "convert", "reshape", "slice", "transpose")
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class CombineCollectives(CollectivePass):
-    """Small all-reduces, all-gathers or reduce-scatters over the same groups become one, of the concatenated values.
+    """Small all-reduces, all-gathers or reduce-scatters over the same groups become one of the concatenated values.
 
-    It stands where the last of them stood, so it has to stand before the first use of any of them.
+    None of them needs another's result. The one stands where the last of them stood, with what uses its results after
+    it; a gather where the first of them stood, if all that comes before it then are changes of shape.
     """
 
     argument = "gspmd-combine-collectives"
     summary = "Combine small collectives over the same devices into one"
     details = ("What is sent stays the same; the values are copied once more before and after.",)
 
-    combine_up_to_bytes: int = option(64 << 10, "bytes of all operands of a combined collective together")
+    combine_up_to_bytes: int = option(64 << 10, "bytes of all values of a combined collective together, when whole")
+    combine_each_bytes: int = option(64 << 10, "larger values, when whole, are left alone")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        batches: list[_Batch] = []
-        open_: dict[Any, _Batch] = {}
+        blocks: dict[Any, dict[Any, Collective]] = {}
         for collective in program.collectives(*_KINDS):
-            if collective.bytes > self.combine_up_to_bytes or not program.is_along_axes(collective):
-                continue
-            key = _key(collective)
-            if key is None:
-                continue
-            batch = open_.get(key)
-            refused = None if batch is None else batch.refuses(collective, self.combine_up_to_bytes)
-            if batch is None or refused:
-                if refused:
-                    program.decline(collective.op, "combined with the ones before", refused)
-                batch = open_[key] = _Batch()
-                batches.append(batch)
-            batch.add(collective)
-        for batch in batches:
-            if len(batch.members) > 1:
-                _combine(program, batch.members)
+            if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
+                blocks.setdefault(collective.op.block, {})[collective.result] = collective
+        for block, candidates in blocks.items():
+            if len(candidates) > 1:
+                for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
+                    _combine(program, batch)
+
+
+def whole_bytes(collective: Collective) -> float:
+    """Bytes of what is gathered or reduced, before or after it is split."""
+    return max(collective.bytes, bytes_of(read_type(collective.result)))
 
 
 def _key(collective: Collective) -> Any:
+    """What collectives that can be one have in common, None for a reduction that is not understood."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
         return None
     element = read_type(collective.operand).element
-    return collective.kind, combiner, element, collective.groups, collective.op.block
+    return collective.kind, combiner, element, collective.groups
 
 
+@dataclasses.dataclass(slots=True)
 class _Batch:
-    """Collectives that can be one, at the place of the last."""
+    """Collectives that can be one. `after` are the batches, as bits, whose results any of them needs.
 
-    def __init__(self) -> None:
-        self.members: list[Collective] = []
-        self._bytes = 0.0
-        self._first_use: Any = None
+    `first`: all can stand where the first of them stands. `last`: nothing that has to stay where it is uses a result.
+    """
 
-    def add(self, collective: Collective) -> None:
-        self.members.append(collective)
-        self._bytes += collective.bytes
-        for use in _users_in_block(collective):
-            if self._first_use is None or use.is_before_in_block(self._first_use):
-                self._first_use = use
+    number: int
+    first: bool
+    last: bool = True
+    members: list[Collective] = dataclasses.field(default_factory=list)
+    bytes: float = 0.0
+    after: int = 0
 
-    def refuses(self, collective: Collective, limit: int) -> str:
+
+class _Batches:
+    """What can be combined in one block: of each batch none may need, through whatever others, its own result."""
+
+    def __init__(self, program: DeviceProgram, candidates: dict[Any, Collective], limit: int) -> None:
+        self._program, self._candidates, self._limit = program, candidates, limit
+        self._all: list[_Batch] = []
+        self._open: dict[Any, _Batch] = {}
+        self._needs: dict[Any, int] = {}  # the batches, as bits, that a value is computed from
+
+    def of(self, block: Any) -> list[_Batch]:
+        """The batches of more than one, in program order."""
+        for op in block_operations(block):
+            needs = 0
+            for value in used(op):
+                needs |= self._needs.get(value, 0)
+            collective = self._candidates.get(result_of(op))
+            if collective is not None:
+                needs = self._add(collective, needs)
+            elif needs and not can_move(op):
+                self._pin(needs)
+            if needs:
+                self._needs.update((result, needs) for result in op.results)
+        return [batch for batch in self._all if len(batch.members) > 1]
+
+    def _add(self, collective: Collective, needs: int) -> int:
+        """Put the collective into a batch, and give what its result needs."""
+        key = _key(collective)
+        if key is None:
+            return needs
+        batch = self._open.get(key)
+        refused = None if batch is None else self._refuses(batch, collective, needs)
+        if batch is None or refused:
+            if refused:
+                self._program.decline(collective.op, "combined with the ones before", refused)
+            batch = self._open[key] = _Batch(len(self._all), collective.kind == "all_gather")
+            self._all.append(batch)
+        elif batch.first:
+            batch.first = _comes_before(collective, batch.members[0].op)
+        batch.members.append(collective)
+        batch.bytes += whole_bytes(collective)
+        batch.after |= needs
+        return needs | 1 << batch.number
+
+    def _refuses(self, batch: _Batch, collective: Collective, needs: int) -> str:
         """Why the collective, which stands after the members, cannot join them; nothing if it can."""
-        if self._bytes + collective.bytes > limit:
-            return f"together they would have more than {limit} bytes"
-        first = self._first_use
-        if first is not None and (first == collective.op or first.is_before_in_block(collective.op)):
+        if batch.bytes + whole_bytes(collective) > self._limit:
+            return f"together they would have more than {self._limit} bytes"
+        if self._closure(needs) >> batch.number & 1:
+            return "it needs a result of these"
+        if not batch.last and not (batch.first and _comes_before(collective, batch.members[0].op)):
             return "a result of these is used before"
         return ""
 
+    def _closure(self, needs: int) -> int:
+        """These batches and all whose results they need."""
+        found, new = 0, needs
+        while new:
+            found |= new
+            new = functools.reduce(lambda bits, batch: bits | batch.after, self._of_bits(new), 0) & ~found
+        return found
 
-def _users_in_block(collective: Collective) -> list[Any]:
-    """The operations of the collective's block that use its result, themselves or in their regions."""
-    block, found = collective.op.block, []
-    for use in collective.result.uses:
-        op = use.owner.operation
-        while op.block != block:
-            op = op.parent.operation
-        found.append(op)
-    return found
+    def _of_bits(self, bits: int) -> Iterator[_Batch]:
+        while bits:
+            lowest = bits & -bits
+            yield self._all[lowest.bit_length() - 1]
+            bits ^= lowest
+
+    def _pin(self, needs: int) -> None:
+        """Something that stays where it is depends on these batches."""
+        for batch in self._of_bits(self._closure(needs)):
+            batch.last = False
 
 
-def _combine(program: DeviceProgram, members: list[Collective]) -> None:
-    last = members[-1]
-    emit = program.emitter(last.op)
-    count = size_of(last.axes)
-    rows = [_row(emit, member, count) for member in members]
-    sizes = [read_type(row).shape[-1] for row in rows]
-    joined = _concatenate(emit, rows, sum(sizes))
+def _comes_before(collective: Collective, first: Any) -> bool:
+    """Whether all that its operand is made of, other than by changes of shape, is there before `first`."""
+    return all(op.name in _SHAPING for op in producers_after(collective.operand, first).values())
+
+
+def _combine(program: DeviceProgram, batch: _Batch) -> None:
+    members = batch.members
+    standing = in_order(member.op for member in members)  # which making room for others may have changed
+    place = standing[0 if batch.first else -1]
+    if not _make_room(batch, place):
+        return
     causes = dict.fromkeys(member.cause.text for member in members)
-    cause = Cause("; ".join(causes), last.op.location)
-    if last.kind == "all_gather":
-        made = emit.all_gather(joined, 0, last.axes, cause)
-    elif last.kind == "all_reduce":
-        made = emit.all_reduce(joined, last.axes, last.combiner or "add", cause)
-    else:
-        made = emit.reduce_scatter(joined, 0, last.axes, last.combiner or "add", cause)
-    start = 0
-    for member, size in zip(members, sizes, strict=True):
-        part = _columns(emit, made, start, size)
-        member.result.replace_all_uses_with(_restore(emit, member, part, count))
-        start += size
-    for member in members:
+    made = as_one(program.emitter(place), members, Cause("; ".join(causes), place.location))
+    for member, value in zip(members, made, strict=True):
+        member.result.replace_all_uses_with(value)
         member.op.erase()
     program.changed()
 
 
-def _row(emit: CollectiveBuilder, member: Collective, count: int) -> Any:
-    """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
-    value = member.operand
-    shape = read_type(value).shape
-    if member.kind != "reduce_scatter":
-        return emit.reshape(value, (1, math.prod(shape)))
-    dim = member.dimension("scatter_dimension")
-    value = emit.reshape(value, (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]))
-    order = [dim, *(d for d in range(len(shape) + 1) if d != dim)]
-    return emit.reshape(emit.transpose(value, order), (count, math.prod(shape) // count))
-
-
-def _restore(emit: CollectiveBuilder, member: Collective, part: Any, count: int) -> Any:
-    """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
-    shape = read_type(member.result).shape
-    if member.kind != "all_gather":
-        return emit.reshape(part, shape)
-    dim = member.dimension("all_gather_dim")
-    local = read_type(member.operand).shape
-    part = emit.reshape(part, (count, *local))
-    order = [*range(1, dim + 1), 0, *range(dim + 1, len(local) + 1)]
-    return emit.reshape(emit.transpose(part, order), shape)
-
-
-def _concatenate(emit: CollectiveBuilder, rows: list[Any], columns: int) -> Any:
-    type_ = read_type(rows[0])
-    result = TensorType((type_.shape[0], columns), type_.element)
-    return emit.op("stablehlo.concatenate", rows, [result], dimension=emit.i64(1))
-
-
-def _columns(emit: CollectiveBuilder, value: Any, start: int, size: int) -> Any:
-    type_ = read_type(value)
-    rows = type_.shape[0]
-    return emit.op(
-        "stablehlo.slice",
-        [value],
-        [TensorType((rows, size), type_.element)],
-        start_indices=emit.i64s([0, start]),
-        limit_indices=emit.i64s([rows, start + size]),
-        strides=emit.i64s([1, 1]),
-    )
+def _make_room(batch: _Batch, place: Any) -> bool:
+    """Move what makes the operands before `place`, or what uses the results after it; whether all can be moved."""
+    if batch.first:
+        moved: dict[Any, Any] = {}
+        for member in batch.members:
+            moved |= producers_after(member.operand, place)
+    else:
+        moved = users_before([member.result for member in batch.members], place)
+    operations = in_order(moved.values())
+    if not all(map(can_move, operations)):
+        return False
+    for op in operations if batch.first else reversed(operations):
+        if batch.first:
+            op.move_before(place)
+        else:
+            op.move_after(place)
+    return True

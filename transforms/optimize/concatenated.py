@@ -1,0 +1,77 @@
+"""Collectives of one kind over the same devices, done as one of their operands side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gspmd.dialect.axes import size_of
+from gspmd.transforms.optimize.program import Collective
+from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.support.op_info import TensorType
+
+
+def as_one(emit: CollectiveBuilder, members: Sequence[Collective], cause: Cause) -> list[Any]:
+    """What each of the collectives gives, from one of the concatenation of their operands."""
+    kind, axes = members[0].kind, members[0].axes
+    count = size_of(axes)
+    rows = [_row(emit, member, count) for member in members]
+    sizes = [read_type(row).shape[-1] for row in rows]
+    joined = _concatenate(emit, rows, sum(sizes))
+    combiner = members[0].combiner or "add" if kind != "all_gather" else ""
+    if kind == "all_gather":
+        made = emit.all_gather(joined, 0, axes, cause)
+    elif kind == "all_reduce":
+        made = emit.all_reduce(joined, axes, combiner, cause)
+    else:
+        made = emit.reduce_scatter(joined, 0, axes, combiner, cause)
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    return [
+        _restore(emit, member, _columns(emit, made, start, size), count)
+        for member, start, size in zip(members, starts, sizes, strict=True)
+    ]
+
+
+def _row(emit: CollectiveBuilder, member: Collective, count: int) -> Any:
+    """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
+    value = member.operand
+    shape = read_type(value).shape
+    if member.kind != "reduce_scatter":
+        return emit.reshape(value, (1, math.prod(shape)))
+    dim = member.dimension("scatter_dimension")
+    value = emit.reshape(value, (*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]))
+    order = [dim, *(d for d in range(len(shape) + 1) if d != dim)]
+    return emit.reshape(emit.transpose(value, order), (count, math.prod(shape) // count))
+
+
+def _restore(emit: CollectiveBuilder, member: Collective, part: Any, count: int) -> Any:
+    """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
+    shape = read_type(member.result).shape
+    if member.kind != "all_gather":
+        return emit.reshape(part, shape)
+    dim = member.dimension("all_gather_dim")
+    local = read_type(member.operand).shape
+    part = emit.reshape(part, (count, *local))
+    order = [*range(1, dim + 1), 0, *range(dim + 1, len(local) + 1)]
+    return emit.reshape(emit.transpose(part, order), shape)
+
+
+def _concatenate(emit: CollectiveBuilder, rows: list[Any], columns: int) -> Any:
+    type_ = read_type(rows[0])
+    result = TensorType((type_.shape[0], columns), type_.element)
+    return emit.op("stablehlo.concatenate", rows, [result], dimension=emit.i64(1))
+
+
+def _columns(emit: CollectiveBuilder, value: Any, start: int, size: int) -> Any:
+    type_ = read_type(value)
+    rows = type_.shape[0]
+    return emit.op(
+        "stablehlo.slice",
+        [value],
+        [TensorType((rows, size), type_.element)],
+        start_indices=emit.i64s([0, start]),
+        limit_indices=emit.i64s([rows, start + size]),
+        strides=emit.i64s([1, 1]),
+    )

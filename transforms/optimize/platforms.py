@@ -1,0 +1,26 @@
+"""What the compiler of a platform leaves undone on collectives, done before it gets a program."""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.optimize.combine import CombineCollectives
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
+
+_MISSING: dict[str, tuple[CollectivePass, ...]] = {
+    # XLA for CPUs combines all-reduces only, and that saves nothing: its devices meet for each of the operands. To meet
+    # takes them some 100 us, in which each copies many times 4 KiB; more than these would hold memory.
+    "cpu": (CombineCollectives(combine_up_to_bytes=1 << 16, combine_each_bytes=1 << 12),),
+}
+
+
+def prepare(module: ir.Module, platform: str) -> None:
+    """Run on a partitioned module, in place, what the compiler for devices of a platform of JAX does not do."""
+    passes = _MISSING.get(platform, ())
+    program = DeviceProgram(module, tell=False)
+    for pass_ in passes:
+        before = program.changes
+        pass_.apply(program)
+        if program.changes != before:
+            program.tidy()
+    program.finish()
