@@ -25,9 +25,14 @@ def check_count(values: Sequence[ValueSignature], count: int) -> None:
 
 def check_donation(values: Sequence[ValueSignature], args: Sequence[Any]) -> None:
     """Raise ExecutionError if an array given to a donated argument is given to another one too."""
-    donated = {id(arg): i for i, (value, arg) in enumerate(zip(values, args, strict=True)) if value.donated}
+    check_donated_once([value.donated for value in values], args)
+
+
+def check_donated_once(donated: Sequence[bool], args: Sequence[Any]) -> None:
+    """The same of arguments of which it is said whether they are donated."""
+    givers = {id(arg): i for i, (gives, arg) in enumerate(zip(donated, args, strict=True)) if gives}
     for i, arg in enumerate(args):
-        other = donated.get(id(arg), i)
+        other = givers.get(id(arg), i)
         if other != i and isinstance(arg, jax.Array):
             raise ExecutionError(
                 f"argument {i} is also donated as argument {other}", hint="pass a copy, or a numpy array for one"

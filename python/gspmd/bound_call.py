@@ -121,6 +121,18 @@ class BoundCall:
         args = [arg if i in self.static_argnums else next(rest) for i, arg in enumerate(self.args)]
         return args, {**self.kwargs, **named}
 
+    def donated(self, parameters: Parameters) -> list[bool]:
+        """Of every leaf, whether its argument is donated."""
+        positions = [i for i in range(len(self.args)) if i not in self.static_argnums]
+        by_position = [
+            i in parameters.donate_argnums or i - len(self.args) in parameters.donate_argnums for i in positions
+        ]
+        numbered = jax.tree.unflatten(self.tree, range(self.tree.num_leaves))
+        return [
+            by_position[path[1].idx] if path[0].idx == 0 else path[1].key in parameters.donate_argnames
+            for path, _ in jax.tree_util.tree_flatten_with_path(numbered)[0]
+        ]
+
     def paths(self, parameters: Parameters) -> list[str]:
         """What errors call the leaves: `state['params']['w']`."""
         positions = [i for i in range(len(self.args)) if i not in self.static_argnums]

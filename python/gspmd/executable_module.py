@@ -15,8 +15,9 @@ from gspmd.callbacks import refuse_to_run
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
-from gspmd.group_meshes import write_group_meshes
-from gspmd.manual_program import become_manual
+from gspmd.group_meshes import groups_by_axes, write_groups
+from gspmd.manual_program import become_manual, boundaries
+from gspmd.pjrt_mesh import mesh_for
 from gspmd.reading import read_program
 from gspmd.transforms.optimize import platforms
 from gspmd.transforms.support.mlir import main_function, new_context
@@ -49,9 +50,12 @@ def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signat
         platforms.prepare(module, platform)
         _drop_value_attributes(module)
         _drop_own_attributes(module)
-        write_group_meshes(module)
+        groups = groups_by_axes(module)
+        along = (axes for over, axes in groups.values() if over == signature.mesh)
+        mesh = mesh_for(signature.mesh, boundaries(signature), along)
+        write_groups(module, groups, mesh)
         if signature.num_partitions > 1:
-            become_manual(module, signature)
+            become_manual(module, signature, mesh)
     return module, signature
 
 

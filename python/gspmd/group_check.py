@@ -16,6 +16,8 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.errors import InternalError
 from gspmd.dialect.group_axes import names_axes, read_group_axes
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.hlo_groups import groups as groups_of_hlo
 from gspmd.transforms.support.groups import Ids, replica_groups
@@ -28,9 +30,12 @@ _GATHER = (
 _Groups = tuple[tuple[int, ...], ...]
 
 
-def check_groups(meant: Sequence[tuple[ir.Attribute, Ids]], context: ir.Context) -> None:
-    """Raise InternalError if a client reads groups of a module, which has all of these, as others than those meant."""
-    text = _probe(meant)
+def check_groups(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh, context: ir.Context) -> None:
+    """Raise InternalError if a client reads groups of a module as others than those meant.
+
+    The module has all of these groups, and the mesh.
+    """
+    text = _probe(meant, mesh)
     partitions = max(ids.size for _, ids in meant)
     hint = f"partition with 'list-groups-up-to' of {partitions} until it does; please report this"
     try:
@@ -49,7 +54,7 @@ def check_groups(meant: Sequence[tuple[ir.Attribute, Ids]], context: ir.Context)
                 )
 
 
-def _probe(meant: Sequence[tuple[ir.Attribute, Ids]]) -> str:
+def _probe(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh) -> str:
     """A module with a gather over each of the groups."""
     types = [f"tensor<{ids.shape[1]}xf32>" for _, ids in meant]
     gathers = "".join(
@@ -58,7 +63,10 @@ def _probe(meant: Sequence[tuple[ir.Attribute, Ids]]) -> str:
     )
     values = ", ".join(f"%{i}" for i in range(len(types)))
     all_types = ", ".join(types)
-    return f"func.func @main(%a: tensor<1xf32>) -> ({all_types}) {{\n{gathers}return {values} : {all_types}\n}}\n"
+    defined = f"sdy.mesh @{mesh.name} = {print_mesh(mesh)}\n"
+    return (
+        f"{defined}func.func @main(%a: tensor<1xf32>) -> ({all_types}) {{\n{gathers}return {values} : {all_types}\n}}\n"
+    )
 
 
 def _read_by_plugins(text: str, context: ir.Context) -> list[_Groups]:

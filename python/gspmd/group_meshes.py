@@ -4,37 +4,37 @@ Clients in the process get groups by axes. For plugins jaxlib writes modules in 
 ago; where that has no groups by axes (before 1.16, as in jaxlib 0.10), it lists them, if their axes are whole ones.
 Before, jaxlib brings all meshes onto one, the module's first of that size: version 0.10 by the names of the axes,
 whatever their sizes, and every version without regard to the order of devices and to what is escaped in names. So all
-groups here are along whole axes of one mesh in the order 0, 1, 2, ..., the only mesh there is; others are lists.
+groups here are along whole axes of the one mesh that there is (`pjrt_mesh.py`); others are lists.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, Axis, atoms, split_at
+from gspmd.dialect.axes import Axes, atoms
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.group_check import check_groups
+from gspmd.pjrt_mesh import PjrtMesh
 from gspmd.transforms.support.groups import Ids, replica_groups
 
 _GROUPS = "replica_groups"
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_Meant = Mapping[ir.Attribute, tuple[Mesh, Axes]]
+Groups = Mapping[ir.Attribute, tuple[Mesh, Axes]]
 
 
-def write_group_meshes(module: ir.Module) -> None:
-    """Give every group that names axes whole axes of one mesh, cut where any of them is; inside a context.
+def groups_by_axes(module: ir.Module) -> Groups:
+    """What the groups of a module that name axes mean. Errors: AnnotationError for axes that are not there."""
+    named = dict.fromkeys(op.attributes[_GROUPS] for op in _collectives(module))
+    meshes = SdyCodec.of_module(module).meshes if named else {}
+    return {groups: read_group_axes(groups, meshes) for groups in named}
 
-    That mesh stands in the groups themselves; the module's are taken out.
 
-    Errors: AnnotationError for groups along axes that are not there; InternalError where jaxlib would have a client
-    read other groups than these.
-    """
+def _collectives(module: ir.Module) -> list[Any]:
+    """Those whose groups name axes."""
     found: list[Any] = []
 
     def visit(op: Any) -> ir.WalkResult:
@@ -43,53 +43,34 @@ def write_group_meshes(module: ir.Module) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    if found:
-        meshes = SdyCodec.of_module(module).meshes
-        named = dict.fromkeys(op.attributes[_GROUPS] for op in found)
-        meant = {groups: read_group_axes(groups, meshes) for groups in named}
-        written = _written(meant, module.context)
-        check_groups([(written[groups], replica_groups(*meant[groups])) for groups in meant], module.context)
-        for op in found:
+    return found
+
+
+def write_groups(module: ir.Module, meant: Groups, mesh: PjrtMesh) -> None:
+    """Give the groups of a module that name axes whole axes of the mesh, or lists; within the module's context.
+
+    The mesh stands in the groups themselves; the module's own meshes are taken out.
+
+    Errors: InternalError where jaxlib would have a client read other groups than those that are meant.
+    """
+    if meant:
+        written = {groups: _written(over, axes, mesh, module.context) for groups, (over, axes) in meant.items()}
+        check_groups([(written[groups], replica_groups(*meant[groups])) for groups in meant], mesh.mesh, module.context)
+        for op in _collectives(module):
             op.attributes[_GROUPS] = written[op.attributes[_GROUPS]]
     for op in [view.operation for view in module.body.operations if view.operation.name == "sdy.mesh"]:
         op.erase()
 
 
-def _written(meant: _Meant, context: ir.Context) -> dict[ir.Attribute, ir.Attribute]:
-    """By groups of the module: the same in the form that clients take."""
-    mesh = next((mesh for mesh, _ in meant.values() if not mesh.device_ids), None)
-    nested: dict[ir.Attribute, Axes] = {}
-    for groups, (over, axes) in meant.items():
-        if over == mesh and axes and _nest([mesh.all_axes(), *nested.values(), axes]):
-            nested[groups] = axes
-    written = {groups: _lists(replica_groups(*meant[groups]), context) for groups in meant if groups not in nested}
-    if mesh is not None:
-        cuts = atoms([mesh.all_axes(), *nested.values()])
-        parts = split_at(mesh.all_axes(), cuts)
-        wholes = {part: Axis(name, 1, part.size) for part, name in zip(parts, _names(parts), strict=True)}
-        cut_mesh = Mesh(tuple((wholes[part].name, part.size) for part in parts), name="")
-        for groups, axes in nested.items():
-            whole = tuple(wholes[part] for part in split_at(axes, cuts))
-            written[groups] = write_group_axes(cut_mesh, whole, context)
-    return written
+def _written(over: Mesh, axes: Axes, mesh: PjrtMesh, context: ir.Context) -> ir.Attribute:
+    """The same groups in the form that clients take."""
+    if over == mesh.source and axes and _is_cut_for(mesh, axes):
+        return write_group_axes(mesh.unnamed, mesh.whole(axes), context)
+    return _lists(replica_groups(over, axes), context)
 
 
-def _nest(lists: Iterable[Axes]) -> bool:
-    try:
-        atoms(lists)
-    except ValueError:
-        return False
-    return True
-
-
-def _names(parts: Axes) -> list[str]:
-    """Names for parts of axes that every reader of HLO takes: as `x`, and `x.2` for what is after two of `x`."""
-    found: list[str] = []
-    for part in parts:
-        stem = part.name if _PLAIN.fullmatch(part.name) else "axis"
-        candidates = (stem, f"{stem}.{part.pre}", *(f"{stem}.{part.pre}.{i}" for i in range(len(parts))))
-        found.append(next(name for name in candidates if name not in found))
-    return found
+def _is_cut_for(mesh: PjrtMesh, axes: Axes) -> bool:
+    return mesh.with_cuts(axes) is not None and atoms([*mesh.lists, mesh.source.all_axes(), axes]) == mesh.cuts
 
 
 def _lists(groups: Ids, context: ir.Context) -> ir.Attribute:

@@ -35,6 +35,11 @@ def is_tracing(leaves: Sequence[Any]) -> bool:
     return not core.trace_state_clean() or any(isinstance(leaf, core.Tracer) for leaf in leaves)
 
 
+def is_array(leaf: Any) -> bool:
+    """Whether it is an array of JAX's on devices, none that is being traced."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer)
+
+
 def legacy_mesh() -> jax.sharding.Mesh | None:
     """The mesh of a `with mesh:` block around, if there is one."""
     mesh = thread_resources.env.physical_mesh

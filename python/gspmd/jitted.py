@@ -12,7 +12,7 @@ import jax
 from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
-from gspmd import api, jax_stages
+from gspmd import api, arguments, jax_stages
 from gspmd.annotation import annotate_as
 from gspmd.argument_kinds import TypedLeaves, kinds_of
 from gspmd.bound_call import BoundCall, Parameters, bind
@@ -83,8 +83,8 @@ def jit(
     `gspmd.partition` and `gspmd.compile` raise.
     """
     if fun is None:
-        arguments = {name: value for name, value in locals().items() if name not in ("fun", "options")}
-        return functools.partial(jit, **arguments, **options)
+        given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
+        return functools.partial(jit, **given, **options)
     if not callable(fun):
         raise UsageError(f"{fun!r:.100} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
@@ -119,6 +119,7 @@ class Jitted:
         self._parameters, self._mesh = parameters, mesh
         self._in_shardings, self._out_shardings = in_shardings, out_shardings
         self._compiler_options, self._timeout_s, self._options = compiler_options, timeout_s, options
+        self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
         self._settings: dict[str, Any] = {
             "static_argnums": parameters.static_argnums,
             "static_argnames": parameters.static_argnames,
@@ -135,6 +136,8 @@ class Jitted:
         self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._donates:
+            self._check_donated(args, kwargs)
         try:
             return self._call(*args, **kwargs)
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
@@ -142,6 +145,18 @@ class Jitted:
             if told is None:
                 raise
             raise told from error
+
+    def _check_donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise ExecutionError for arrays that are gone, or that are passed twice; jaxlib may end the process."""
+        arrays = [leaf for leaf in jax.tree.leaves((args, kwargs)) if jax_stages.is_array(leaf)]
+        if any(array.is_deleted() for array in arrays):
+            leaves = enumerate(self._leaves_with_paths(args, kwargs))
+            for index, (path, leaf) in leaves:
+                if jax_stages.is_array(leaf) and leaf.is_deleted():
+                    raise arguments.gone(f"argument {index} '{path}'")
+        if len({*map(id, arrays)}) < len(arrays):
+            call = bind(self._parameters, args, kwargs)
+            arguments.check_donated_once(call.donated(self._parameters), call.leaves)
 
     def _leaves_with_paths(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
         call = bind(self._parameters, args, kwargs)

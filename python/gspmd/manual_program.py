@@ -11,15 +11,14 @@ from collections.abc import Iterable, Sequence
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, atoms, split_at
+from gspmd.dialect.axes import Axes, atoms
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import quote
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
+from gspmd.pjrt_mesh import PjrtMesh
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
-
-_MESH = "devices"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,20 +63,29 @@ def _nest(lists: Iterable[Axes]) -> bool:
     return True
 
 
-def become_manual(module: ir.Module, signature: Signature) -> None:
-    """Put the body of a partitioned module's `@main` into one manual computation; within the module's context."""
+def boundaries(signature: Signature) -> list[Axes]:
+    """All lists of axes that arguments and results are split by."""
+    return [axes for forms in whole_forms(signature) for form in forms for axes in form.dims]
+
+
+def become_manual(module: ir.Module, signature: Signature, mesh: PjrtMesh) -> None:
+    """Put the body of a partitioned module's `@main` into one manual computation; within the module's context.
+
+    `mesh`, which becomes the module's, is cut for all `boundaries`.
+    """
     function = main_function(module)
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     forms = whole_forms(signature)
     tokens = len(type_.inputs) - len(forms[0])  # which come first, and are of no shape
-    cut = _CutMesh(signature.mesh, [form.dims for values in forms for form in values], _free_name(module))
-    codec = SdyCodec(module.context, {cut.mesh.name: cut.mesh})
+    codec = SdyCodec(module.context, {mesh.mesh.name: mesh.mesh})
     types = [
         [*local[:tokens], *_whole_types(values, local[tokens:], function.location)]
         for values, local in zip(forms, (type_.inputs, type_.results), strict=True)
     ]
-    shardings = [(*(replicated(cut.mesh, 0),) * tokens, *map(cut.sharding, values)) for values in forms]
-    _define(module, codec, cut.mesh, function.location)
+    shardings = [
+        (*(replicated(mesh.mesh, 0),) * tokens, *(_sharding(form, mesh) for form in values)) for values in forms
+    ]
+    _define(module, codec, mesh.mesh, function.location)
     body = function.regions[0].blocks[0]
     kept = {key: function.attributes[key] for key in ("sym_name", "sym_visibility") if key in function.attributes}
     created = ir.Operation.create(
@@ -95,7 +103,7 @@ def become_manual(module: ir.Module, signature: Signature) -> None:
         attributes={
             "in_shardings": codec.write_list(shardings[0]),
             "out_shardings": codec.write_list(shardings[1]),
-            "manual_axes": _manual_axes(cut.mesh),
+            "manual_axes": _manual_axes(mesh.mesh),
         },
         regions=1,
         loc=function.location,
@@ -117,20 +125,8 @@ def become_manual(module: ir.Module, signature: Signature) -> None:
     function.erase()
 
 
-class _CutMesh:
-    """The mesh whose axes are cut wherever an argument or result cuts them: manual axes are whole ones."""
-
-    def __init__(self, mesh: Mesh, used: Sequence[tuple[Axes, ...]], name: str) -> None:
-        self._cuts = atoms([mesh.all_axes(), *(axes for dims in used for axes in dims)])
-        self._names = {
-            part: part.name if mesh.is_full(part) else f"{part.name}:({part.pre}){part.size}"
-            for part in split_at(mesh.all_axes(), self._cuts)
-        }
-        self.mesh = Mesh(tuple((name, part.size) for part, name in self._names.items()), name=name)
-
-    def sharding(self, form: WholeForm) -> TensorSharding:
-        dims = [tuple(self.mesh.axis(self._names[part]) for part in split_at(dim, self._cuts)) for dim in form.dims]
-        return TensorSharding(self.mesh, tuple(DimSharding(axes) for axes in dims))
+def _sharding(form: WholeForm, mesh: PjrtMesh) -> TensorSharding:
+    return TensorSharding(mesh.mesh, tuple(DimSharding(mesh.whole(axes)) for axes in form.dims))
 
 
 def _define(module: ir.Module, codec: SdyCodec, mesh: Mesh, location: ir.Location) -> None:
@@ -149,12 +145,3 @@ def _whole_types(forms: Sequence[WholeForm], local: Sequence[ir.Type], location:
         ir.RankedTensorType.get(form.shape, ir.RankedTensorType(type_).element_type, loc=location)
         for form, type_ in zip(forms, local, strict=True)
     ]
-
-
-def _free_name(module: ir.Module) -> str:
-    taken = {
-        ir.StringAttr(op.operation.attributes["sym_name"]).value
-        for op in module.body
-        if "sym_name" in op.operation.attributes
-    }
-    return next(name for i in range(len(taken) + 1) if (name := f"{_MESH}_{i}" if i else _MESH) not in taken)

@@ -1,0 +1,71 @@
+"""The one mesh of a module as PJRT gets it, whole axes of which boundaries and replica groups are along."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from gspmd.dialect.axes import Axes, Axis, atoms, split_at
+from gspmd.dialect.mesh import Mesh
+
+NAME = "devices"
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class PjrtMesh:
+    """A mesh of the devices in the order 0, 1, 2, ..., whose axes are cut wherever one of `lists` cuts them.
+
+    `source` is the mesh by whose axes the program says the same. Errors: ValueError for cuts that do not nest.
+    """
+
+    source: Mesh
+    lists: tuple[Axes, ...]
+
+    def __post_init__(self) -> None:
+        cuts = atoms([self.source.all_axes(), *self.lists])
+        parts = split_at(self.source.all_axes(), cuts)
+        names = dict(zip(parts, _names(parts), strict=True))
+        mesh = Mesh(tuple((names[part], part.size) for part in parts), name=NAME)
+        object.__setattr__(self, "mesh", mesh)
+        object.__setattr__(self, "cuts", cuts)
+        object.__setattr__(self, "_wholes", {part: Axis(names[part], 1, part.size) for part in parts})
+
+    mesh: Mesh = dataclasses.field(init=False)
+    cuts: dict[str, tuple[int, ...]] = dataclasses.field(init=False, repr=False)
+    _wholes: dict[Axis, Axis] = dataclasses.field(init=False, repr=False)
+
+    def with_cuts(self, axes: Axes) -> PjrtMesh | None:
+        """The mesh cut where these begin and end as well; None where that does not nest with what is cut already."""
+        try:
+            return PjrtMesh(self.source, (*self.lists, axes))
+        except ValueError:
+            return None
+
+    @property
+    def unnamed(self) -> Mesh:
+        """The mesh to be written out in full."""
+        return dataclasses.replace(self.mesh, name="")
+
+    def whole(self, axes: Axes) -> Axes:
+        """The same by whole axes of the mesh, which is cut for them."""
+        return tuple(self._wholes[part] for part in split_at(axes, self.cuts))
+
+
+def mesh_for(source: Mesh, boundaries: Iterable[Axes], groups: Iterable[Axes]) -> PjrtMesh:
+    """The mesh cut for all boundaries, and for those groups that nest with what is before them."""
+    mesh = PjrtMesh(dataclasses.replace(source, device_ids=()), tuple(boundaries))
+    for axes in groups:
+        mesh = mesh.with_cuts(axes) or mesh
+    return mesh
+
+
+def _names(parts: Axes) -> list[str]:
+    """Names for parts of axes that every reader of HLO takes: as `x`, and `x.2` for what is after two of `x`."""
+    found: list[str] = []
+    for part in parts:
+        stem = part.name if _PLAIN.fullmatch(part.name) else "axis"
+        candidates = (stem, f"{stem}.{part.pre}", *(f"{stem}.{part.pre}.{i}" for i in range(len(parts))))
+        found.append(next(name for name in candidates if name not in found))
+    return found
