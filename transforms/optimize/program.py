@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from jaxlib.mlir import ir, passmanager
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.group_axes import names_axes
+from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS, Cause
 from gspmd.transforms.support.diagnostics import remark
@@ -201,7 +203,8 @@ class DeviceProgram:
         if not axes or self.mesh is None or collective.kind == "collective_permute":
             return False
         if names_axes(collective.groups):
-            return True  # these axes
+            over, named = read_group_axes(collective.groups, self._meshes)
+            return over == self.mesh and named == axes
         groups = np.array(ir.DenseIntElementsAttr(collective.groups), np.int64)
         expected = replica_groups(self.mesh, axes)
         if groups.size != expected.size:
@@ -210,6 +213,11 @@ class DeviceProgram:
         if groups.shape != expected.shape:
             return False
         return bool((groups[groups[:, 0].argsort()] == expected[expected[:, 0].argsort()]).all())
+
+    @functools.cached_property
+    def _meshes(self) -> dict[str, Mesh]:
+        """Those that groups name; there may be one for each order of the devices."""
+        return SdyCodec.of_module(self.module).meshes
 
     def finish(self) -> None:
         """Call when a pass is done: what helped to build is taken away."""
@@ -232,12 +240,12 @@ def _names_axes(collectives: list[Collective]) -> bool:
 
 
 def _mesh_of(module: ir.Module) -> Mesh | None:
-    """The mesh of a partitioned module, under the name that groups know it by."""
+    """The mesh of a partitioned module, under the name that groups know it by; without one, groups spell it out."""
     if MESH not in module.operation.attributes:
         return None
-    named = [op.operation for op in module.body.operations if op.operation.name == "sdy.mesh"]
-    name = ir.StringAttr(named[0].attributes["sym_name"]).value if named else "mesh"
-    return parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, name)
+    mesh = parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, "")
+    name = next((name for name, known in SdyCodec.of_module(module).meshes.items() if known == mesh), "")
+    return dataclasses.replace(mesh, name=name)
 
 
 @dataclasses.dataclass(frozen=True)
