@@ -193,6 +193,32 @@ def parse_axes(text: str, mesh: Mesh) -> Axes:
     return axes
 
 
+def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
+    """Read the lists, one a dimension, of `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
+    cursor = Cursor(_bracketed(text))
+    return cursor.listed("[", "]", lambda: _axis_list(cursor, mesh))
+
+
+def parse_axis_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
+    """Read axes, source and target dimension of each entry of `#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
+    cursor = Cursor(_bracketed(text))
+
+    def move() -> tuple[Axes, int, int]:
+        axes = _axis_list(cursor, mesh)
+        cursor.expect(":")
+        source = cursor.integer()
+        for token in "->":
+            cursor.expect(token)
+        return axes, source, cursor.integer()
+
+    return cursor.listed("[", "]", move)
+
+
+def _bracketed(text: str) -> str:
+    """The list in an attribute, whose own name comes before it and has no brackets."""
+    return text[text.index("[") : text.rindex("]") + 1]
+
+
 # ---- shardings ------------------------------------------------------------------------------------
 
 

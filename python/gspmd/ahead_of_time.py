@@ -15,7 +15,7 @@ from jax.errors import JaxRuntimeError
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
-from gspmd import api, executable_module, runtime
+from gspmd import api, executable_module, refusals, runtime
 from gspmd.api import Partitioned
 from gspmd.callbacks import refuse_to_run
 from gspmd.collectives import traffic_of
@@ -124,16 +124,21 @@ def compile_for(
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
     client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
-    compile_ = client.compile_and_load if place.is_here else client.compile
+    compiler = client.compile_and_load if place.is_here else client.compile
+
+    def compile_(module: ir.Module) -> Any:
+        with module.context, runtime.quiet():
+            return compiler(module, _jax.DeviceList(place.devices), build)
+
     platform = place.devices[0].platform
     module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
     refuse_to_run(module)
     started = time.perf_counter()
     try:
-        with module.context, runtime.quiet():
-            executable = compile_(module, _jax.DeviceList(place.devices), build)
-    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-        raise _refused(error, partitioned, place) from None
+        executable = compile_(module)
+    except refusals.REFUSED as error:
+        found = _refused(error, partitioned, place)
+        raise found or refusals.refusal(error, module, compile_, f"the compiler for '{place.target}'") from None
     return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
 
 
@@ -154,11 +159,10 @@ def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
     return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__)
 
 
-def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error:
+def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error | None:
+    """What to raise where it is not an operation that the compiler refuses."""
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
-    if (wrong := runtime.refused_option(error)) is not None:
-        return wrong
     text = " ".join(str(error).split())
     if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
         report = cost_of(partitioned.module, place.target)
@@ -171,7 +175,7 @@ def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Erro
             f"largest at the peak: {largest}",
             hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
         )
-    return ExecutionError(f"the compiler for '{place.target}' does not take the module: {text[:500]}")
+    return None
 
 
 def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = None) -> runtime.Executable:

@@ -10,7 +10,18 @@ import jax
 from jax.errors import JaxRuntimeError
 from jaxlib.mlir import ir
 
-from gspmd import ahead_of_time, api, arguments, costs, executable_module, explanation, jax_stages, machines, processes
+from gspmd import (
+    ahead_of_time,
+    api,
+    arguments,
+    costs,
+    executable_module,
+    explanation,
+    jax_stages,
+    machines,
+    processes,
+    refusals,
+)
 from gspmd.ahead_of_time import CompiledProgram
 from gspmd.annotation import sdy_text
 from gspmd.api import Partitioned
@@ -24,7 +35,7 @@ from gspmd.jax_stages import Computation
 from gspmd.manual_program import whole_forms
 from gspmd.processes import TIMEOUT_S
 from gspmd.reading import read_program
-from gspmd.runtime import Executable, quiet, refusal
+from gspmd.runtime import Executable, quiet
 from gspmd.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.support.mlir import main_function, new_context
 from gspmd.transforms.support.signature import NAME, ValueSignature, arrays, dictionaries, set_dictionaries
@@ -197,11 +208,14 @@ class Compiled:
         self._refs = self._inputs[own.stop :]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
-        try:
+        def compile_(module: ir.Module) -> Any:
             with quiet():
                 return self._computation.compile(module, self._devices, self._inputs, outputs, options)
-        except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-            raise refusal(error, module) from None
+
+        try:
+            return compile_(module)
+        except refusals.REFUSED as error:
+            raise refusals.refusal(error, module, compile_) from None
 
     # ---- what it is ----
 

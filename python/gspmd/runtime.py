@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,9 @@ from jax.errors import JaxRuntimeError
 from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
-from gspmd import arguments, executable_module, placing, processes
+from gspmd import arguments, executable_module, placing, processes, refusals
 from gspmd.callbacks import refuse_to_run
-from gspmd.dialect.errors import Error, ExecutionError, UsageError
+from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
 from gspmd.manual_program import whole_forms
@@ -138,11 +137,12 @@ def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
     The file appears whole or not at all. Errors: ParseError for a module that is not partitioned,
     InputError when the file cannot be written.
     """
-    executable_module.write_file(_source(partitioned), Path(path))
+    executable_module.write_file(getattr(partitioned, "module_text", partitioned), Path(path))
 
 
 def _source(partitioned: Partitioned) -> Any:
-    return getattr(partitioned, "module_text", partitioned)
+    """What is to be read: the module itself where there is one, as text says nothing of the user's source."""
+    return getattr(partitioned, "module", getattr(partitioned, "module_text", partitioned))
 
 
 def platform_devices(platform: str) -> Devices:
@@ -205,28 +205,15 @@ def compile_options(devices: Devices, overrides: Mapping[str, str | int | float 
 def _load(module: ir.Module, devices: Devices) -> Any:
     """Compile and load. The module is not one that anybody else holds."""
     options = compile_options(devices)
-    try:
+
+    def compile_(module: ir.Module) -> Any:
         with module.context, quiet():
             return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
-    except (JaxRuntimeError, ValueError, ir.MLIRError) as error:
-        raise refusal(error, module) from None
 
-
-# What compilers say of options that they do not have.
-_NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
-
-
-def refused_option(error: Exception) -> UsageError | None:
-    """What a compiler says of its options, if that is what it says."""
-    found = _NO_OPTION.search(" ".join(str(error).split()))
-    return None if found is None else UsageError(f"the compiler does not take its options: {found[1]}")
-
-
-def refusal(error: Exception, module: ir.Module) -> Error:
-    """What PJRT says of a module that it does not take, or of the options to compile it with."""
-    if (wrong := refused_option(error)) is not None:
-        return wrong
-    return ExecutionError(f"PJRT does not take the module: {_first_line(error)}")
+    try:
+        return compile_(module)
+    except refusals.REFUSED as error:
+        raise refusals.refusal(error, module, compile_) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import sdy
 from gspmd.dialect.axes import Axes, canonical, size_of, without
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes
+from gspmd.dialect.notation import parse_axes, parse_axis_lists, parse_axis_moves
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
 from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
@@ -61,9 +61,7 @@ class Collective:
 
 @functools.lru_cache(maxsize=4096)
 def _axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
-    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
-    inner = text.split("[", 1)[1].rsplit("]", 1)[0]
-    return tuple(parse_axes("{" + part.split("}")[0] + "}", mesh) for part in inner.split("{")[1:])
+    return parse_axis_lists(text, mesh)
 
 
 def _all_gather(c: Collective) -> Any:
@@ -92,13 +90,7 @@ def _reduce_scatter(c: Collective) -> Any:
 
 
 def _all_to_all(c: Collective) -> Any:
-    text = str(c.op.attributes["params"]).split("[", 1)[1].rsplit("]", 1)[0]
-    moves = []
-    for part in text.split("{")[1:]:
-        axes_text, where = part.split("}", 1)
-        home, goal = (int(n) for n in where.strip(" :,").split("->"))
-        moves.append((parse_axes("{" + axes_text + "}", c.before.mesh), home, goal))
-    return _moved(c, tuple(moves))
+    return _moved(c, parse_axis_moves(str(c.op.attributes["params"]), c.before.mesh))
 
 
 def _moved(c: Collective, moves: AxisMoves) -> Any:
