@@ -237,3 +237,46 @@ def test_libraries_that_annotate_wherever_there_is_a_mesh() -> None:
         return x * 2
 
     np.testing.assert_array_equal(gspmd.jit(f, mesh=MESH, in_shardings=P("x"))(X), 2 * X)
+
+
+OTHERS = {
+    "fewer devices": (jax.sharding.Mesh(np.array(jax.devices()[:4]), ("x",)), P("x")),
+    "the last devices": (jax.sharding.Mesh(np.array(jax.devices()[4:]), ("x",)), P("x")),
+    "other names": (jax.sharding.Mesh(np.array(jax.devices()), ("z",)), P("z")),
+    "another order": (jax.sharding.Mesh(np.array(jax.devices()[::-1]).reshape(4, 2), ("x", "y")), P("x")),
+}
+
+
+def _within(mesh: jax.sharding.Mesh, spec: P) -> dict[str, Any]:
+    """Functions that double, and say of it what they say over another mesh."""
+    where = NamedSharding(mesh, spec)
+    return {
+        "constraint": lambda x: jax.lax.with_sharding_constraint(x * 2, where),
+        "annotation": lambda x: gspmd.annotate(x * 2, where),
+        "shard_map": jax.shard_map(doubled, mesh=mesh, in_specs=spec, out_specs=spec),
+        "jit": jax.jit(doubled, in_shardings=where),
+    }
+
+
+@pytest.mark.parametrize("what", ["constraint", "annotation", "shard_map", "jit"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_said_over_another_mesh(other: str, what: str) -> None:
+    f = _within(*OTHERS[other])[what]
+    found = gspmd.jit(lambda x: f(x) + 1, mesh=MESH, in_shardings=P("x"))(X)
+    np.testing.assert_array_equal(found, 2 * X + 1)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_arrays_over_another_mesh(other: str) -> None:
+    where = NamedSharding(*OTHERS[other])
+    array = jax.device_put(X, where)
+    np.testing.assert_array_equal(gspmd.jit(doubled, mesh=MESH)(array), 2 * X)
+    found = gspmd.jit(doubled)(array)
+    np.testing.assert_array_equal(found, 2 * X)
+    assert found.sharding.device_set == where.device_set
+    np.testing.assert_array_equal(gspmd.jit(lambda x: x + array, mesh=MESH, in_shardings=P("x"))(X), 2 * X)
+
+
+def test_axes_of_any_name() -> None:
+    f = gspmd.jit(lambda x: x @ x.T, mesh={"x{a": 4, 'b"c\\ d': 2}, in_shardings=P("x{a", 'b"c\\ d'))
+    np.testing.assert_array_equal(f(X), X @ X.T)

@@ -154,3 +154,66 @@ def test_results_have_the_shardings_asked_for() -> None:
     assert gspmd.jit(doubled, out_shardings=where)(X).sharding == where
     flat = NamedSharding(jax.sharding.Mesh(MESH.devices.reshape(-1), ("z",)), P("z"))
     assert gspmd.jit(doubled, mesh=MESH, out_shardings=flat)(X).sharding.is_equivalent_to(flat, 2)
+
+
+HOST = NamedSharding(MESH, P("x"), memory_kind="pinned_host")
+DEVICE = NamedSharding(MESH, P("x"))
+
+
+def test_state_on_the_host() -> None:
+    def step(state: Any, gradient: Any) -> Any:
+        return jax.device_put(jax.device_put(state, DEVICE) + gradient, HOST)
+
+    f = gspmd.jit(step, mesh=MESH, out_shardings=HOST, donate_argnums=0)
+    state = jax.device_put(X, HOST)
+    for _ in range(3):
+        state = f(state, X)
+        assert state.sharding.memory_kind == "pinned_host"
+    np.testing.assert_array_equal(np.asarray(state), 4 * X)
+
+
+def test_host_values_are_put_into_host_memory() -> None:
+    f = gspmd.jit(lambda s: jax.device_put(s, jax.memory.Space.Device) + 1, in_shardings=HOST)
+    found = f(np.asarray(X))
+    np.testing.assert_array_equal(found, X + 1)
+    assert found.sharding.memory_kind == "device"
+
+
+def test_memory_kinds_of_machines_that_are_not_here() -> None:
+    where = NamedSharding(jax.sharding.AbstractMesh((4, 2), ("x", "y")), P("x"), memory_kind="pinned_host")
+    lowered = gspmd.jit(doubled, mesh={"x": 4, "y": 2}, out_shardings=where).lower(X)
+    assert "pinned_host" in lowered.as_text()
+
+
+def test_unreduced_values_go_in_and_come_out() -> None:
+    mesh = jax.make_mesh((4, 2), ("x", "y"))
+    x = jax.device_put(X, NamedSharding(mesh, P("x", "y")))
+    partial = P("x", None, unreduced={"y"})
+
+    def gram(x: Any) -> Any:
+        return jnp.einsum("ij,kj->ik", x, jax.reshard(x, P(None, "y")), out_sharding=partial)
+
+    with jax.set_mesh(mesh):
+        found = gspmd.jit(gram)(x)
+        assert found.sharding.spec == jax.jit(gram)(x).sharding.spec
+        np.testing.assert_allclose(gspmd.jit(lambda g: jax.reshard(g, P("x")))(found), X @ X.T)
+
+
+@pytest.mark.parametrize("spec", [P("x"), P(None, "x"), P(None, ("x", "y"))])
+def test_approximate_top_k(spec: P) -> None:
+    values, indices = gspmd.jit(lambda x: jax.lax.approx_max_k(x, 2), mesh=MESH, in_shardings=spec)(X)
+    np.testing.assert_array_equal(np.take_along_axis(np.asarray(X), np.asarray(indices), 1), values)
+    np.testing.assert_array_equal(values[:, 0], X[:, 7])
+
+
+@pytest.mark.parametrize("form", ["gone", "twice"])
+def test_donated_arrays_that_cannot_be_taken(form: str) -> None:
+    """Also where C++ makes the call: jaxlib 0.10 would end the process."""
+    f = gspmd.jit(lambda a, b: (a + b, a * b), mesh=MESH, in_shardings=P("x"), donate_argnums=0)
+    arrays = [jax.device_put(X, DEVICE) for _ in range(6)]
+    for i in range(2):
+        f(arrays[i], arrays[5])
+    message = "argument 0 'a' was donated to an earlier call" if form == "gone" else "also donated as argument 0"
+    with pytest.raises(gspmd.ExecutionError, match=message):
+        f(*((arrays[0], arrays[5]) if form == "gone" else (arrays[2], arrays[2])))
+    np.testing.assert_array_equal(f(arrays[3], arrays[5])[0], 2 * X)
