@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
-from jax._src import api_util, config, core, dispatch, pjit, stages, tree_util
+from jax._src import api_util, config, core, dispatch, effects, pjit, stages, tree_util
 from jax._src.interpreters import mlir, pxla
 from jax._src.mesh import thread_resources
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
@@ -120,6 +120,12 @@ class Computation:
         mut = self._args["mut"]
         return () if mut is None else mut.in_mut
 
+    @property
+    def host_callbacks(self) -> Sequence[Any]:
+        """The functions of Python that the module calls by their numbers."""
+        found: Sequence[Any] = self._args["host_callbacks"]
+        return found
+
     def kept_leaves(self) -> list[int]:
         """Which leaves are arguments of `@main`: all that are used, in order."""
         first = len(self.const_args)
@@ -136,9 +142,10 @@ class Computation:
         devices: Sequence[Any],
         inputs: Sequence[HeldByJax],
         outputs: Sequence[HeldByJax],
+        host_callbacks: Sequence[Any],
         compiler_options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """JAX's executable of a partitioned module.
+        """JAX's executable of a partitioned module, which calls these functions of Python.
 
         Errors: those of PJRT.
         """
@@ -155,6 +162,7 @@ class Computation:
             intermediate_shardings=None,
             shape_poly_state=None,
             backend=devices[0].client,
+            host_callbacks=list(host_callbacks),
         )
         old = self.lowering
         lowering = pxla.MeshComputation(
@@ -200,7 +208,7 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     """
     jaxpr = open_jaxpr(traced.jaxpr)
     around = None
-    if dispatch.jaxpr_has_prim_requiring_devices(jaxpr):
+    if dispatch.jaxpr_has_prim_requiring_devices(jaxpr) and not _for_one_device_only(jaxpr):
         around = mesh
     elif any(equation.primitive.name in _COUNTING_DEVICES for equation in equations(jaxpr)):
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
@@ -210,6 +218,12 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
         wide._lojax = None
     lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
     return lowered, Computation(lowered._lowering)
+
+
+def _for_one_device_only(jaxpr: Any) -> bool:
+    """Whether JAX refuses to lower effects of the function for several devices."""
+    ordered = effects.ordered_effects.filter_in(jaxpr.effects)
+    return bool(effects.shardable_ordered_effects.filter_not_in(ordered))
 
 
 def open_jaxpr(jaxpr: Any) -> Any:

@@ -31,6 +31,7 @@ from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dialect.notation import print_mesh
 from gspmd.explanation import Explanation
 from gspmd.held_values import Held, held
+from gspmd.host_calls import HostCalls
 from gspmd.jax_stages import Computation
 from gspmd.manual_program import whole_forms
 from gspmd.processes import TIMEOUT_S
@@ -196,6 +197,8 @@ class Compiled:
             held(value, form, aval, devices, wanted, mesh)
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
+        # With several processes, only one would know of an error, and the others would go on with zeros.
+        self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
         self._jax = self._compile(module, outs, compiler_options)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
@@ -210,7 +213,8 @@ class Compiled:
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
         def compile_(module: ir.Module) -> Any:
             with quiet():
-                return self._computation.compile(module, self._devices, self._inputs, outputs, options)
+                calls = self._calls.functions
+                return self._computation.compile(module, self._devices, self._inputs, outputs, calls, options)
 
         try:
             return compile_(module)
@@ -294,6 +298,10 @@ class Compiled:
             if told is None:
                 raise
             raise told from error
+        if self._calls:
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+            self._calls.check()
         for leaf, described in zip(self._kept, self._kept_signature, strict=True):
             if described.donated and isinstance(leaves[leaf], jax.Array):
                 leaves[leaf].delete()
@@ -305,6 +313,8 @@ class Compiled:
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
         """What C++ has to know to make the next call like this one; None where it cannot."""
+        if self._calls:
+            return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
 

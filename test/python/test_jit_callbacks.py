@@ -144,3 +144,24 @@ def test_a_call_that_is_there_for_errors_lets_right_values_pass() -> None:
         return lax.cond((x < 0).any(), lambda x: jax.pure_callback(fail, shape, x), lambda x: x, x) * 2
 
     np.testing.assert_array_equal(split(function)(X), 2 * X)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_an_error_in_a_called_function_ends_the_call(ordered: bool) -> None:
+    """Devices that wait for what it returns go on, and the next call is as any."""
+
+    def refuse(value: Any) -> Any:
+        if value.sum() > 1000:
+            raise ValueError("too large")
+        return np.asarray(value * 2)
+
+    def function(x: Any) -> Any:
+        jax.debug.callback(lambda v: refuse(v) is None, x, ordered=ordered)
+        return jax.pure_callback(refuse, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+
+    f = split(function)
+    np.testing.assert_array_equal(f(X), 2 * X + 1)
+    for _ in range(2):
+        with pytest.raises(gspmd.ExecutionError, match="that the program calls raised ValueError: too large"):
+            f(X + 1000)
+    np.testing.assert_array_equal(f(X), 2 * X + 1)
