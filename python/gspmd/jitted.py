@@ -38,8 +38,8 @@ _SETTINGS = (
     "jax_use_shardy_partitioner",
     "jax_debug_nans",
 )
-# What JAX says, in lower case, where a function does not fit the mesh that it is traced in has one of these; the last is
-# in types over axes of type Explicit, as in `float32[16@data]`.
+# One of these is in what JAX says where a function does not fit the mesh that it is traced in; the last is in types
+# over axes of type Explicit, as in `float32[16@data]`.
 _OF_MESHES = ("mesh", "shard", "spec", "explicit", "@")
 
 
