@@ -28,6 +28,8 @@ from jaxlib.mlir import ir
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
+# What JAX raises where a function does not fit the mesh that it is traced in, among other mistakes.
+TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, core.ShardingTypeError)
 
 
 def is_tracing(leaves: Sequence[Any]) -> bool:

@@ -38,8 +38,9 @@ _SETTINGS = (
     "jax_use_shardy_partitioner",
     "jax_debug_nans",
 )
-# Words in what JAX says where a function does not fit the mesh that it is traced in.
-_OF_MESHES = ("mesh", "shard", "spec", "explicit")
+# One of these is in what JAX says where a function does not fit the mesh that it is traced in; the last is in types
+# over axes of type Explicit, as in `float32[16@data]`.
+_OF_MESHES = ("mesh", "shard", "spec", "explicit", "@")
 
 
 def jit(
@@ -270,7 +271,7 @@ class Jitted:
             try:
                 with way:
                     return trace()
-            except (ValueError, TypeError, RuntimeError, AssertionError) as error:
+            except jax_stages.TRACING_ERRORS as error:
                 if not any(word in str(error).lower() for word in _OF_MESHES):
                     raise
                 first = first or error

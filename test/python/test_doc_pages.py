@@ -39,7 +39,7 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
 
 
-@pytest.mark.parametrize("page", ["jax.md", "multihost.md"])
+@pytest.mark.parametrize("page", ["ecosystem.md", "jax.md", "multihost.md"])
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)#]+)", (DOCS / page).read_text()):
         assert "://" in link or (DOCS / link).exists(), link

@@ -134,6 +134,38 @@ def test_what_types_cannot_say_is_left_to_the_partitioner() -> None:
     np.testing.assert_allclose(np.asarray(f(X[:7])), X[:7] @ X[:7].T)
 
 
+def _halved(x: Any) -> Any:
+    """A branch whose results are of other types than the other's, in what they say of shardings alone."""
+    return jax.lax.cond(x.sum() > 0, lambda: jnp.zeros_like(x), lambda: jnp.zeros(x.shape, x.dtype)) + x / 2
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x @ x.T,
+        lambda x: (x.T @ x) @ x.T,
+        lambda x: x[jnp.arange(3)],
+        lambda x: jnp.broadcast_to(x, x.shape) + x.reshape(-1)[: x.size].reshape(x.shape),
+        lambda x: jax.lax.scan(lambda c, _: (c + x, None), jnp.zeros(x.shape), length=3)[0],
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 1e4, lambda c: c + x, jnp.ones(x.shape)),
+        lambda x: jnp.linalg.qr(x).R ** 2,
+        _halved,
+    ],
+    ids=["contraction", "products", "gather", "reshape", "carry", "while", "qr", "branches"],
+)
+@pytest.mark.parametrize("options", [{}, {"mesh": EXPLICIT}], ids=["found", "given"])
+def test_what_has_no_type_over_explicit_axes_is_left_to_the_partitioner(f: Any, options: Any) -> None:
+    found = gspmd.jit(f, **options)(ON_BOTH)
+    np.testing.assert_allclose(np.asarray(found), jax.jit(f)(X), rtol=1e-4, atol=1e-3)
+
+
+def test_mistakes_over_explicit_axes_are_the_user_s() -> None:
+    with pytest.raises(ValueError, match="Incompatible shapes for broadcasting"):
+        gspmd.jit(lambda x: x + jnp.ones(5), mesh=EXPLICIT)(ON_BOTH)
+    with pytest.raises(TypeError, match="carry"):
+        gspmd.jit(lambda x: jax.lax.scan(lambda c, _: (c[:2], None), x, length=3)[0], mesh=EXPLICIT)(ON_BOTH)
+
+
 def test_reshards_of_explicit_axes() -> None:
     found = gspmd.jit(lambda x: jax.sharding.reshard(x + 1, P("x")), mesh=EXPLICIT)(X)
     np.testing.assert_array_equal(found, X + 1)
