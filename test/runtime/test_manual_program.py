@@ -1,0 +1,101 @@
+"""What PJRT gets: the program of one device as one manual computation, between values of the whole."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import gspmd
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_sharding
+from gspmd.executable_module import read_partitioned
+from gspmd.manual_program import WholeForm, whole_forms
+from gspmd.pjrt_mesh import mesh_for
+from gspmd.transforms.support.signature import Signature, ValueSignature
+
+MESH = Mesh((("x", 4), ("y", 2)), name="mesh")
+ALL = MESH.all_axes()
+
+
+def value(shape: tuple[int, ...], sharding: str) -> ValueSignature:
+    meshes = {"mesh": MESH, "twelve": Mesh((("x", 12),), name="twelve")}
+    return ValueSignature(shape, "f32", parse_sharding(sharding, meshes))
+
+
+def forms(*values: ValueSignature, mesh: Mesh = MESH) -> list[WholeForm]:
+    return whole_forms(Signature(mesh, values, ()))[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sharding", "expected", "by_shards"),
+    [
+        ((8, 6), '<@mesh, [{"x"}, {"y"}]>', (8, 6), False),
+        ((7, 3), '<@mesh, [{"x"}, {"y"}]>', (8, 4), False),
+        ((3,), '<@mesh, [{"x", "y"}]>', (8,), False),
+        ((0, 3), '<@mesh, [{"x"}, {}]>', (0, 3), False),
+        ((), "<@mesh, []>", (), False),
+        ((5,), '<@mesh, [{"x":(2)2}]>', (6,), False),
+        ((8, 6), '<@mesh, [{"x"}, {}], unreduced={"y"}>', (16, 6), True),
+        ((), '<@mesh, [], unreduced={"y"}>', (), False),
+        ((7, 3), '<mesh<["x"=4, "y"=2], device_ids=[0, 2, 1, 3, 4, 6, 5, 7]>, [{"x"}, {}]>', (16, 3), True),
+    ],
+)
+def test_forms(shape: tuple[int, ...], sharding: str, expected: tuple[int, ...], by_shards: bool) -> None:
+    (form,) = forms(value(shape, sharding))
+    assert (form.shape, form.by_shards) == (expected, by_shards)
+    assert len(form.dims) == len(expected)
+    if by_shards:
+        assert form.dims[0] == ALL
+
+
+def test_of_parts_that_do_not_nest_the_first_are_said() -> None:
+    values = [value((12,), f'<@twelve, [{{"x":(1){size}}}]>') for size in (4, 6, 2)]
+    found = forms(*values, mesh=Mesh((("x", 12),), name="mesh"))
+    assert [form.by_shards for form in found] == [False, True, False]
+    assert [form.shape for form in found] == [(12,), (24,), (12,)]
+
+
+def test_the_mesh_is_cut_where_anything_is() -> None:
+    axis = MESH.axis("x", 2, 2)
+    mesh = mesh_for(MESH, [(axis,)], [(MESH.axis("y"),)])
+    assert mesh.mesh.axes == (("x", 2), ("x.2", 2), ("y", 2))
+    assert mesh.whole((MESH.axis("x"),)) == (mesh.mesh.axis("x"), mesh.mesh.axis("x.2"))
+    assert mesh.with_cuts((MESH.axis("x", 1, 2),)) is not None
+    twelve = mesh_for(Mesh((("x", 12),)), [(Mesh((("x", 12),)).axis("x", 1, 4),)], [])
+    assert twelve.with_cuts((Mesh((("x", 12),)).axis("x", 1, 6),)) is None
+
+
+def test_names_that_are_none_elsewhere() -> None:
+    mesh = mesh_for(Mesh((('a"b', 2), ("a b", 2), ("axis", 2))), [], [])
+    assert [name for name, _ in mesh.mesh.axes] == ["axis", "axis.1", "axis.1.0"]
+
+
+PROGRAM = """
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func @main(%a: tensor<7x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>, tf.aliasing_output = 0 : i32},
+                %p: tensor<i1>) -> (tensor<7x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {"y"}]>}) {
+  %0 = stablehlo.add %a, %a : tensor<7x6xf32>
+  return %0 : tensor<7x6xf32>
+}
+"""
+
+
+def test_the_module() -> None:
+    module, _ = read_partitioned(gspmd.partition(PROGRAM).module)
+    text = str(module)
+    assert re.search(r'sdy.mesh @devices = <\["x"=2, "x.2"=2, "y"=2\]>', text)
+    assert re.search(r'%arg0: tensor<8x6xf32> \{.*sdy.sharding = #sdy.sharding<@devices, \[\{"x", "x.2"\}, \{\}\]>', text)
+    assert 'tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@devices, [{"x"}, {"y"}]>' in text
+    assert 'manual_axes={"x", "x.2", "y"}' in text
+    assert "gspmd." not in text
+    assert gspmd.check(PROGRAM).passed
+
+
+def test_a_program_of_one_partition_is_none() -> None:
+    text = PROGRAM.replace('"x"=4, "y"=2', '"x"=1, "y"=1').replace('"x":(1)2', '"x"')
+    module, _ = read_partitioned(gspmd.partition(text).module)
+    assert "sdy." not in str(module)
+    (result,) = gspmd.compile(gspmd.partition(text))(np.ones((7, 6), np.float32), np.array(True))
+    np.testing.assert_array_equal(result.to_numpy(), np.full((7, 6), 2.0))
