@@ -39,3 +39,15 @@ def test_a_dead_process_ends_in_an_error() -> None:
     assert found, line
     assert float(found[1]) < 20
     assert re.search("a process may have died|the devices failed|the program failed", found[2]), line
+
+
+def test_python_is_called_by_the_process_of_the_first_device() -> None:
+    ends = run_twice(HERE / "jit_calls_in_two_processes.py")
+    assert [end.returncode for end in ends] == [0, 0], ends
+    first, second = (re.search(r"called (\d) times: (.*)", end.stdout) for end in ends)
+    assert first is not None
+    assert second is not None
+    values = [float(n) for n in range(8)]
+    assert first[2] == str([values, [2 * n for n in reversed(values)]])
+    assert int(first[1]) >= 5
+    assert second[1] == "0"

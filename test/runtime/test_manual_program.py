@@ -86,7 +86,9 @@ def test_the_module() -> None:
     module, _ = read_partitioned(gspmd.partition(PROGRAM).module)
     text = str(module)
     assert re.search(r'sdy.mesh @devices = <\["x"=2, "x.2"=2, "y"=2\]>', text)
-    assert re.search(r'%arg0: tensor<8x6xf32> \{.*sdy.sharding = #sdy.sharding<@devices, \[\{"x", "x.2"\}, \{\}\]>', text)
+    assert re.search(
+        r'%arg0: tensor<8x6xf32> \{.*sdy.sharding = #sdy.sharding<@devices, \[\{"x", "x.2"\}, \{\}\]>', text
+    )
     assert 'tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@devices, [{"x"}, {"y"}]>' in text
     assert 'manual_axes={"x", "x.2", "y"}' in text
     assert "gspmd." not in text
