@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -40,7 +41,7 @@ _SETTINGS = (
 )
 # One of these is in what JAX says where a function does not fit the mesh that it is traced in; the last is in types
 # over axes of type Explicit, as in `float32[16@data]`.
-_OF_MESHES = ("mesh", "shard", "spec", "explicit", "@")
+_OF_MESHES = re.compile(r"\bmesh(es)?\b|shard|\bspecs?\b|_specs\b|partitionspec|explicit|@", re.IGNORECASE)
 
 
 def jit(
@@ -272,7 +273,7 @@ class Jitted:
                 with way:
                     return trace()
             except jax_stages.TRACING_ERRORS as error:
-                if not any(word in str(error).lower() for word in _OF_MESHES):
+                if not _OF_MESHES.search(str(error)):
                     raise
                 first = first or error
         raise UsageError(

@@ -140,3 +140,9 @@ def test_errors_of_the_function_are_its_own() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         gspmd.jit(f, mesh=MESH)(X)
+
+    def g(x: Any) -> Any:
+        raise ValueError("nothing was specified")
+
+    with pytest.raises(ValueError, match="nothing was specified"):
+        gspmd.jit(g, mesh=MESH)(X)
