@@ -1,4 +1,4 @@
-"""equinox and diffrax: modules as pytrees, filtered transformations, solvers with adjoints and checks of their own."""
+"""equinox: modules as pytrees, filtered transformations, checks that raise, and states."""
 
 from __future__ import annotations
 
@@ -77,55 +77,5 @@ def test_state_of_batch_norm():
 
         found, state = apply(params, state, place(uniform(16, 16), "data"))
         return apply(params, state, found)[0]
-
-    check(program)
-
-
-def _solve(y0, rate, **options):
-    diffrax = pytest.importorskip("diffrax", reason="diffrax does not import")
-    if "adjoint" in options:
-        options["adjoint"] = getattr(diffrax, options["adjoint"])()
-    return diffrax.diffeqsolve(
-        diffrax.ODETerm(lambda t, y, rate: jnp.sin(t) - rate * y),
-        diffrax.Tsit5(),
-        t0=0.0,
-        t1=1.0,
-        dt0=0.1,
-        y0=y0,
-        args=rate,
-        stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-6),
-        **options,
-    ).ys
-
-
-@pytest.mark.parametrize("adjoint", ["RecursiveCheckpointAdjoint", "BacksolveAdjoint"])
-def test_gradient_of_diffeqsolve(monkeypatch, adjoint):
-    monkeypatch.delenv("EQX_ON_ERROR", raising=False)
-
-    def program(jit: Jit, place: Place):
-        def loss(y0, rate):
-            return (_solve(y0, rate, adjoint=adjoint) ** 2).sum()
-
-        return jit(jax.value_and_grad(loss, (0, 1)))(place(uniform(16, 16), "data"), 2.0)
-
-    check(program)
-
-
-def test_neural_differential_equations():
-    """Each with steps of its own: a loop under vmap goes on until the last is done."""
-    diffrax = pytest.importorskip("diffrax", reason="diffrax does not import")
-    params, static = eqx.partition(eqx.nn.MLP(4, 4, 8, 1, key=jax.random.key(0)), eqx.is_array)
-
-    def end(params, y0):
-        term = diffrax.ODETerm(lambda t, y, model: model(y))
-        controller = diffrax.PIDController(rtol=1e-3, atol=1e-5)
-        model = eqx.combine(params, static)
-        return diffrax.diffeqsolve(
-            term, diffrax.Heun(), 0.0, 1.0, 0.1, y0, args=model, stepsize_controller=controller
-        ).ys
-
-    def program(jit: Jit, place: Place):
-        loss = jax.value_and_grad(lambda params, y: (jax.vmap(end, (None, 0))(params, y) ** 2).mean())
-        return jit(loss)(params, place(uniform(16, 4), "data"))
 
     check(program)

@@ -67,7 +67,8 @@ def test_initialised_in_shards():
 
 def test_graphs_in_and_out():
     def program(jit: Jit, place: Place):
-        graph, state = nnx.split(_Model(nnx.Rngs(0)))
+        with jax.set_mesh(MESH):
+            graph, state = nnx.split(_Model(nnx.Rngs(0)))
 
         @nnx.jit
         def apply(model, x):

@@ -14,15 +14,11 @@ _PENDULUM = """
   <option timestep="0.01" iterations="2" ls_iterations="2"/>
   <worldbody>
     <body pos="0 0 1">
-      <joint name="first" axis="0 1 0"/>
+      <joint name="swing" axis="0 1 0"/>
       <geom type="capsule" size="0.05 0.2" contype="0" conaffinity="0"/>
-      <body pos="0 0 -0.4">
-        <joint name="second" axis="0 1 0" damping="0.1"/>
-        <geom type="capsule" size="0.05 0.2" contype="0" conaffinity="0"/>
-      </body>
     </body>
   </worldbody>
-  <actuator><motor joint="second"/></actuator>
+  <actuator><motor joint="swing"/></actuator>
 </mujoco>
 """
 

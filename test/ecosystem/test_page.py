@@ -22,7 +22,8 @@ def _python(text: str) -> str:
     [(name, code) for name, _, text in _EXAMPLES if (code := _python(text))],
     ids=lambda part: part[:12],
 )
-def test_example(name: str, code: str) -> None:
+def test_example(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "jax")  # which keras reads when it is imported
     pytest.importorskip(name.partition(" ")[0], reason=f"{name} does not import")
     if name == "flax nnx":
         pytest.importorskip("optax", reason="optax does not import")
