@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from one_line import Jit, Place, check, uniform
 
 import gspmd
@@ -60,9 +62,11 @@ def test_check_that_passes_and_one_that_fails():
         return checked(place(uniform(16, 16), "data"))
 
     check(program)
-    alone = gspmd.jit(lambda x: eqx.error_if(x, jnp.any(x < 0), "below zero") * 2, mesh=1)
-    with pytest.raises(Exception, match="below zero"):
-        jax.block_until_ready(alone(-uniform(4)))
+    for mesh in (1, 8):
+        f = gspmd.jit(lambda x: eqx.error_if(x, jnp.any(x < 0), "below zero") * 2, mesh=mesh, in_shardings=P("x"))
+        with pytest.raises(gspmd.ExecutionError, match="below zero"):
+            f(-uniform(16))
+        np.testing.assert_array_equal(f(uniform(16)), 2 * uniform(16))
 
 
 def test_state_of_batch_norm():
