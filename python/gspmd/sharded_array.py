@@ -472,6 +472,10 @@ def _assignment(mesh: jax.sharding.Mesh, device_ids: tuple[int, ...]) -> Devices
 def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Array:
     if padded.shape == shape:
         return padded
+    if 0 in shape:  # XLA would give every device the whole of it, which JAX could not put together
+        nothing = np.empty(shape, padded.dtype)
+        with at_once():
+            return jax.make_array_from_callback(shape, target, nothing.__getitem__)
     with at_once():
         trimmed = _trimming(shape, target)(padded)
     if target.num_devices > 1 and next(iter(target.device_set)).platform == "cpu":

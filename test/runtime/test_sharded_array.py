@@ -18,7 +18,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import gspmd
 from gspmd.dialect.mesh import Mesh
-from gspmd.placing import place
+from gspmd.dialect.sharding import DimSharding, TensorSharding
+from gspmd.placing import from_host, place
 from gspmd.sharded_array import ShardedArray
 
 MESH = Mesh((("x", 4), ("y", 2)))
@@ -615,3 +616,12 @@ def test_many_at_a_time() -> None:
     results = jax.tree.map(lambda x: x + 1, [array] * 300)
     for found in results:
         np.testing.assert_array_equal(found, host + 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (4, 3, 0), (3, 4, 0), (0, 3, 2)])
+def test_arrays_of_no_elements_are_put_together(shape: tuple[int, ...]) -> None:
+    mesh = Mesh((("x", 2), ("y", 2)))
+    axes = [DimSharding((mesh.axis("xy"[i % 2]),)) if i < 2 else DimSharding() for i in range(len(shape))]
+    array = from_host(np.zeros(shape, np.float32), TensorSharding(mesh, tuple(axes)), tuple(jax.devices()[:4]))
+    for each in (array, array.to_jax()):
+        assert np.asarray(each).shape == shape
