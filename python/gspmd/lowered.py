@@ -207,7 +207,7 @@ class Compiled:
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
-        self._kept_signature = self._values[own]
+        self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
         self._refs = self._inputs[own.stop :]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
@@ -279,8 +279,9 @@ class Compiled:
                 f"compiled for arguments {self.in_tree}, called with {tree}",
                 hint="static arguments are part of the program: leave them out",
             )
-        for index, (leaf, value) in enumerate(zip(self._kept, self._kept_signature, strict=True)):
-            arguments.check(index, value, leaves[leaf], self._kept[leaf].aval)
+        known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
+        for index, (leaf, value, aval) in enumerate(known):
+            arguments.check(index, value, leaves[leaf], aval)
         return self.run(leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:

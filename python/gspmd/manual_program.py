@@ -27,7 +27,8 @@ class WholeForm:
 
     `by_shards`: the shards of all partitions one after the other along the first dimension. That is how values are
     passed of which XLA cannot be told what devices hold: shards in an order of their own, or by parts of axes that
-    do not nest with those of other values, and summands.
+    do not nest with those of other values, and summands. Scalars among these, which have no dimension, are said to be
+    the same everywhere.
     """
 
     shape: tuple[int, ...]
@@ -48,7 +49,7 @@ def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]
             padded = tuple(n * k for n, k in zip(value.local_shape, counts, strict=True))
             return WholeForm(padded, own.dim_axes())
         if not value.local_shape:
-            return WholeForm((), ())
+            return WholeForm((), (), by_shards=True)
         first, *rest = value.local_shape
         return WholeForm((first * mesh.size, *rest), (mesh.all_axes(), *((),) * len(rest)), True)
 

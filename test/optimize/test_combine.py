@@ -103,7 +103,7 @@ def test_programs_for_cpus_meet_seldom() -> None:
             x = jnp.tanh((x * scale + shift) @ weight)
         return (x**2).mean()
 
-    params = [(jnp.full((64, 64), 0.01), jnp.ones(64), jnp.zeros(64)) for _ in range(4)]
+    params = [(jnp.full((64, 64), 0.01), jnp.ones(64), jnp.zeros(64)) for _ in range(16)]
     step = gspmd.jit(jax.grad(loss), mesh=mesh, in_shardings=(split, split), out_shardings=split)
     lowered = step.lower(params, jnp.ones((512, 64)))
     assert sum(c.kind == "all_gather" for c in lowered.partitioned.collectives) > 8

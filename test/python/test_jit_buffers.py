@@ -127,6 +127,9 @@ def test_uneven_arrays_go_in_again() -> None:
     assert found.lower(once).partitioned.in_shardings[0].sdy == '<@mesh, [{"x"}]>'
     np.testing.assert_array_equal(found(once), 2 * np.arange(7.0) + 1)
     np.testing.assert_array_equal(gspmd.jit(lambda x: x, mesh={"z": 8})(once), 2 * np.arange(7.0))
+    compiled = f.lower(once).compile()
+    for value in (once, np.asarray(once), once.to_jax()):
+        np.testing.assert_array_equal(compiled(value), 4 * np.arange(7.0))
 
 
 def test_devices_in_another_order() -> None:

@@ -38,7 +38,7 @@ def forms(*values: ValueSignature, mesh: Mesh = MESH) -> list[WholeForm]:
         ((), "<@mesh, []>", (), False),
         ((5,), '<@mesh, [{"x":(2)2}]>', (6,), False),
         ((8, 6), '<@mesh, [{"x"}, {}], unreduced={"y"}>', (16, 6), True),
-        ((), '<@mesh, [], unreduced={"y"}>', (), False),
+        ((), '<@mesh, [], unreduced={"y"}>', (), True),
         ((7, 3), '<mesh<["x"=4, "y"=2], device_ids=[0, 2, 1, 3, 4, 6, 5, 7]>, [{"x"}, {}]>', (16, 3), True),
     ],
 )
@@ -46,7 +46,7 @@ def test_forms(shape: tuple[int, ...], sharding: str, expected: tuple[int, ...],
     (form,) = forms(value(shape, sharding))
     assert (form.shape, form.by_shards) == (expected, by_shards)
     assert len(form.dims) == len(expected)
-    if by_shards:
+    if by_shards and expected:
         assert form.dims[0] == ALL
 
 
@@ -101,3 +101,16 @@ def test_a_program_of_one_partition_is_none() -> None:
     assert "sdy." not in str(module)
     (result,) = gspmd.compile(gspmd.partition(text))(np.ones((7, 6), np.float32), np.array(True))
     np.testing.assert_array_equal(result.to_numpy(), np.full((7, 6), 2.0))
+
+
+def test_scalars_over_devices_in_another_order() -> None:
+    """A buffer on another device than is expected would end the process."""
+    text = """
+    sdy.mesh @mesh = <["x"=2, "y"=4], device_ids=[1, 5, 6, 7, 3, 4, 2, 0]>
+    func.func @main(%a: tensor<4x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %b: tensor<f32>)
+        -> (tensor<4x3xf32>, tensor<f32>) {
+      %0 = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<f32>) -> tensor<4x3xf32>
+      %1 = stablehlo.add %a, %0 : tensor<4x3xf32>
+      return %1, %b : tensor<4x3xf32>, tensor<f32>
+    }"""
+    assert gspmd.check(text).passed

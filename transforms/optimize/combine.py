@@ -40,6 +40,7 @@ class CombineCollectives(CollectivePass):
 
     combine_up_to_bytes: int = option(64 << 10, "bytes of all values of a combined collective together, when whole")
     combine_each_bytes: int = option(64 << 10, "larger values, when whole, are left alone")
+    combine_at_least: int = option(2, "fewer small collectives in a block are left alone")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -49,7 +50,7 @@ class CombineCollectives(CollectivePass):
             if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
                 blocks.setdefault(collective.op.block, {})[collective.result] = collective
         for block, candidates in blocks.items():
-            if len(candidates) > 1:
+            if len(candidates) >= self.combine_at_least:
                 for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
                     _combine(program, batch)
 
