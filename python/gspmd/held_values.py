@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,15 @@ def held(
     sharding = _named(value, devices, wanted, mesh)
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
-    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)))
+    given = functools.partial(_put_together, sharding) if 0 in value.shape else None
+    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), given)
+
+
+def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:
+    """A result without elements, of which XLA gives every device the whole."""
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return array
+    return jax.make_array_from_callback(array.shape, sharding, np.empty(array.shape, array.dtype).__getitem__)
 
 
 def _named(value: ValueSignature, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh) -> NamedSharding:

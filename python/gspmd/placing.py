@@ -77,7 +77,7 @@ def from_host(
     parts = [_part(padded, placement, partition) for partition in here]
     with jax.enable_x64(True):
         buffers = jax.device_put(parts, [devices[partition] for partition in here], may_alias=False)
-    return from_buffers(array.shape, array.dtype, placement, devices, buffers)
+    return _of_buffers(array.shape, array.dtype, placement, devices, buffers)
 
 
 def _part(padded: np.ndarray[Any, Any], placement: TensorSharding, partition: int) -> np.ndarray[Any, Any]:
@@ -94,7 +94,22 @@ def from_buffers(
     devices: Devices,
     buffers: Sequence[jax.Array],
 ) -> ShardedArray:
-    """The array made of one buffer of the local shape on each of this process' devices, in any order."""
+    """The array made of one buffer of the local shape on each of this process' devices, in any order.
+
+    Of a result without elements, XLA gives every device the whole.
+    """
+    if 0 in shape:
+        return from_host(np.empty(shape, dtype), placement, devices)
+    return _of_buffers(shape, dtype, placement, devices, buffers)
+
+
+def _of_buffers(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    placement: TensorSharding,
+    devices: Devices,
+    buffers: Sequence[jax.Array],
+) -> ShardedArray:
     padded = _joined(padded_shape(placement, shape), dtype, jax_sharding(placement, devices), buffers)
     return ShardedArray(padded, shape, placement)
 
@@ -110,7 +125,7 @@ def from_passed(
     array: jax.Array, form: WholeForm, shape: tuple[int, ...], placement: TensorSharding, devices: Devices
 ) -> ShardedArray:
     """The reverse of `as_passed`: the array of global `shape` that a result is."""
-    if not form.by_shards:
+    if not form.by_shards and 0 not in shape:
         return ShardedArray(array, shape, placement)
     buffers = [shard.data for shard in array.addressable_shards]
     return from_buffers(shape, np.dtype(array.dtype), placement, devices, buffers)

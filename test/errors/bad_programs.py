@@ -100,11 +100,12 @@ BAD = {
     "meshes of different sizes": Bad(
         _main(
             _SPLIT,
-            head='sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @more = <["y"=8]>\n',
+            head='sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @more = <["y"=6]>\n',
             result=f"({_argument(chr(64) + 'more, [{' + chr(34) + 'y' + chr(34) + '}]')})",
         ),
-        "2:1",
-        '\'sdy.mesh\' op mesh "@more" has 8 devices but "@mesh" has 4; use all devices in every mesh',
+        "3:1",
+        "'func.func' op uses a mesh of 4 devices in a program of 6; "
+        "use all devices, or a number of them that divides all",
     ),
     # ---- GSPMD's annotations ----
     "an mhlo sharding that lists too many devices": Bad(
@@ -132,9 +133,10 @@ BAD = {
         "make it agree with 'mhlo.num_partitions' and the other annotations",
     ),
     "a mesh of fewer devices than partitions": Bad(
-        _module("mhlo.num_partitions = 8 : i32", _main(_SPLIT)),
-        "2:1",
-        "'sdy.mesh' op mesh \"@mesh\" has 4 devices but 'mhlo.num_partitions' is 8; make them agree",
+        _module("mhlo.num_partitions = 6 : i32", _main(_SPLIT)),
+        "3:1",
+        "'func.func' op uses a mesh of 4 devices in a program of 6; "
+        "use all devices, or a number of them that divides all",
     ),
     "a number of partitions below one": Bad(
         _module("mhlo.num_partitions = -4 : i32", _main(_SPLIT)),

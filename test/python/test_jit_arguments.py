@@ -143,6 +143,8 @@ def test_nothing_is_a_value_like_others() -> None:
     f = gspmd.jit(lambda a, b: (a + 1, b.sum(), jnp.zeros((0,))), mesh=MESH, in_shardings=(P("x"), P("x", "y")))
     a, b, c = f(jnp.zeros((0, 4)), jnp.zeros((8, 0)))
     assert (np.shape(a), float(b), c.shape) == ((0, 4), 0.0, (0,))
+    flat = gspmd.jit(lambda x: x[::-1], mesh=MESH, in_shardings=P(None, "x"), out_shardings=P(None, "y"))
+    assert np.asarray(flat(flat(jnp.zeros((0, 8))))).shape == (0, 8)
     assert gspmd.jit(lambda: jnp.arange(8), mesh=MESH, out_shardings=P("x"))().sum() == 28
     assert gspmd.jit(lambda a: None, mesh=MESH)(1) is None
     assert gspmd.jit(lambda a: (), mesh=MESH)({}) == ()

@@ -9,8 +9,8 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 
 _MISSING: dict[str, tuple[CollectivePass, ...]] = {
     # XLA for CPUs combines all-reduces only, and that saves nothing: its devices meet for each of the operands. To meet
-    # takes them some 100 us, in which each copies many times 4 KiB; more than these would hold memory. XLA takes twice as
-    # long to compile what cuts and joins the values, so programs with few of them are left alone.
+    # takes them some 100 us, in which each copies many times 4 KiB; more than these would hold memory. XLA takes twice
+    # as long to compile what cuts and joins the values, so programs with few of them are left alone.
     "cpu": (CombineCollectives(combine_up_to_bytes=1 << 16, combine_each_bytes=1 << 12, combine_at_least=64),),
 }
 
