@@ -106,10 +106,10 @@ def test_programs_for_cpus_meet_seldom() -> None:
     params = [(jnp.full((64, 64), 0.01), jnp.ones(64), jnp.zeros(64)) for _ in range(16)]
     step = gspmd.jit(jax.grad(loss), mesh=mesh, in_shardings=(split, split), out_shardings=split)
     lowered = step.lower(params, jnp.ones((512, 64)))
-    assert sum(c.kind == "all_gather" for c in lowered.partitioned.collectives) > 8
+    assert sum(c.kind == "all_gather" for c in lowered.partitioned.collectives) > 2 * len(params)
     given = params, np.random.default_rng(0).normal(size=(512, 64)).astype(np.float32)
     compiled = lowered.compile()
     text = compiled.executable.loaded.hlo_modules()[0].to_string()
-    assert text.count(" all-gather(") == text.count(" reduce-scatter(") == 5
+    assert text.count(" all-gather(") == text.count(" reduce-scatter(") == len(params) + 1
     for ours, expected in zip(jax.tree.leaves(compiled(*given)), jax.tree.leaves(jax.grad(loss)(*given)), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gspmd
+from gspmd import runtime
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_sharding
 from gspmd.executable_module import read_partitioned
@@ -114,3 +115,86 @@ def test_scalars_over_devices_in_another_order() -> None:
       return %1, %b : tensor<4x3xf32>, tensor<f32>
     }"""
     assert gspmd.check(text).passed
+
+
+# ---- what XLA did not leave alone otherwise ----
+
+
+def module(body: str, results: str = "tensor<4xf32>") -> str:
+    """A partitioned module of two devices, with arguments `%a` and `%p`."""
+    one = 'gspmd.global_type = tensor<{0}>, gspmd.sharding = "<@mesh, [{1}]>"'
+    split, flag = one.format("8xf32", '{\\"x\\"}'), one.format("i1", "")
+    return f"""
+module attributes {{gspmd.mesh = "<[\\"x\\"=2]>", mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main(%a: tensor<4xf32> {{{split}}}, %p: tensor<i1> {{{flag}}}) -> ({results} {{{split}}}) {{
+    {body}
+  }}
+}}
+"""
+
+
+ALL_REDUCE = """"stablehlo.all_reduce"(%c) ({
+      ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+        %s = stablehlo.add %x, %y : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids,
+          channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>"""
+
+
+BRANCHES = {
+    "without results": """"stablehlo.if"(%p) ({{ {work} stablehlo.return }}, {{
+        stablehlo.return }}) : (tensor<i1>) -> ()""",
+    "with an unused result": """%r = "stablehlo.if"(%p) ({{ {work} stablehlo.return %c : tensor<4xf32> }}, {{
+        stablehlo.return %b : tensor<4xf32> }}) : (tensor<i1>) -> tensor<4xf32>""",
+    "used by what is not": """%r = "stablehlo.if"(%p) ({{ {work} stablehlo.return %c : tensor<4xf32> }}, {{
+        stablehlo.return %b : tensor<4xf32> }}) : (tensor<i1>) -> tensor<4xf32>
+        %u = stablehlo.add %r, %a : tensor<4xf32>""",
+    "in another one": """"stablehlo.if"(%p) ({{
+          %r = "stablehlo.if"(%p) ({{ {work} stablehlo.return %c : tensor<4xf32> }}, {{
+            stablehlo.return %b : tensor<4xf32> }}) : (tensor<i1>) -> tensor<4xf32>
+          stablehlo.return }}, {{ stablehlo.return }}) : (tensor<i1>) -> ()""",
+    "in a loop": """%l:2 = "stablehlo.while"(%p, %a) ({{
+          ^bb0(%q: tensor<i1>, %v: tensor<4xf32>): stablehlo.return %q : tensor<i1>
+        }}, {{
+          ^bb0(%q: tensor<i1>, %v: tensor<4xf32>):
+            %r = "stablehlo.if"(%q) ({{ {work} stablehlo.return %c : tensor<4xf32> }}, {{
+              stablehlo.return %b : tensor<4xf32> }}) : (tensor<i1>) -> tensor<4xf32>
+            %n = stablehlo.not %q : tensor<i1>
+            stablehlo.return %n, %r : tensor<i1>, tensor<4xf32>
+        }}) : (tensor<i1>, tensor<4xf32>) -> (tensor<i1>, tensor<4xf32>)""",
+}
+
+
+@pytest.mark.parametrize("captured", ["%a", "%e"], ids=["an argument", "what is one, as XLA finds"])
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_branches_for_nothing(branch: str, captured: str) -> None:
+    """XLA drops what nothing uses before it reads shardings; that must not end the process."""
+    work = f"%c = stablehlo.add {captured}, %b : tensor<4xf32>\n %d = {ALL_REDUCE}\n"
+    body = f"""%b = stablehlo.add %a, %a : tensor<4xf32>
+    %e = stablehlo.select %p, %a, %a : tensor<i1>, tensor<4xf32>
+    {BRANCHES[branch].format(work=work)}
+    return %b : tensor<4xf32>"""
+    x = np.arange(8, dtype=np.float32)
+    (result,) = runtime.compile(module(body))(x, np.array(True))
+    np.testing.assert_array_equal(result.to_numpy(), 2 * x)
+
+
+def test_what_only_partition_ids_and_constants_lead_to_is_left_alone() -> None:
+    """A loop that each device leaves at its own time: XLA would refuse a partition id that it takes for replicated."""
+    body = """%i = stablehlo.partition_id : tensor<ui32>
+    %zero = stablehlo.constant dense<0> : tensor<ui32>
+    %one = stablehlo.constant dense<1> : tensor<ui32>
+    %l:2 = "stablehlo.while"(%zero, %a) ({
+      ^bb0(%n: tensor<ui32>, %v: tensor<4xf32>):
+        %q = stablehlo.compare LE, %n, %i : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+        stablehlo.return %q : tensor<i1>
+    }, {
+      ^bb0(%n: tensor<ui32>, %v: tensor<4xf32>):
+        %m = stablehlo.add %n, %one : tensor<ui32>
+        %w = stablehlo.add %v, %v : tensor<4xf32>
+        stablehlo.return %m, %w : tensor<ui32>, tensor<4xf32>
+    }) : (tensor<ui32>, tensor<4xf32>) -> (tensor<ui32>, tensor<4xf32>)
+    return %l#1 : tensor<4xf32>"""
+    x = np.arange(8, dtype=np.float32)
+    (result,) = runtime.compile(module(body))(x, np.array(True))
+    np.testing.assert_array_equal(result.to_numpy(), x * np.repeat([2, 4], 4))
