@@ -83,7 +83,7 @@ def check(cases: list[Case], target: Path) -> None:
     results = runtime.compile(module)(*arrays)
     ends = [end for _, source, target in cases for end in (target, source.with_axes(source.dim_axes()), target)]
     for expected, result, end in zip(sums, results, ends, strict=True):
-        assert result.sharding.dim_axes() == end.dim_axes()
+        assert result.placement.dim_axes() == end.dim_axes()
         for shard in result.shards:
             np.testing.assert_array_equal(shard.to_numpy(), expected[shard.index], str(end))
 

@@ -299,6 +299,6 @@ def test_every_shard_arrives_and_comes_back(seed: int) -> None:
     results = executable(*arrays)
     for i, array in enumerate(arrays):
         for result, sharding in zip(results[2 * i : 2 * i + 2], reversed(found[i][1:]), strict=True):
-            assert result.sharding.dim_axes() == sharding.dim_axes()
+            assert result.placement.dim_axes() == sharding.dim_axes()
             for shard in result.shards:
                 np.testing.assert_array_equal(shard.to_numpy(), array[shard.index], f"{found[i]}")
