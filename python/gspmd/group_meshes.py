@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, atoms
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
@@ -64,13 +64,9 @@ def write_groups(module: ir.Module, meant: Groups, mesh: PjrtMesh) -> None:
 
 def _written(over: Mesh, axes: Axes, mesh: PjrtMesh, context: ir.Context) -> ir.Attribute:
     """The same groups in the form that clients take."""
-    if over == mesh.source and axes and _is_cut_for(mesh, axes):
+    if over == mesh.source and axes and mesh.is_cut_for(axes):
         return write_group_axes(mesh.unnamed, mesh.whole(axes), context)
     return _lists(replica_groups(over, axes), context)
-
-
-def _is_cut_for(mesh: PjrtMesh, axes: Axes) -> bool:
-    return mesh.with_cuts(axes) is not None and atoms([*mesh.lists, mesh.source.all_axes(), axes]) == mesh.cuts
 
 
 def _lists(groups: Ids, context: ir.Context) -> ir.Attribute:

@@ -241,14 +241,6 @@ def equations(jaxpr: Any) -> Iterator[Any]:
         yield from equations(each)
 
 
-def source_line(equation: Any) -> tuple[str, int] | None:
-    """File and line of the user's code that an equation comes from."""
-    from jax._src import source_info_util
-
-    frame = source_info_util.user_frame(equation.source_info.traceback)
-    return None if frame is None else (frame.file_name, frame.start_line)
-
-
 # ---- calling ----
 
 

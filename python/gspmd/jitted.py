@@ -178,7 +178,7 @@ class Jitted:
     def _compiled_for(self, call: BoundCall) -> Compiled:
         self._check_here()
         split = self._in_shardings is None
-        found = find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), call.leaves)
+        found = self._find_mesh(call.leaves)
         mesh = None if found is None else found.mesh
         config = jax.config
         key = (mesh, call.key, kinds_of(call.leaves, split), *[getattr(config, name) for name in _SETTINGS])
@@ -200,7 +200,7 @@ class Jitted:
     def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
         call = bind(self._parameters, args, kwargs)
-        found = find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), call.leaves)
+        found = self._find_mesh(call.leaves)
         if found is None:
             return self._fun(*args, **kwargs)
         with found.mesh.around_operations():
@@ -212,8 +212,7 @@ class Jitted:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
         call = bind(self._parameters, args, kwargs)
-        specs = specs_in(self._in_shardings, self._out_shardings)
-        return self._lower(find_mesh(self._mesh, specs, call.leaves), call)
+        return self._lower(self._find_mesh(call.leaves), call)
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """JAX's `Traced` of the annotated function: its `jaxpr`, and what `jax.export` makes modules of."""
@@ -231,6 +230,10 @@ class Jitted:
         self._call._clear_cache()
         self._inner.clear_cache()
         self._annotated.clear_cache()
+
+    def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
+        """The mesh of the function for these arguments, where anything but its body says one."""
+        return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), leaves)
 
     def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered:
         self._parameters.check(self._name, call.args, call.kwargs)
@@ -316,7 +319,7 @@ class Jitted:
     def _mesh_inside(self, program: Program | None) -> FoundMesh | None:
         """The mesh of the program that it becomes a part of, else its own."""
         if program is None:
-            return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), ())
+            return self._find_mesh(())
         if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
             raise UsageError(
                 f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "

@@ -43,6 +43,11 @@ class PjrtMesh:
         except ValueError:
             return None
 
+    def is_cut_for(self, axes: Axes) -> bool:
+        """Whether these begin and end where the mesh is cut."""
+        cut = self.with_cuts(axes)
+        return cut is not None and cut.cuts == self.cuts
+
     @property
     def unnamed(self) -> Mesh:
         """The mesh to be written out in full."""
