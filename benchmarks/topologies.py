@@ -149,6 +149,7 @@ def _xla_compile(task: Task, how: str, devices: Any) -> Any:
     from gspmd.transforms.support.mlir import new_context, parse_module
 
     module = parse_module(_xla_text(task, how, devices), new_context())
-    options = runtime.compile_options(devices, how == SHARDY, task.compiler_options)
+    options = runtime.compile_options(devices, task.compiler_options)
+    options.executable_build_options.use_shardy_partitioner = how == SHARDY
     with module.context:
         return devices[0].client.compile(module, _jax.DeviceList(devices), options)

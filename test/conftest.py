@@ -19,6 +19,15 @@ _TEST_ROOT = Path(__file__).parent
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()
 
 
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Give the processes that later tests start what those before did: tools run here ask for devices there."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix == ".mlir" and "Inputs" not in file_path.parts:
         return LitFile.from_parent(parent, path=file_path)

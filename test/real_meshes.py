@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=128"
+os.environ["JAX_NUM_CPU_DEVICES"] = "128"
 sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
 
 import numpy as np

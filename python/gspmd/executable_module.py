@@ -32,7 +32,7 @@ from gspmd.transforms.support.signature import (
     set_dictionaries,
     tensor_of,
 )
-from gspmd.transforms.support.xla_on_cpu import repair
+from gspmd.transforms.support.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
 

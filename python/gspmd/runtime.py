@@ -195,7 +195,7 @@ def compile_options(devices: Devices, overrides: Mapping[str, str | int | float 
     build = options.executable_build_options
     build.num_partitions = count
     build.use_spmd_partitioning = True
-    build.use_shardy_partitioner = True
+    build.use_shardy_partitioner = count > 1
     ids = np.array([[device.id for device in devices]])
     build.device_assignment = xla_client.DeviceAssignment.create(ids)
     options.env_option_overrides = list((overrides or {}).items())

@@ -65,6 +65,10 @@ INDEPENDENT = {
     "chlo.scan (of rows)": ".., . -> .., .",
     "stablehlo.custom_call (mhlo.erf)": "ij -> ij",
     "stablehlo.custom_call (with a rule of its own)": "B.. -> B.., B.",  # padding is not given to such a call
+    "stablehlo.custom_call (Python callback)": ", .. -> , .",
+    "stablehlo.custom_call (Python callback of every device)": "IJ, K ->",  # nor to such a call
+    "stablehlo.send": ".., -> ",
+    "stablehlo.recv": "-> .., ",
     # structure
     "chlo.constant": "-> ij",
     "stablehlo.while": "ij -> ij",

@@ -29,6 +29,7 @@ from gspmd.transforms.support.mlir import new_context, parse_module
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.program import Op, Program
 from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
+from gspmd.transforms.support.xla_repairs import repair
 
 MESHES = {
     "8": Mesh((("x", 8),)),
@@ -138,6 +139,7 @@ def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | No
             _signature_of(t, s.with_axes(s.dim_axes())) for t, s in zip(op.info.results, split.results, strict=True)
         ]
         _rewrite(program, op, rule, split, mesh)
+        repair(module.operation)
         write_signature(module, Signature(mesh, tuple(values), tuple(results)))
         module.operation.verify()
         return str(module)

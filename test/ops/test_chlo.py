@@ -145,11 +145,28 @@ def test_scan(mesh: str) -> None:
     check(function("chlo.scan"), [floats(8, 16), floats(16)], MESHES[mesh], tolerance=1e-6)
 
 
-@pytest.mark.parametrize("name", ["chlo.mulhi", "chlo._asin_acos_kernel", "chlo.constant_like"])
+@pytest.mark.parametrize("name", ["chlo._asin_acos_kernel", "chlo.constant_like"])
 def test_elementwise(name: str) -> None:
     inputs = {
-        "chlo.mulhi": [RNG.integers(-(2**31), 2**31, (8, 16)).astype(np.int32) for _ in range(2)],
         "chlo._asin_acos_kernel": [floats(8, 16) + 1j * floats(8, 16)],
         "chlo.constant_like": [floats(8, 16)],
     }[name]
     check(function(name), inputs, MESHES["3x2"], tolerance=1e-6)
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"])
+def test_upper_half_of_products(element: str) -> None:
+    dtype = np.dtype(element.replace("i", "int"))
+    bits, limits = 8 * dtype.itemsize, np.iinfo(dtype)
+    ends = [limits.min, limits.min + 1, 0, 1, limits.max // 2, limits.max - 1, limits.max]
+    several = np.array([*ends, *RNG.integers(limits.min, limits.max, 25, dtype=dtype, endpoint=True)], dtype=dtype)
+    a, b = np.repeat(several[:, None], 32, axis=1), np.repeat(several[None], 32, axis=0)
+    high = np.array([[int(x) * int(y) >> bits for y in several] for x in several], object).astype(dtype)
+    type_ = f"tensor<32x32x{element}>"
+    text = f"""
+func.func public @main(%a: {type_}, %b: {type_}) -> {type_} {{
+  %0 = "chlo.mulhi"(%a, %b) : ({type_}, {type_}) -> {type_}
+  return %0 : {type_}
+}}
+"""
+    check(text, [a, b], MESHES["3x2"], reference=lambda *_: [high])

@@ -52,6 +52,16 @@ def test_element_types(algorithm: str, element: str) -> None:
     check_all(bits(algorithm, (10, 9), element), states(2), MESHES["4x2"], count=1)
 
 
+@pytest.mark.parametrize("element", ["i32", "f32", "bf16", "ui8"])
+def test_bits_that_every_device_makes_have_their_type(element: str) -> None:
+    """Shardy's way through XLA takes them for unsigned integers."""
+    text = bits("THREE_FRY", (2, 3), element)
+    results = runtime.compile(gspmd.partition('sdy.mesh @mesh = <["x"=4]>' + text))(*states(2)[0])
+    for result, want in zip(results, runtime.compile_single(text)(*states(2)[0]), strict=True):
+        assert result.dtype == want.dtype
+        assert np.array_equal(np.asarray(result), want.to_numpy())
+
+
 def test_counters_of_128_bits() -> None:
     check_all(bits("PHILOX", (9, 14), "ui32", 3), states(3), MESHES["4x2"])
 

@@ -72,7 +72,7 @@ class Worker:
 
 def _serve(connection: Connection, log: str, devices: int) -> None:
     """Answer until the other end is closed, with so many CPU devices; what is written to stderr goes to the log."""
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"  # before functions import jax
+    os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)  # before functions import jax
     file = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(file, 2)
     while True:

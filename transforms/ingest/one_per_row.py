@@ -78,9 +78,7 @@ def _compare(op: Any) -> None:
 
     place = TensorType(type_.shape, str(counted))
     positions = build.op("stablehlo.iota", [], [place], iota_dimension=build.i64(dim))
-    equal = ir.Attribute.parse("#stablehlo<comparison_direction EQ>", op.context)
-    truth = place._replace(element="i1")
-    hit = build.op("stablehlo.compare", [along_rows(indices), positions], [truth], comparison_direction=equal)
+    hit = build.compare(along_rows(indices), "EQ", positions)
     made = build.op("stablehlo.select", [hit, along_rows(updates), zeros], [type_])
     if _SAID in op.attributes:
         made.owner.operation.attributes[_SAID] = op.attributes[_SAID]

@@ -14,7 +14,6 @@ from gspmd.transforms.support.emitter import INDEX, Emitter
 from gspmd.transforms.support.exchange import Ints, Pieces
 from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.pieces import cut_at, lookup
 
@@ -66,7 +65,7 @@ def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, blo
         whole = emit.constant(TensorType(shape, type_.element), "zero")
     elif not gets.all():
         flag = lookup(emit, axes, gets, np.ones_like(gets), 1)
-        here = compare(emit, flag, "GT", emit.constant(INDEX, 0))
+        here = emit.compare(flag, "GT", emit.constant(INDEX, 0))
         old = whole if shape == type_.shape else emit.dynamic_slice(whole, starts, type_.shape)
         block = emit.op("stablehlo.select", [here, block, old], [type_])
     if shape == type_.shape:

@@ -21,7 +21,7 @@ from gspmd.transforms.support.parting import parting_ops
 from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
-from gspmd.transforms.support.xla_on_cpu import REPAIRED, repair
+from gspmd.transforms.support.xla_repairs import REPAIRED, repair
 
 
 class Placed(NamedTuple):

@@ -15,7 +15,6 @@ from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBu
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import Exchange, Range, blocks, cheapest, sent_bytes, tiles
 from gspmd.transforms.support.halo import Windows, redistribute
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -113,9 +112,9 @@ def localize_concatenate(op: LocalOp) -> None:
             begin = emit.broadcast_scalar(emit.shard_offset(axes, result.shape[dim]), places_type)
             places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
             places = emit.binary("add", places, begin)
-        tests = [compare(emit, places, "GE", emit.constant(places_type, part.start))] if part.start else []
+        tests = [emit.compare(places, "GE", emit.constant(places_type, part.start))] if part.start else []
         if part.start + part.size < total:
-            tests.append(compare(emit, places, "LT", emit.constant(places_type, part.start + part.size)))
+            tests.append(emit.compare(places, "LT", emit.constant(places_type, part.start + part.size)))
         here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
         value = emit.op("stablehlo.select", [here, piece, value], [result])
     op.replace([value])

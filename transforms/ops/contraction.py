@@ -11,7 +11,7 @@ from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShar
 from gspmd.transforms.support.bodies import op_with_body
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.indices import clamp, compare, index_element, relative
+from gspmd.transforms.support.indices import clamp, index_element, relative
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -114,7 +114,7 @@ def _running_sum(emit: Emitter, values: Any) -> Any:
         emit.op("stablehlo.iota", [], [square._replace(element="i32")], iota_dimension=emit.i64(dim)) for dim in (0, 1)
     ]
     spread = emit.op("stablehlo.broadcast_in_dim", [values], [square], broadcast_dimensions=emit.i64s([1]))
-    kept = [compare(emit, places[1], "LE", places[0]), spread, emit.constant(square, 0)]
+    kept = [emit.compare(places[1], "LE", places[0]), spread, emit.constant(square, 0)]
     terms = emit.op("stablehlo.select", kept, [square])
     scalar = TensorType((), type_.element)
     (total,) = op_with_body(

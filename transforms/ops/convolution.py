@@ -16,7 +16,6 @@ from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding,
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import Exchange, sent_bytes
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -170,7 +169,7 @@ def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) ->
     found = clone.results[0]
     for taps in part:
         if taps.axes:
-            there = compare(emit, emit.shard_index(taps.axes), "LT", emit.constant(INDEX, taps.holders))
+            there = emit.compare(emit.shard_index(taps.axes), "LT", emit.constant(INDEX, taps.holders))
             found = emit.op("stablehlo.select", [there, found, emit.constant(result, 0)], [result])
     return found
 

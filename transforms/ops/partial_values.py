@@ -5,7 +5,6 @@ from __future__ import annotations
 from gspmd.dialect.axes import without
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType
@@ -35,7 +34,7 @@ def localize_taken_apart(op: LocalOp) -> None:
     if axes:
         begin = emit.shard_offset(axes, result.shape[0])
         places = emit.binary("add", places, emit.broadcast_scalar(begin, type_))
-    is_first = compare(emit, places, "EQ", emit.constant(type_, 0))
+    is_first = emit.compare(places, "EQ", emit.constant(type_, 0))
     everywhere = emit.op(
         "stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=emit.i64s(range(len(result.shape)))
     )

@@ -26,7 +26,6 @@ from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.ciphers import halves, joined, philox, threefry
 from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
@@ -118,7 +117,7 @@ class _Generator:
         emit, shape = self.emit, read_type(by).shape
         key, low, *high = (emit.broadcast_scalar(w, TensorType(shape, "ui64")) if shape else w for w in self.words)
         total = emit.binary("add", low, by)
-        carry = emit.convert(compare(emit, total, "LT", low), "ui64")
+        carry = emit.convert(emit.compare(total, "LT", low), "ui64")
         return [key, total, *(emit.binary("add", h, carry) for h in high)]
 
     def state_after(self, counters: int) -> Any:
@@ -272,7 +271,7 @@ def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
     lane = emit.binary("remainder", place, lanes)
     value = words[0]
     for index, word in enumerate(words[1:], 1):
-        chosen = compare(emit, lane, "EQ", emit.constant(type_, index))
+        chosen = emit.compare(lane, "EQ", emit.constant(type_, index))
         value = emit.op("stablehlo.select", [chosen, word, value], [read_type(word)])
     return value
 
@@ -337,7 +336,7 @@ def _seed(op: LocalOp) -> Any:
     distribution = ir.Attribute.parse("#stablehlo<rng_distribution UNIFORM>", emit.context)
     drawn = emit.op("stablehlo.rng", [*bounds, shape], [type_], rng_distribution=distribution)
     axes = emit.mesh.all_axes()
-    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
+    first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     drawn = emit.op("stablehlo.select", [first, drawn, emit.constant(type_, 0)], [type_])
     cause = op.cause("'stablehlo.rng' gives other numbers on every device: all take the seed of the first")
     seed = emit.all_reduce(drawn, axes, "add", cause)
@@ -377,7 +376,7 @@ def _uniform(op: LocalOp, bits: Any) -> Any:
     type_ = read_type(low)
     value = emit.binary("multiply", _fraction(emit, bits, element, element), emit.binary("subtract", high, low))
     value = emit.binary("add", value, low)
-    return emit.op("stablehlo.select", [compare(emit, value, "LT", high), value, low], [type_])
+    return emit.op("stablehlo.select", [emit.compare(value, "LT", high), value, low], [type_])
 
 
 def _normal(op: LocalOp, bits: Any) -> Any:

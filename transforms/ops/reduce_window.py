@@ -15,7 +15,6 @@ from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.identity import identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
@@ -183,10 +182,10 @@ def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> A
     begin = emit.shard_offset(axes, type_.shape[dim])
     places = emit.binary("add", places, emit.broadcast_scalar(begin, places_type))
     low, high = emit.constant(places_type, first), emit.constant(places_type, last)
-    here = emit.binary("and", compare(emit, places, "GE", low), compare(emit, places, "LE", high))
+    here = emit.binary("and", emit.compare(places, "GE", low), emit.compare(places, "LE", high))
     if period > 1:
         rest = emit.binary("remainder", emit.binary("subtract", places, low), emit.constant(places_type, period))
-        here = emit.binary("and", here, compare(emit, rest, "EQ", emit.constant(places_type, 0)))
+        here = emit.binary("and", here, emit.compare(rest, "EQ", emit.constant(places_type, 0)))
     return emit.op("stablehlo.select", [here, value, emit.broadcast_scalar(fill, type_)], [type_])
 
 
@@ -253,7 +252,7 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
     here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
-    counted = compare(emit, places, "LT" if how.before else "GT", here)
+    counted = emit.compare(places, "LT" if how.before else "GT", here)
     totals = emit.op("stablehlo.select", [counted, totals, emit.broadcast_scalar(neutral, type_)], [type_])
     (others,) = reduce_windows(op, [totals], [neutral], along(Window(size_of(axes))))
     if not how.window.taps:

@@ -12,7 +12,6 @@ from gspmd.transforms.support.bodies import inline_body, op_with_body
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.identity import REDUCER_OF, identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner, reducers
@@ -112,7 +111,7 @@ def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
 def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
-    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
+    first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
 
 

@@ -14,7 +14,7 @@ from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.halo import pad_dim
 from gspmd.transforms.support.identity import identity_of
-from gspmd.transforms.support.indices import IndexVectors, WindowDim, clamp, compare, index_element, inside
+from gspmd.transforms.support.indices import IndexVectors, WindowDim, clamp, index_element, inside
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, combiners
@@ -127,7 +127,7 @@ def _hide_what_is_split(op: LocalOp) -> Axes:
     axes = tuple(axis for mine in dims.values() for axis in mine)
     if not axes:
         return ()
-    first = compare(emit, emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
+    first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     for index, reducer in enumerate(_reducers(op.info) or ()):
         for dim in dims:
             op.mask_operand(count + 1 + index, dim, identity_of(reducer))

@@ -16,7 +16,6 @@ from gspmd.transforms.support.emitter import INDEX
 from gspmd.transforms.support.exchange import sent_bytes
 from gspmd.transforms.support.halo import Windows, take_windows
 from gspmd.transforms.support.identity import identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.local_op import LocalOp, local_type
 from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
@@ -199,7 +198,7 @@ def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
         starts = [at if d == piece.dim else zero for d in range(rank)]
         ends = emit.dynamic_slice(value, starts, column.shape)
         ends = emit.op("stablehlo.broadcast_in_dim", [ends], [type_], broadcast_dimensions=emit.i64s(list(range(rank))))
-        outside = compare(emit, places, direction, emit.broadcast_scalar(last, read_type(places)))
+        outside = emit.compare(places, direction, emit.broadcast_scalar(last, read_type(places)))
         value = emit.op("stablehlo.select", [outside, ends, value], [type_])
     return value
 
@@ -214,11 +213,11 @@ def _collect_ends(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
     for direction, end in _ends(piece):
         last = emit.constant(read_type(places), end)
         other = emit.broadcast_scalar(neutral, type_)
-        there = compare(emit, places, "LE" if direction == "LT" else "GE", last)
+        there = emit.compare(places, "LE" if direction == "LT" else "GE", last)
         scattered = emit.op("stablehlo.select", [there, value, other], [type_])
         total = _reduce(op, scattered, piece.dim, neutral)
         total = emit.op("stablehlo.broadcast_in_dim", [total], [type_], broadcast_dimensions=emit.i64s(kept))
-        value = emit.op("stablehlo.select", [compare(emit, places, "EQ", last), total, value], [type_])
+        value = emit.op("stablehlo.select", [emit.compare(places, "EQ", last), total, value], [type_])
     return value
 
 

@@ -17,7 +17,7 @@ from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.cost import sent_bytes
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
-from gspmd.transforms.support.indices import compare, index_element
+from gspmd.transforms.support.indices import index_element
 from gspmd.transforms.support.local_op import LocalOp
 from gspmd.transforms.support.op_definition import OpDef, op_table
 from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
@@ -138,7 +138,7 @@ class _Columns:
             return places
         type_ = read_type(places)
         steps = self.emit.op("stablehlo.iota", [], [type_], iota_dimension=self.emit.i64(self.dim))
-        real = compare(self.emit, steps, "LT", self.emit.constant(type_, self.local))
+        real = self.emit.compare(steps, "LT", self.emit.constant(type_, self.local))
         behind = self.emit.constant(type_, self.column * self.count)
         return self.emit.op("stablehlo.select", [real, places, behind], [type_])
 
@@ -168,8 +168,8 @@ class _Columns:
         index = wide.pop() if self.carries_index else self.emit.constant(type_, 0)
         inside = self.emit.binary(
             "and",
-            compare(self.emit, places, "GE", self.emit.constant(type_, 0)),
-            compare(self.emit, places, "LT", self.emit.constant(type_, total)),
+            self.emit.compare(places, "GE", self.emit.constant(type_, 0)),
+            self.emit.compare(places, "LT", self.emit.constant(type_, total)),
         )
         index = self.emit.op("stablehlo.select", [inside, index, places], [type_])
         made = self._sorted([*wide, index])
@@ -201,7 +201,7 @@ class _Columns:
             swapped = [values[i ^ 1] for i in range(given)]
             (less,), (more,) = plain(values), plain(swapped)
             emit, flag = self.emit, read_type(less)
-            before = compare(emit, left, "LT", right)
+            before = emit.compare(left, "LT", right)
             decided = emit.op("stablehlo.select", [emit.binary("xor", less, more), less, before], [flag])
             real = emit.binary("and", self._is_real(left), self._is_real(right))
             return [emit.op("stablehlo.select", [real, decided, before], [flag])]
@@ -211,8 +211,8 @@ class _Columns:
     def _is_real(self, index: Any) -> Any:
         """Not before the first element and not behind the last."""
         type_ = read_type(index)
-        low = compare(self.emit, index, "GE", self.emit.constant(type_, 0))
-        return self.emit.binary("and", low, compare(self.emit, index, "LT", self.emit.constant(type_, self.size)))
+        low = self.emit.compare(index, "GE", self.emit.constant(type_, 0))
+        return self.emit.binary("and", low, self.emit.compare(index, "LT", self.emit.constant(type_, self.size)))
 
 
 class _Comparison(enum.Enum):

@@ -77,6 +77,15 @@ class Builder:
     def binary(self, name: str, left: Any, right: Any, type_: TensorType | None = None) -> Any:
         return self.op(f"stablehlo.{name}", [left, right], [type_ or read_type(left)])
 
+    def compare(self, left: Any, direction: str, right: Any) -> Any:
+        """Elementwise comparison; `direction` is LT, GE and so on."""
+        return self.op(
+            "stablehlo.compare",
+            [left, right],
+            [TensorType(read_type(left).shape, "i1")],
+            comparison_direction=ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>", self.context),
+        )
+
     def reshape(self, value: Any, shape: Sequence[int]) -> Any:
         type_ = read_type(value)
         if type_.shape == tuple(shape):

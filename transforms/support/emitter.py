@@ -70,12 +70,7 @@ class Emitter(CollectiveBuilder):
         return self._at_top(("partition", number), lambda: self._equals(self._partition(), number))
 
     def _equals(self, value: Any, number: int) -> Any:
-        return self.op(
-            "stablehlo.compare",
-            [value, self.constant(INDEX, number)],
-            [TensorType((), "i1")],
-            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", self.context),
-        )
+        return self.compare(value, "EQ", self.constant(INDEX, number))
 
     def _at_top(self, key: Any, make: Callable[[], Any]) -> Any:
         """A value that the whole function sees, made once."""
@@ -154,12 +149,7 @@ class Emitter(CollectiveBuilder):
             return value
         position = self.op("stablehlo.iota", [], [TensorType(type_.shape, "i32")], iota_dimension=self.i64(dim))
         left = self.binary("subtract", self.constant(INDEX, size), self.shard_offset(axes, local))
-        inside = self.op(
-            "stablehlo.compare",
-            [position, self.broadcast_scalar(left, TensorType(type_.shape, "i32"))],
-            [TensorType(type_.shape, "i1")],
-            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction LT>", self.context),
-        )
+        inside = self.compare(position, "LT", self.broadcast_scalar(left, TensorType(type_.shape, "i32")))
         if isinstance(fill, ir.Value):
             filler = self.broadcast_scalar(fill, type_)
         else:

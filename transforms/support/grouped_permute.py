@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.mesh import Mesh
@@ -48,12 +47,7 @@ def permute(emit: Emitter, value: Any, pairs: Ids, axes: Axes, cause: Cause) -> 
     if present.all():
         return taken
     named = _scalar(emit, lookup(emit, axes, present.astype(np.int64), np.ones_like(present), 1))
-    is_named = emit.op(
-        "stablehlo.compare",
-        [named, emit.constant(INDEX, 1)],
-        [TensorType((), "i1")],
-        comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>", emit.context),
-    )
+    is_named = emit.compare(named, "EQ", emit.constant(INDEX, 1))
     return emit.op("stablehlo.select", [is_named, taken, emit.constant(type_, "zero")], [type_])
 
 

@@ -20,7 +20,6 @@ from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blo
 from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import is_splat
-from gspmd.transforms.support.indices import compare
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
 
@@ -275,14 +274,14 @@ def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: Tenso
         if message.high.all():
             return None
         length = lookup(emit, axes, message.high, everyone, message.length)
-        return compare(emit, length, "GT", emit.constant(INDEX, 0))
+        return emit.compare(length, "GT", emit.constant(INDEX, 0))
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
     tests = []
     if message.low.any():
-        tests.append(compare(emit, places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
+        tests.append(emit.compare(places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
     if message.high.min() < message.length:
-        tests.append(compare(emit, places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
+        tests.append(emit.compare(places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
     return tests[0] if len(tests) == 1 else emit.binary("and", *tests)
 
 
@@ -326,9 +325,9 @@ def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Wind
     places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
     tests = []
     if lowest < 0:
-        tests.append(compare(emit, places, "GE", emit.constant(position, 0)))
+        tests.append(emit.compare(places, "GE", emit.constant(position, 0)))
     if highest > windows.size:
-        tests.append(compare(emit, places, "LT", emit.constant(position, windows.size)))
+        tests.append(emit.compare(places, "LT", emit.constant(position, windows.size)))
     here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
     filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
     return emit.op("stablehlo.select", [here, value, filler], [type_])

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.emitter import Emitter
@@ -54,16 +52,6 @@ def index_element(sizes: tuple[int, ...]) -> str:
     return "i32" if max(sizes, default=0) < 2**30 else "i64"
 
 
-def compare(emit: Emitter, left: Any, direction: str, right: Any) -> Any:
-    """Elementwise comparison; `direction` is LT, GE and so on."""
-    return emit.op(
-        "stablehlo.compare",
-        [left, right],
-        [TensorType(read_type(left).shape, "i1")],
-        comparison_direction=ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>", emit.context),
-    )
-
-
 def clamp(emit: Emitter, indices: Any, low: int, high: int, element: str) -> Any:
     """Indices limited to [low, high], as far as their type reaches there, then converted to `element`."""
     type_ = read_type(indices)
@@ -95,7 +83,7 @@ def inside(emit: Emitter, indices: Any, size: int) -> Any:
     """Whether indices are in [0, size), as i1."""
     type_ = read_type(indices)
     low, high = emit.constant(type_, 0), emit.constant(type_, size)
-    return emit.binary("and", compare(emit, indices, "GE", low), compare(emit, indices, "LT", high))
+    return emit.binary("and", emit.compare(indices, "GE", low), emit.compare(indices, "LT", high))
 
 
 def both(emit: Emitter, first: Any, second: Any) -> Any:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 
@@ -26,12 +24,7 @@ def ordered(emit: Builder, value: Any, combiner: str) -> Any:
     type_ = read_type(value)
     bits = type_._replace(element=f"i{round(8 * element_bytes(type_.element))}")
     number = _turned(emit, emit.op("stablehlo.bitcast_convert", [value], [bits]))
-    is_nan = emit.op(
-        "stablehlo.compare",
-        [value, value],
-        [type_._replace(element="i1")],
-        comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction NE>", emit.context),
-    )
+    is_nan = emit.compare(value, "NE", value)
     beyond = emit.constant(bits, "highest" if combiner == "max" else "lowest")
     return emit.op("stablehlo.select", [is_nan, beyond, number], [bits])
 
