@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gspmd import report
-from gspmd.dialect.errors import InputError, UsageError
+from gspmd.dialect.errors import UsageError
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
+from gspmd.output import Output, beside, outputs
 from gspmd.tools._stages import stage
-from gspmd.tools.command import write_output
 
 
 class Demonstration:
@@ -31,12 +32,17 @@ class Demonstration:
         """Whether all steps agree with those on one device."""
         if plot:
             _check_plot(plot)
+        module, picture = outputs(output, plot)
+        with beside(module, picture):
+            return self._run(steps, module, picture, brief)
+
+    def _run(self, steps: int, module: Output | None, picture: Output | None, brief: bool) -> bool:
         with self._timed("trace", "tracing the model"):
             low = lowered(self.program, self.mesh)
         with self._timed("partition", "partitioning"):
             partitioned = low.partitioned
-        if output:
-            write_output(output, partitioned.module_text.encode())
+        if module:
+            module.write(partitioned.module_text.encode())
         with self._timed("compile", "compiling for XLA"):
             compiled = low.compile()
         if not brief:
@@ -47,8 +53,8 @@ class Demonstration:
         if not brief:
             print("\n".join(_curve(done)) + "\n")
             print("time:\n" + "\n".join(report.table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
-        if plot:
-            _draw(done, plot, f"{self.name}, {self.recipe.summary}")
+        if picture:
+            _draw(done, picture, f"{self.name}, {self.recipe.summary}")
         print(self._verdict(done, passed, brief))
         return passed
 
@@ -105,7 +111,7 @@ def _check_plot(path: str) -> None:
         raise UsageError(f"cannot draw into '{path}'", hint=f"end it in one of {', '.join('.' + k for k in kinds)}")
 
 
-def _draw(done: list[Step], path: str, title: str) -> None:
+def _draw(done: list[Step], output: Output, title: str) -> None:
     """The loss of both runs by step, or what stands for it. Raises InputError."""
     from matplotlib.figure import Figure
 
@@ -116,7 +122,6 @@ def _draw(done: list[Step], path: str, title: str) -> None:
     axes.plot([float(step.single[metric]) for step in done], "--", label="on one device")
     axes.set(title=title, xlabel="step", ylabel=metric)
     axes.legend()
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+    picture = io.BytesIO()
+    figure.savefig(picture, format=Path(output.path).suffix[1:])
+    output.write(picture.getvalue())

@@ -1,13 +1,11 @@
-"""What all command lines share: exit codes, one line for an error, and output that is whole or not there."""
+"""What all command lines share: exit codes, and one line for an error."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
-import stat
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -89,49 +87,6 @@ def print_error(program: str, error: Error) -> None:
     for told in (error, *error.others):
         text = " ".join(str(told).split())
         print(text if told.location else program + text.removeprefix("gspmd"), file=sys.stderr)
-
-
-def write_output(path: str, data: bytes) -> None:
-    """Write to stdout for `-`, else to a file, which is replaced as a whole or left alone. Raises InputError."""
-    if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        target = os.path.realpath(path)
-        if os.path.exists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(target, "wb") as device:  # /dev/null, a pipe: nothing to replace; a directory: the error we want
-                device.write(data)
-        else:
-            _replace(target, data)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot write '{path}': {reason.lower()}", hint="choose another -o") from None
-
-
-def _replace(target: str, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target) or ".", prefix=".gspmd-")
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _mode(target: str) -> int:
-    """The permissions of a file that is there, else those a new file gets."""
-    if os.path.exists(target):
-        if not os.access(target, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-        return stat.S_IMODE(os.stat(target).st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _close_stdout() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 
 from gspmd.report import bytes_text
 from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, named, partitioned, positive
 from gspmd.tools._stages import stage
-from gspmd.tools.command import ArgumentParser, write_output
+from gspmd.tools.command import ArgumentParser
 
 NAME = "compile"
 SUMMARY = "compile for a TPU topology, or devices that are here: memory, collectives and an estimate of the time"
@@ -19,7 +18,8 @@ as tpu:v5p:8x8x8, with VERSION one of v3, v4, v5e, v5p, v6e, tpu7x and the numbe
 libtpu: pip install 'gspmd[tpu]'); tpu, gpu, cpu or cpu:N for devices that are here. docs/compile.md says what the
 figures mean.
 
-The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a machine of that kind.
+The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a machine of that kind. It
+holds native code: load only what you trust.
 
 exit codes: 0 compiled; 1 the program is refused, by gspmd or by the compiler; 2 wrong usage
 """
@@ -48,12 +48,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
     from gspmd.transforms.support.mlir import new_context
     from gspmd.transforms.support.target_file import is_topology
     from gspmd.virtual_devices import request_devices
 
     options = {name: _TRUTH.get(value, value) for name, value in named(args.compiler_option, "--compiler-option")}
+    hlo, output = outputs(args.hlo, args.output)
     platform, _, rest = args.target.partition(":")
     topology = is_topology(args.target)
     module = read_program_file(args.file, new_context())
@@ -67,14 +69,16 @@ def run(args: argparse.Namespace) -> int:
 
     with stage(f"compiling for {args.target}"):
         compiled = compile_for(product, args.target, compiler_options=options)
-    if args.hlo:
-        write_output(args.hlo, compiled.hlo_text.encode())
-    if args.output:
-        compiled.save(args.output)
-    if args.json:
-        print(json.dumps(compile_text.to_dict(compiled), indent=1))
-    else:
-        print("\n".join(compile_text.lines(compiled, args.top)))
-        if args.output:
-            print(f"\nwrote {args.output}, {bytes_text(os.path.getsize(args.output))}")
+    with beside(hlo, output):
+        if args.json:
+            print(json.dumps(compile_text.to_dict(compiled), indent=1))
+        else:
+            print("\n".join(compile_text.lines(compiled, args.top)))
+        if hlo:
+            hlo.write(compiled.hlo_text.encode())
+        if output:
+            content = compiled.serialized()
+            output.write(content)
+            if not args.json:
+                print(f"\nwrote {args.output}, {bytes_text(len(content))}")
     return 0

@@ -16,7 +16,7 @@ from gspmd.tools._partitioned import (
     tolerance,
 )
 from gspmd.tools._stages import stage
-from gspmd.tools.command import ArgumentParser, write_output
+from gspmd.tools.command import ArgumentParser
 
 NAME = "cost"
 SUMMARY = "estimate time, communication and memory of a program on a target, and hold it to a budget"
@@ -61,9 +61,11 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: see `--help`."""
     from gspmd import cost_budget, cost_text, costs
     from gspmd.executable_module import is_partitioned
+    from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
     from gspmd.transforms.support.mlir import new_context
 
+    (output,) = outputs(args.write_budget)
     budget = cost_budget.read_budget(args.budget) if args.budget else None
     if budget is not None and args.tolerance is not None:
         budget = cost_budget.with_tolerance(budget, args.tolerance)
@@ -76,14 +78,15 @@ def run(args: argparse.Namespace) -> int:
             strict=strictness(args),
             original=args.original,
         )
-    if args.write_budget:
+    with beside(output):
+        print(
+            json.dumps(cost_text.to_dict(report), indent=2)
+            if args.json
+            else "\n".join(cost_text.report_lines(report, args.top))
+        )
+    if output:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)
-        write_output(args.write_budget, cost_budget.budget_text(written, args.write_budget).encode())
-    print(
-        json.dumps(cost_text.to_dict(report), indent=2)
-        if args.json
-        else "\n".join(cost_text.report_lines(report, args.top))
-    )
+        output.write(cost_budget.budget_text(written, args.write_budget).encode())
     if budget is None:
         return EXIT_WITHIN
     excess = cost_budget.exceeded(report, budget, args.budget)

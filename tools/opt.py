@@ -13,9 +13,10 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Error, InternalError, SourceLocation, UsageError
 from gspmd.expected_diagnostics import mismatches, read_expectations
+from gspmd.output import Output
 from gspmd.pass_manager import PassManager
 from gspmd.reading import parse_program, read_program_file
-from gspmd.tools.command import EXIT_FAILURE, EXIT_INTERNAL, exit_code, run_command, write_output
+from gspmd.tools.command import EXIT_FAILURE, EXIT_INTERNAL, exit_code, run_command
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_help, pass_manager
 from gspmd.transforms.support import diagnostics
 from gspmd.transforms.support.diagnostics import Diagnostic, Severity
@@ -36,12 +37,13 @@ def _run(argv: list[str]) -> int:
         print(pass_help())
         return 0
     manager = pass_manager(args)
+    output = Output(args.output, stdout=True)
     if args.dump_pass_pipeline:
         print(manager, file=sys.stderr)
-    return _process(args, manager)
+    return _process(args, manager, output)
 
 
-def _process(args: argparse.Namespace, manager: PassManager) -> int:
+def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> int:
     """Run the passes on every part of the input; write the results if all went well."""
     name = "<stdin>" if args.input == "-" else args.input
     outputs: list[bytes] = []
@@ -70,7 +72,7 @@ def _process(args: argparse.Namespace, manager: PassManager) -> int:
         return status
     if args.emit_bytecode and len(outputs) > 1:
         raise UsageError("--emit-bytecode with several parts of a split input", hint="write text, or split the file")
-    write_output(args.output, b"// -----\n\n".join(outputs))
+    output.write(b"// -----\n\n".join(outputs))
     return 0
 
 

@@ -8,7 +8,7 @@ import sys
 
 from gspmd.tools._partitioned import add_choice_arguments, partition
 from gspmd.tools._stages import stage
-from gspmd.tools.command import ArgumentParser, write_output
+from gspmd.tools.command import ArgumentParser
 
 NAME = "partition"
 SUMMARY = "partition an annotated program and write the per-device module"
@@ -25,7 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd import report
+    from gspmd.output import Output
 
+    output = Output(args.output, stdout=True)
     with stage("partitioning"):
         product = partition(args.file, args)
     data = product.module_text.encode()
@@ -33,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         buffer = io.BytesIO()
         product.module.operation.write_bytecode(buffer)
         data = buffer.getvalue()
-    write_output(args.output, data)
+    output.write(data)
     if args.report:
         print("\n".join(report.program_lines(product.signature, product.collectives)), file=sys.stderr)
     return 0

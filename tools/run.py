@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.errors import UsageError
@@ -31,7 +30,10 @@ SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", help="an annotated or a partitioned module (- for stdin), or what gspmd compile wrote"
+        "file",
+        metavar="FILE",
+        help="an annotated or a partitioned module (- for stdin), or what gspmd compile wrote: native code, to be run "
+        "only if you trust its source",
     )
     add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
@@ -44,13 +46,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from gspmd.compiled_file import is_compiled
+    from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
     from gspmd.transforms.support.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0")
-    if args.file != "-" and zipfile.is_zipfile(args.file):
+    (output,) = outputs(args.output)
+    if args.file != "-" and is_compiled(args.file):
         executable = _load(args.file)
     else:
         module = read_program_file(args.file, new_context())
@@ -65,15 +70,22 @@ def run(args: argparse.Namespace) -> int:
 
     values = executable.signature.inputs
     given = inputs.read_inputs(args.inputs, values) if args.inputs else inputs.random_inputs(values, args.seed)
+    with beside(output):
+        arrays = _run_and_tell(executable, given, args.repeat)
+    if output:
+        output.write(inputs.npz({str(i): array for i, array in enumerate(arrays)}))
+    return 0
+
+
+def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -> list[np.ndarray[Any, Any]]:
+    """The results; prints what the program takes, how long it took, and what came out."""
     _print_interface(executable)
-    times_s, results = _timed_runs(executable, given, args.repeat)
+    times_s, results = _timed_runs(executable, given, repeat)
     arrays = [result.to_numpy() for result in results]
     _print_times(times_s)
     for i, (value, array) in enumerate(zip(executable.signature.outputs, arrays, strict=True)):
         print(f"result {_label(i, value, executable.signature.mesh)} = {_summary(array)}")
-    if args.output:
-        inputs.write_results(args.output, {str(i): array for i, array in enumerate(arrays)})
-    return 0
+    return arrays
 
 
 def _load(path: str) -> Executable:
@@ -82,7 +94,7 @@ def _load(path: str) -> Executable:
     from gspmd.virtual_devices import request_devices
 
     about = read_compiled(path).about
-    request_devices(about["target"].partition(":")[0], max(about["ids"]) + 1)
+    request_devices(about.platform, max(about.ids) + 1)
     from gspmd.ahead_of_time import load_compiled
 
     with stage("loading"):

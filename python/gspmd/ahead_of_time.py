@@ -19,10 +19,11 @@ from gspmd import api, executable_module, refusals, runtime
 from gspmd.api import Partitioned
 from gspmd.callbacks import refuse_to_run
 from gspmd.collectives import traffic_of
-from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
+from gspmd.compiled_file import About, CompiledFile, compiled_bytes, read_compiled
 from gspmd.costs import CostReport, cost_of
-from gspmd.dialect.errors import Error, ExecutionError
+from gspmd.dialect.errors import Error, ExecutionError, InputError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
+from gspmd.output import Output
 from gspmd.step_time import StepTime, step_time
 from gspmd.transforms.support.target_file import is_topology
 
@@ -88,20 +89,21 @@ class CompiledProgram:
         return step_time_on(self.machine, self.hlo_text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file for `load_compiled`: the executable, and the partitioned module, which says what it takes.
+        """Write a file for `load_compiled`, whole or not at all. Errors: InputError."""
+        output = Output(path)
+        output.write(self.serialized())
 
-        The file appears whole or not at all. Errors: InputError.
-        """
+    def serialized(self) -> bytes:
+        """What `load_compiled` reads: the executable, and the partitioned module, which says what it takes."""
         module = io.BytesIO()
         self.partitioned.module.operation.write_bytecode(module)
-        about = {
-            "target": self.machine.target,
-            "devices": len(self.machine.devices),
-            "jaxlib": jaxlib.__version__,
-            "compiler": platform_version(self.machine.devices),
-            "ids": [device.id for device in self.machine.devices],
-        }
-        write_compiled(path, CompiledFile(about, module.getvalue(), self.executable.serialize()))
+        about = About(
+            target=self.machine.target,
+            ids=tuple(device.id for device in self.machine.devices),
+            jaxlib=jaxlib.__version__,
+            compiler=platform_version(self.machine.devices),
+        )
+        return compiled_bytes(CompiledFile(about, module.getvalue(), self.executable.serialize()))
 
 
 def compile_for(
@@ -181,6 +183,8 @@ def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Erro
 def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = None) -> runtime.Executable:
     """Load what `CompiledProgram.save` wrote, on a machine as it was compiled for, and make it ready to run.
 
+    It holds native code, which runs with all rights of the process: load only what you trust.
+
     `devices` are by default all of the platform, in the order of their ids that it was compiled with.
 
     Errors: InputError for a file that is not one; ExecutionError where devices are missing or the runtime is another
@@ -188,20 +192,19 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
     """
     stored = read_compiled(path)
     about = stored.about
-    platform = about["target"].partition(":")[0]
+    compiled_for = f"compiled for {len(about.ids)} devices of '{about.target}'"
     if devices is None:
-        by_id = {device.id: device for device in runtime.platform_devices(platform)}
-        missing = [i for i in about["ids"] if i not in by_id]
-        if missing:
-            raise ExecutionError(
-                f"compiled for {about['devices']} devices of '{about['target']}'; here are {len(by_id)} of {platform}"
-            )
-        devices = [by_id[i] for i in about["ids"]]
+        by_id = {device.id: device for device in runtime.platform_devices(about.platform)}
+        if not by_id.keys() >= set(about.ids):
+            raise ExecutionError(f"{compiled_for}; here are {len(by_id)} of {about.platform}")
+        devices = [by_id[i] for i in about.ids]
     chosen = tuple(devices)
-    if len(chosen) != about["devices"]:
-        raise ExecutionError(f"compiled for {about['devices']} devices of '{about['target']}', got {len(chosen)}")
+    if len(chosen) != len(about.ids):
+        raise ExecutionError(f"{compiled_for}, got {len(chosen)}")
     module, signature = executable_module.read_partitioned(stored.partitioned)
     refuse_to_run(module)
+    if signature.num_partitions != len(chosen):
+        raise InputError(f"'{os.fspath(path)}' is for {signature.num_partitions} devices, but {compiled_for}")
     try:
         loaded = chosen[0].client.deserialize_executable(
             stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)
@@ -209,6 +212,6 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
     except (JaxRuntimeError, ValueError) as error:
         raise ExecutionError(
             f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
-            hint=f"it was compiled by {about['compiler'].splitlines()[0]} (jaxlib {about['jaxlib']})",
+            hint=f"it was compiled by {about.compiler.splitlines()[0]} (jaxlib {about.jaxlib})",
         ) from None
     return runtime.Executable(loaded, signature, chosen, "zero")

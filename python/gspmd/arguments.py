@@ -119,15 +119,25 @@ def _check_type(
     expected_dtype: np.dtype[Any],
 ) -> None:
     if tuple(shape) != expected_shape:
-        raise ExecutionError(
-            f"{name} has shape {tuple(shape)}, expected the global shape {expected_shape}",
-            hint="pass the whole array, not one device's part",
-        )
+        raise _other_shape(name, shape, expected_shape)
     if dtype != expected_dtype:
         raise ExecutionError(
             f"{name} has dtype {dtype}, expected {expected_dtype.name}",
             hint=f"convert it, e.g. with .astype('{expected_dtype.name}')",
         )
+
+
+def check_shape(index: int, value: ValueSignature, shape: tuple[int, ...]) -> None:
+    """Raise ExecutionError unless it is that of the argument."""
+    if shape != value.shape:
+        raise _other_shape(_name(index, value), shape, value.shape)
+
+
+def _other_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> ExecutionError:
+    return ExecutionError(
+        f"{name} has shape {tuple(shape)}, expected the global shape {expected}",
+        hint="pass the whole array, not one device's part",
+    )
 
 
 def _scalar(name: str, number: complex, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

@@ -1,50 +1,136 @@
-"""The file of a compiled program: the executable, and what has to be known to run it. Needs no jax."""
+"""The file of a compiled program: the executable, and what has to be known to run it. Needs no jax.
+
+It begins with a line that says what it is, then has the SHA-256 digest of all that follows: a header in JSON, with the
+sizes of the parts, the partitioned module as bytecode, and the executable. Nothing is compressed, so reading it takes
+as much memory as the file is long. The digest finds damage; it does not say who wrote the file. The executable is
+native code: load only what you trust.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import io
+import hashlib
 import json
 import os
 import zipfile
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from gspmd.dialect.errors import InputError
-from gspmd.executable_module import write_whole
 
-_ABOUT, _MODULE, _EXECUTABLE = "about.json", "partitioned.mlirbc", "executable"
+_MAGIC = b"gspmd compiled program 2\n"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_LENGTH_BYTES = 8
+_MOST_HEADER_BYTES = 1 << 20
+_MOST_DEVICES = 1 << 16  # as many CPU devices are made when the file is run
+_WORDS = ("target", "jaxlib", "compiler")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class About:
+    """What a program was compiled for and by: `ids` are those of the devices, in the order of partitions."""
+
+    target: str
+    ids: tuple[int, ...]
+    jaxlib: str
+    compiler: str
+
+    @property
+    def platform(self) -> str:
+        return self.target.partition(":")[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledFile:
-    """`partitioned` is the module as bytecode, with the signature; `executable` is PJRT's own form.
+    """`partitioned` is the module as bytecode, with the signature; `executable` is PJRT's own form."""
 
-    `about` has `target`, `devices` (a number), their `ids` in the order of partitions, `jaxlib` and `compiler`.
-    """
-
-    about: dict[str, Any]
+    about: About
     partitioned: bytes
     executable: bytes
 
 
-def write_compiled(path: str | os.PathLike[str], file: CompiledFile) -> None:
-    """Write it whole or not at all. Raises InputError."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_ABOUT, json.dumps(file.about, indent=1))
-        archive.writestr(_MODULE, file.partitioned)
-        archive.writestr(_EXECUTABLE, file.executable)
-    write_whole(Path(path), buffer.getvalue())
+def compiled_bytes(file: CompiledFile) -> bytes:
+    """The content of the file."""
+    sizes = {"partitioned": len(file.partitioned), "executable": len(file.executable)}
+    header = json.dumps({**dataclasses.asdict(file.about), **sizes}).encode()
+    rest = len(header).to_bytes(_LENGTH_BYTES, "little") + header + file.partitioned + file.executable
+    return _MAGIC + hashlib.sha256(rest).digest() + rest
+
+
+def is_compiled(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a compiled program, of this or of an earlier kind."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC or _is_earlier(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_earlier(path: str | os.PathLike[str]) -> bool:
+    """Whether it is an archive, as compiled programs once were."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "about.json" in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
 
 
 def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
-    """Raises InputError for what cannot be read or is something else."""
+    """Raises InputError for what cannot be read, is something else, or is not as it was written."""
+    name = os.fspath(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read(_ABOUT))
-            return CompiledFile(about, archive.read(_MODULE), archive.read(_EXECUTABLE))
-    except OSError as error:
-        raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
-    except (zipfile.BadZipFile, KeyError, ValueError):
-        raise InputError(f"'{os.fspath(path)}' is not a compiled program", hint="gspmd compile -o writes one") from None
+        with open(path, "rb") as file:
+            content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot read '{name}': {reason.lower()}") from None
+    if content is None:
+        earlier = _is_earlier(path)
+        what = "was compiled by an earlier gspmd" if earlier else "is not a compiled program"
+        raise InputError(f"'{name}' {what}", hint="compile it again" if earlier else "gspmd compile -o writes one")
+    digest, rest = content[:_DIGEST_BYTES], memoryview(content)[_DIGEST_BYTES:]
+    if hashlib.sha256(rest).digest() != digest:
+        _damaged(name, "its digest is another one")
+    length = int.from_bytes(rest[:_LENGTH_BYTES], "little")
+    if not 0 < length <= min(_MOST_HEADER_BYTES, len(rest) - _LENGTH_BYTES):
+        _damaged(name, "its header is too short or too long")
+    parts = rest[_LENGTH_BYTES + length :]
+    about, sizes = _header(name, bytes(rest[_LENGTH_BYTES : _LENGTH_BYTES + length]))
+    if sum(sizes) != len(parts):
+        _damaged(name, f"its parts have {len(parts)} bytes, expected {sum(sizes)}")
+    return CompiledFile(about, bytes(parts[: sizes[0]]), bytes(parts[sizes[0] :]))
+
+
+def _header(name: str, text: bytes) -> tuple[About, tuple[int, int]]:
+    """What the header says. Raises InputError for what cannot be so."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        _damaged(name, "its header is no JSON")
+    expected = {*_WORDS, "ids", "partitioned", "executable"}
+    if not isinstance(said, Mapping) or said.keys() != expected:
+        _damaged(name, f"its header does not have just {', '.join(sorted(expected))}")
+    words = {key: said[key] for key in _WORDS}
+    if not all(isinstance(word, str) and word for word in words.values()):
+        _damaged(name, f"{', '.join(_WORDS)} are not all text")
+    ids = said["ids"]
+    if not (
+        isinstance(ids, list)
+        and ids
+        and all(map(_is_count, ids))
+        and len(set(ids)) == len(ids)
+        and max(ids) < _MOST_DEVICES
+    ):
+        _damaged(name, "ids are not different numbers of devices")
+    sizes = said["partitioned"], said["executable"]
+    if not all(map(_is_count, sizes)):
+        _damaged(name, "sizes are not numbers of bytes")
+    return About(ids=tuple(ids), **words), sizes
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _damaged(name: str, why: str) -> NoReturn:
+    raise InputError(f"'{name}' is not as it was written: {why}", hint="compile or copy it again")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,11 @@ from jaxlib.mlir import ir
 
 from gspmd import unannotated
 from gspmd.callbacks import refuse_to_run
-from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
 from gspmd.group_meshes import groups_by_axes, write_groups
 from gspmd.manual_program import become_manual, boundaries
+from gspmd.output import write
 from gspmd.pjrt_mesh import mesh_for
 from gspmd.reading import read_program
 from gspmd.transforms.optimize import platforms
@@ -165,21 +163,4 @@ def write_file(source: Any, path: Path) -> None:
         module.operation.write_bytecode(buffer)
     else:
         module.operation.print(file=buffer, binary=True)
-    write_whole(path, buffer.getvalue())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file by `content` in one step. Raises InputError, leaving the old file as it was."""
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+    write(path, buffer.getvalue())

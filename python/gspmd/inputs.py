@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gspmd.arguments import describe
+from gspmd.arguments import check_shape, describe
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
-from gspmd.executable_module import write_whole
+from gspmd.output import write
 from gspmd.transforms.support.signature import ValueSignature
 
 Array = np.ndarray[Any, Any]
@@ -63,43 +63,63 @@ def _perturbed(array: Array, generator: np.random.Generator) -> Array:
 def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) -> tuple[Array, ...]:
     """Arguments from an `.npz` file whose arrays are called `0`, `arg0`, `arr_0`, or as the argument is.
 
-    Shapes and dtypes are checked when a program is called. Errors: InputError for a file that cannot be
-    read, UsageError for missing and unknown names.
+    Dtypes are checked when a program is called. Errors: InputError for a file that cannot be read; UsageError for
+    missing and unknown names; ExecutionError for other shapes, before an array is unpacked that may be larger than
+    memory.
     """
-    stored = _read_npz(path)
-    found: list[Array] = []
-    used: set[str] = set()
+    with _npz(path) as archive:
+        return _arguments(archive, os.fspath(path), values)
+
+
+def _arguments(archive: Any, path: str, values: Sequence[ValueSignature]) -> tuple[Array, ...]:
+    stored = archive.files
+    chosen: list[str] = []
     for index, value in enumerate(values):
         names = (str(index), f"arg{index}", f"arr_{index}", *((value.name,) if value.name else ()))
         name = next((name for name in names if name in stored), None)
         if name is None:
             raise UsageError(
-                f"'{os.fspath(path)}' has no array for argument {describe(index, value)}; "
+                f"'{path}' has no array for argument {describe(index, value)}; "
                 f"it has {', '.join(sorted(stored)) or 'none'}",
                 hint=f"call it '{names[-1] if value.name else names[0]}'",
             )
-        used.add(name)
-        found.append(_typed(stored[name], numpy_dtype(value.element_type)))
-    unused = sorted(set(stored) - used)
+        chosen.append(name)
+    unused = sorted(set(stored) - set(chosen))
     if unused:
         raise UsageError(
-            f"'{os.fspath(path)}' has arrays that are no arguments: {', '.join(unused)}",
+            f"'{path}' has arrays that are no arguments: {', '.join(unused)}",
             hint=f"the program has {len(values)} arguments, called 0, 1, ...",
         )
-    return tuple(found)
+    for index, (name, value) in enumerate(zip(chosen, values, strict=True)):
+        check_shape(index, value, _shape(archive, name))
+    return tuple(
+        _typed(archive[name], numpy_dtype(value.element_type)) for name, value in zip(chosen, values, strict=True)
+    )
 
 
-def _read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
+@contextlib.contextmanager
+def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """The archive, of which nothing is read yet. Raises InputError for whatever is no archive, also inside."""
+    name = os.fspath(path)
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise InputError(f"'{os.fspath(path)}' is a single array, not an .npz archive", hint="use numpy.savez")
+            raise InputError(f"'{name}' is a single array, not an .npz archive", hint="use numpy.savez")
         with archive:
-            return {name: archive[name] for name in archive.files}
+            yield archive
     except OSError as error:
-        raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"'{os.fspath(path)}' is not an .npz archive: {error}", hint="use numpy.savez") from None
+        raise InputError(f"cannot read '{name}': {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"'{name}' is not an .npz archive: {error}", hint="use numpy.savez") from None
+
+
+def _shape(archive: Any, name: str) -> tuple[int, ...]:
+    """What the header of an array says, before anything is unpacked that may be larger than memory."""
+    with archive.zip.open(f"{name}.npy" if f"{name}.npy" in archive.zip.namelist() else name) as member:
+        version = np.lib.format.read_magic(member)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape: tuple[int, ...] = read(member)[0]
+    return shape
 
 
 def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -109,11 +129,16 @@ def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
     return array
 
 
-def write_results(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write an `.npz` file, whole or not at all. Raises InputError.
+def npz(arrays: Mapping[str, Array]) -> bytes:
+    """The content of an `.npz` file.
 
     Types that numpy's files do not know keep their bytes; `read_inputs` sees them as what an argument asks.
     """
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
-    write_whole(Path(path), buffer.getvalue())
+    return buffer.getvalue()
+
+
+def write_results(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
+    """Write an `.npz` file, whole or not at all. Raises InputError."""
+    write(path, npz(arrays))

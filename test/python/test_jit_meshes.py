@@ -82,7 +82,10 @@ def scanned(x: Any) -> Any:
     return jax.lax.scan(lambda c, _: (gspmd.annotate(c + 1, "x"), None), x, None, length=2)[0]
 
 
-@pytest.mark.parametrize("function", [helper, recomputed, scanned, gspmd.jit(helper)], ids=["helper", "recomputed", "scanned", "jitted"])
+HELPERS = {"helper": helper, "recomputed": recomputed, "scanned": scanned, "jitted": gspmd.jit(helper)}
+
+
+@pytest.mark.parametrize("function", HELPERS.values(), ids=HELPERS)
 def test_what_a_helper_annotates_is_of_the_mesh_that_it_is_traced_over(function: Any) -> None:
     for sizes in ({"x": 4, "y": 2}, {"x": 8}, {"x": 2}, {"x": 4, "y": 2}):
         lowered = gspmd.jit(function, mesh=sizes).lower(X)

@@ -1,0 +1,164 @@
+"""The one way out: every file that a command or a call writes is written here, whole or not at all.
+
+Whether a place can be written to is decided before the work begins. A regular file is replaced in one step, by a
+file beside it that has its permissions; through a link, what the link leads to. Anything else, as a device or a FIFO,
+is written to and stays what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from gspmd.dialect.errors import InputError, UsageError
+
+_HINT = "choose another place to write to"
+_STDOUT = "-"
+_READER_PATIENCE_S = 10.0
+
+
+class Output:
+    """A place that can be written to, as far as can be known before."""
+
+    def __init__(self, path: str | os.PathLike[str], *, stdout: bool = False) -> None:
+        """`-` is stdout if `stdout`, as for commands. Raises InputError for what nothing can be written to."""
+        self.path = os.fspath(path)
+        self._stdout: Any = sys.stdout  # None where it was closed from the start
+        self._descriptor: int | None = None  # of a FIFO, whose reader waits for what it is going to get
+        self.is_stdout = stdout and self.path == _STDOUT
+        if self.is_stdout:
+            return
+        if not self.path:
+            raise InputError("the name of a file to write is empty", hint="give a name")
+        try:
+            self.target = os.path.realpath(self.path)
+            self._check()
+        except (OSError, ValueError) as error:
+            raise self._refused(error) from None
+
+    def write(self, data: bytes) -> None:
+        """Write it all. Raises InputError, and leaves a regular file as it was."""
+        if self.is_stdout:
+            self._write_to_stdout(data)
+            return
+        try:
+            there = self._there()
+            if self._descriptor is not None:
+                with open(self._descriptor, "wb") as pipe:
+                    self._descriptor = None
+                    pipe.write(data)
+            elif there is None or stat.S_ISREG(there.st_mode):
+                self._replace(data, there)
+            else:
+                with open(self.target, "wb", buffering=0) as device:
+                    _write_all(device, data)
+        except BrokenPipeError:
+            return  # who reads has read enough
+        except (OSError, ValueError) as error:
+            raise self._refused(error) from None
+
+    def _check(self) -> None:
+        there = self._there()
+        if there is None or stat.S_ISREG(there.st_mode):
+            self._check_regular(there)
+        elif stat.S_ISDIR(there.st_mode):
+            raise IsADirectoryError(0, "is a directory")
+        elif stat.S_ISFIFO(there.st_mode):
+            self._descriptor = _open_fifo(self.target)
+        elif stat.S_ISCHR(there.st_mode):
+            os.close(os.open(self.target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        else:
+            raise OSError(0, "is a block device or a socket")
+
+    def _check_regular(self, there: os.stat_result | None) -> None:
+        folder = os.path.dirname(self.target)
+        if self.path.endswith(("/", os.sep)) or not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(0, f"nothing can be written into '{folder}'")
+        if there is not None and not (os.access(self.target, os.W_OK) and there.st_mode & 0o222):
+            raise PermissionError(0, "is read-only")  # for the superuser, too, who could replace it
+
+    def _there(self) -> os.stat_result | None:
+        try:
+            return os.stat(self.target)
+        except FileNotFoundError:
+            return None
+
+    def _replace(self, data: bytes, there: os.stat_result | None) -> None:
+        temporary = os.path.join(os.path.dirname(self.target), f".gspmd-{secrets.token_hex(8)}")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+            if there is not None:
+                os.chmod(temporary, stat.S_IMODE(there.st_mode))
+            os.replace(temporary, self.target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def _write_to_stdout(self, data: bytes) -> None:
+        if self._stdout is not None:
+            self._stdout.flush()
+            self._stdout.buffer.write(data)
+            self._stdout.buffer.flush()
+
+    def _refused(self, error: OSError | ValueError) -> InputError:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return InputError(f"cannot write '{self.path}': {reason[:1].lower()}{reason[1:]}", hint=_HINT)
+
+
+def outputs(*paths: str | None) -> list[Output | None]:
+    """What a command writes, for options of which some were not given. Raises InputError, UsageError for one twice."""
+    found = [None if path is None else Output(path, stdout=True) for path in paths]
+    places = [_STDOUT if output.is_stdout else output.target for output in found if output is not None]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is to be written twice", hint="give each output a name of its own")
+    return found
+
+
+@contextlib.contextmanager
+def beside(*outputs: Output | None) -> Iterator[None]:
+    """Meanwhile, what is printed goes to stderr if one of the outputs itself goes to stdout."""
+    if any(output is not None and output.is_stdout for output in outputs):
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    else:
+        yield
+
+
+def write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file, whole or not at all. Raises InputError."""
+    Output(path).write(data)
+
+
+def _write_all(file: Any, data: bytes) -> None:
+    """To a device, which may take a part at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _open_fifo(path: str) -> int:
+    """Open it once somebody reads from it. Raises OSError when nobody comes."""
+    until = time.monotonic() + _READER_PATIENCE_S
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            if time.monotonic() > until or not os.access(path, os.W_OK):
+                raise OSError(0, f"nobody has read from it for {_READER_PATIENCE_S:.0f} s") from None
+            time.sleep(0.05)
+            continue
+        os.set_blocking(descriptor, True)
+        return descriptor
