@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gspmd.tools import supervision
+
 _PATIENCE_S = 2.0
 
 
@@ -16,7 +18,9 @@ def stage(name: str) -> Iterator[None]:
     timer = threading.Timer(_PATIENCE_S, lambda: print(f"gspmd: {name} ...", file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
+    supervision.doing(name)
     try:
         yield
     finally:
         timer.cancel()
+        supervision.doing("")

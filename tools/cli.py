@@ -15,10 +15,12 @@ from typing import Any
 
 from gspmd import tools
 from gspmd.dialect.errors import UsageError
-from gspmd.tools.command import EXIT_USAGE, ArgumentParser, run_command, version_text
+from gspmd.tools import supervision
+from gspmd.tools.command import ArgumentParser, add_timeout_argument, run_command, version_text
+from gspmd.tools.exit_codes import EXIT_USAGE
 
 PROGRAM = "gspmd"
-_NOT_COMMANDS = {"cli", "command", "opt", "opt_arguments"}
+_NOT_COMMANDS = {"cli", "command", "entry", "exit_codes", "opt", "opt_arguments", "supervision"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +40,11 @@ def _run(argv: list[str]) -> int:
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
     command.add_arguments(parser)
     parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
-    status: int = command.run(parser.parse_arguments(argv[1:]))
+    add_timeout_argument(parser)
+    args = parser.parse_arguments(argv[1:])
+    if args.timeout:
+        supervision.limit(args.timeout)
+    status: int = command.run(args)
     return status
 
 
@@ -74,4 +80,6 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from gspmd.tools import entry
+
+    entry.gspmd()

@@ -10,12 +10,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from gspmd.dialect.errors import Error, ErrorKind, InputError, UsageError
+from gspmd.dialect.errors import Error, ErrorKind, InputError, InternalError, UsageError
+from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
+_LONGEST_S = 1e8  # three years, which timers can wait for
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -37,6 +35,18 @@ class ArgumentParser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"see {self.prog} --help")
 
 
+def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after so long, with exit code 124")
+
+
+def _seconds(text: str) -> float:
+    """An argparse type: a time of more than 0 seconds."""
+    number = float(text)
+    if not 0 < number <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return number
+
+
 def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
     """Run `main` and turn whatever it raises into one line on stderr and an exit code."""
     try:
@@ -52,6 +62,8 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         if debug:
             traceback.print_exc()
         print_error(program, error)
+        if isinstance(error, InternalError):
+            _offer_reproducer(program, main)
         return exit_code(error)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -68,7 +80,17 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
         advice = "please report this" if debug else "run again with --debug for the traceback"
         print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
+        _offer_reproducer(program, main)
         return EXIT_INTERNAL
+
+
+def _offer_reproducer(program: str, main: Callable[[], int]) -> None:
+    """Say where what the pass got that failed lies, if it was a pass."""
+    from gspmd import reproducer
+
+    path = reproducer.reproduce(main)
+    if path is not None:
+        print(f"{program}: note: what the pass got that failed, and how to run it, is in {path}", file=sys.stderr)
 
 
 def version_text(program: str) -> str:

@@ -16,7 +16,9 @@ from gspmd.expected_diagnostics import mismatches, read_expectations
 from gspmd.output import Output
 from gspmd.pass_manager import PassManager
 from gspmd.reading import parse_program, read_program_file
-from gspmd.tools.command import EXIT_FAILURE, EXIT_INTERNAL, exit_code, run_command
+from gspmd.tools import supervision
+from gspmd.tools.command import exit_code, run_command
+from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_INTERNAL
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_help, pass_manager
 from gspmd.transforms.support import diagnostics
 from gspmd.transforms.support.diagnostics import Diagnostic, Severity
@@ -36,6 +38,8 @@ def _run(argv: list[str]) -> int:
     if args.list_passes:
         print(pass_help())
         return 0
+    if args.timeout:
+        supervision.limit(args.timeout)
     manager = pass_manager(args)
     output = Output(args.output, stdout=True)
     if args.dump_pass_pipeline:
@@ -136,4 +140,6 @@ def _print(module: ir.Module, args: argparse.Namespace) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from gspmd.tools import entry
+
+    entry.gspmd_opt()

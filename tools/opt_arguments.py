@@ -10,7 +10,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import COMMON_PASSES
 from gspmd.pass_manager import PassManager
-from gspmd.tools.command import ArgumentParser, version_text
+from gspmd.tools.command import ArgumentParser, add_timeout_argument, version_text
 from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
 from gspmd.transforms.support.passes import Option, options_of, unknown_pass
 
@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--dump-pass-pipeline", action="store_true", help="print the passes as text to stderr")
     add("--list-passes", action="store_true", help="print the passes and their options")
     add("--debug", action="store_true", help="print the traceback of an error")
+    add_timeout_argument(parser)
     add("--version", action=_Version, nargs=0, help="print the versions of gspmd and jaxlib")
     return parser
 

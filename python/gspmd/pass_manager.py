@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
+from gspmd import reproducer
 from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
 from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import check_native
@@ -144,7 +145,7 @@ class _Run:
             self._finished = None
             said = len(self._errors)
             try:
-                with self._module.context, ir.Location.unknown():
+                with self._module.context, ir.Location.unknown(), reproducer.in_pass(str(transformation), self._module):
                     transformation.run(self._module)
             except ir.MLIRError as error:
                 raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error

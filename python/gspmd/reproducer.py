@@ -1,0 +1,103 @@
+"""Reproducers of failures that are no user's: the module before the pass that failed, and how to run that pass on it.
+
+Nothing is kept of a module while passes change it. The command is run again instead, up to the pass that failed: what
+programs become depends on them alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import platform
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+listener: Callable[[int], None] | None = None
+"""Is called with the number of each pass that begins, counted from 1, and with 0 when it has come to its end."""
+
+_begun = 0
+_at_work = False
+_last = 0  # before which nothing is written
+_path: Path | None = None
+
+
+class Stopped(BaseException):
+    """The command came to the pass before which it was to stop."""
+
+
+@contextlib.contextmanager
+def in_pass(text: str, module: ir.Module) -> Iterator[None]:
+    """While a pass of ours, as pipelines write it, changes a module."""
+    global _begun, _at_work
+    _begun += 1
+    if _begun == _last:
+        path().write_text(_content(text, module))
+        raise Stopped
+    _at_work = True
+    if listener:
+        listener(_begun)
+    yield
+    _at_work = False  # not after an error
+    if listener:
+        listener(0)
+
+
+def path() -> Path:
+    """Where the module is written, in the folder for temporary files."""
+    global _path
+    if _path is None:
+        _path = Path(tempfile.gettempdir()) / f"gspmd-reproducer-{secrets.token_hex(4)}.mlir"
+    return _path
+
+
+def stop_before(number: int) -> None:
+    """Write the module that a pass, the `number`-th from now on, is going to get, and raise Stopped."""
+    global _begun, _last
+    _begun, _last = 0, number
+
+
+def reproduce(main: Callable[[], int]) -> Path | None:
+    """What the pass got that just failed in `main`; None where none was at work, or `main` did not come there again."""
+    if not _at_work:
+        return None
+    stop_before(_begun)
+    rewind_stdin()
+    silence = io.TextIOWrapper(io.BytesIO())
+    with (
+        contextlib.suppress(Exception, Stopped),
+        contextlib.redirect_stdout(silence),
+        contextlib.redirect_stderr(silence),
+    ):
+        main()
+    return path() if path().exists() else None
+
+
+def rewind_stdin() -> None:
+    """Let stdin be read again, which a file can, or fail when it is read."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        stdin = sys.stdin.fileno()
+        try:
+            os.lseek(stdin, 0, os.SEEK_SET)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stdin)
+
+
+def _content(text: str, module: ir.Module) -> str:
+    from importlib import metadata
+
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("gspmd", "jaxlib"))
+    lines = [
+        f"RUN: gspmd-opt --pass-pipeline='builtin.module({text})' %s",
+        f"of: {' '.join(sys.argv)}",
+        f"with {versions}, Python {platform.python_version()}, {platform.system()}",
+    ]
+    head = "".join(f"// {' '.join(line.split())}\n" for line in lines)
+    return head + str(module.operation.get_asm(enable_debug_info=True))

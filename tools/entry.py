@@ -1,0 +1,30 @@
+"""Where `gspmd` and `gspmd-opt` begin: nothing large is imported before the process has forked."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+from gspmd.tools import supervision
+
+
+def gspmd() -> None:
+    """The command `gspmd`."""
+    sys.exit(supervision.supervised("gspmd", _main_of("gspmd.tools.cli")))
+
+
+def gspmd_opt() -> None:
+    """The command `gspmd-opt`."""
+    sys.exit(supervision.supervised("gspmd-opt", _main_of("gspmd.tools.opt")))
+
+
+def _main_of(module: str) -> Callable[[], int]:
+    def main() -> int:
+        from gspmd import reproducer
+
+        reproducer.listener = supervision.begins_pass
+        status: int = importlib.import_module(module).main()
+        return status
+
+    return main
