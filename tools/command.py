@@ -63,7 +63,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
             traceback.print_exc()
         print_error(program, error)
         if isinstance(error, InternalError):
-            _offer_reproducer(program, main)
+            _offer_reproducer(program, error, main)
         return exit_code(error)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -80,15 +80,15 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
         advice = "please report this" if debug else "run again with --debug for the traceback"
         print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
-        _offer_reproducer(program, main)
+        _offer_reproducer(program, error, main)
         return EXIT_INTERNAL
 
 
-def _offer_reproducer(program: str, main: Callable[[], int]) -> None:
+def _offer_reproducer(program: str, error: Exception, main: Callable[[], int]) -> None:
     """Say where what the pass got that failed lies, if it was a pass."""
     from gspmd import reproducer
 
-    path = reproducer.reproduce(main)
+    path = reproducer.reproduce(error, main)
     if path is not None:
         print(f"{program}: note: what the pass got that failed, and how to run it, is in {path}", file=sys.stderr)
 

@@ -82,12 +82,18 @@ class PassManager:
             with diagnostics.listening(run.hear, module.context), _collection_paused():
                 manager.run(module.operation)
         except Error as error:
+            reproducer.blame(error)
             if on_diagnostic:
                 for told in (error, *error.others):
                     on_diagnostic(diagnostics.of_error(told))
             raise
         except ir.MLIRError as error:
-            raise run.failure(error) from None
+            failure = run.failure(error)
+            reproducer.blame(failure)
+            raise failure from None
+        except Exception as error:
+            reproducer.blame(error)
+            raise
 
     def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
         manager = MlirPassManager("builtin.module", module.context)

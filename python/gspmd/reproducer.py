@@ -24,7 +24,6 @@ listener: Callable[[int], None] | None = None
 """Is called with the number of each pass that begins, counted from 1, and with 0 when it has come to its end."""
 
 _begun = 0
-_at_work = False
 _last = 0  # before which nothing is written
 _path: Path | None = None
 
@@ -36,18 +35,21 @@ class Stopped(BaseException):
 @contextlib.contextmanager
 def in_pass(text: str, module: ir.Module) -> Iterator[None]:
     """While a pass of ours, as pipelines write it, changes a module."""
-    global _begun, _at_work
+    global _begun
     _begun += 1
     if _begun == _last:
         path().write_text(_content(text, module))
         raise Stopped
-    _at_work = True
     if listener:
         listener(_begun)
     yield
-    _at_work = False  # not after an error
     if listener:
         listener(0)
+
+
+def blame(error: Exception) -> None:
+    """Remember with an error that it is the fault of the pass that began last."""
+    error.gspmd_pass = _begun  # type: ignore[attr-defined]
 
 
 def path() -> Path:
@@ -64,11 +66,12 @@ def stop_before(number: int) -> None:
     _begun, _last = 0, number
 
 
-def reproduce(main: Callable[[], int]) -> Path | None:
-    """What the pass got that just failed in `main`; None where none was at work, or `main` did not come there again."""
-    if not _at_work:
+def reproduce(error: Exception, main: Callable[[], int]) -> Path | None:
+    """What the pass got that failed in `main`; None where it was none, or `main` did not come there again."""
+    number = getattr(error, "gspmd_pass", 0)
+    if not number:
         return None
-    stop_before(_begun)
+    stop_before(number)
     rewind_stdin()
     silence = io.TextIOWrapper(io.BytesIO())
     with (

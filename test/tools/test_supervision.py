@@ -185,7 +185,7 @@ def reproducers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    for name, value in {"_begun": 0, "_at_work": False, "_last": 0, "_path": None}.items():
+    for name, value in {"_begun": 0, "_last": 0, "_path": None}.items():
         monkeypatch.setattr(reproducer, name, value)
     return folder
 
