@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
+import lint
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-
-CHECKS = {
-    "style": ["-m", "ruff", "check", "--no-cache", "--output-format=concise", "."],
-    "format": ["-m", "ruff", "format", "--no-cache", "--check", "."],
-    "types": ["-m", "mypy"],
-    "imports": ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache"],
-}
+from grimp import ImportGraph
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", lint.CHECKS)
 def test_source_passes(check: str) -> None:
-    command = [sys.executable, *CHECKS[check]]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, f"{finished.stdout}{finished.stderr}"
+    code, printed = lint.run(check)
+    assert code == 0, printed
 
 
-def test_what_users_import_stands_on_the_compiler_and_not_the_other_way_round() -> None:
+@pytest.fixture(scope="module")
+def graph() -> Iterator[ImportGraph]:
+    """Which module of the package imports which."""
+    with lint.package() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(directory)
+        patch.delitem(sys.modules, "gspmd", raising=False)  # grimp takes what is imported from where it is
+        yield grimp.build_graph("gspmd", cache_dir=None)
+
+
+def test_every_file_is_looked_at(graph: ImportGraph) -> None:
+    files = [path.relative_to(lint.ROOT / "python") for path in (lint.ROOT / "python").rglob("*.py")]
+    for folder in lint.FOLDERS:
+        files += [Path("gspmd") / path.relative_to(lint.ROOT) for path in (lint.ROOT / folder).rglob("*.py")]
+    names = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
+    assert len(names) > 200
+    assert names == graph.modules
+
+
+def test_what_users_import_stands_on_the_compiler_and_not_the_other_way_round(graph: ImportGraph) -> None:
     """The modules of python/gspmd lie between the tools and the transforms; a contract would have to list them all."""
-    graph = grimp.build_graph("gspmd", cache_dir=None)
     below = ("gspmd.dialect", "gspmd.transforms")
     upward = [
         f"{importer} imports {imported}"
@@ -38,3 +48,22 @@ def test_what_users_import_stands_on_the_compiler_and_not_the_other_way_round() 
         or (imported.startswith("gspmd.tools") and not importer.startswith("gspmd.tools"))
     ]
     assert upward == []
+
+
+def test_faults_are_told_by_the_files_of_the_source_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = "gspmd/tools/cli.py:3: error: Name 'a' is not defined\ngspmd/api.py:7:1: note: gspmd.api is here\n"
+    assert lint.in_source_tree(at) == (
+        "tools/cli.py:3: error: Name 'a' is not defined\npython/gspmd/api.py:7:1: note: gspmd.api is here\n"
+    )
+
+
+def test_a_developer_runs_the_checks_by_name() -> None:
+    def run(*names: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(lint.ROOT / "test/lint.py"), *names]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    done = run("imports")
+    assert (done.returncode, done.stdout) == (0, "imports: passed\n"), done.stdout
+    done = run("grammar")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "lint: error: no check 'grammar'; there are style, format, types, imports\n"

@@ -7,10 +7,19 @@ when it is first used.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from gspmd.dialect.errors import (
+if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # a source tree, whose folders lie beside python/
+    __path__.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+
+for _part in ("dialect", "tools", "transforms"):
+    if importlib.util.find_spec(f"gspmd.{_part}") is None:
+        raise ImportError(f"gspmd is not whole: '{os.path.dirname(__file__)}' has no '{_part}'; install it again")
+
+from gspmd.dialect.errors import (  # noqa: E402 - found along the path above
     AnnotationError,
     Error,
     ErrorKind,
