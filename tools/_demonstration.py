@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gspmd import report
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
@@ -102,7 +103,11 @@ def _check_plot(path: str) -> None:
         raise UsageError("--plot needs matplotlib", hint="pip install 'gspmd[plot]'") from None
     kinds = sorted(FigureCanvasBase.filetypes)
     if Path(path).suffix[1:] not in kinds:
-        raise UsageError(f"cannot draw into '{path}'", hint=f"end it in one of {', '.join('.' + k for k in kinds)}")
+        raise UsageError(
+            f"cannot draw into '{path}'",
+            hint=f"end it in one of {', '.join('.' + k for k in kinds)}",
+            code=Code.BAD_VALUE,
+        )
 
 
 def _draw(done: list[Step], path: str, title: str) -> None:
@@ -119,4 +124,6 @@ def _draw(done: list[Step], path: str, title: str) -> None:
     try:
         figure.savefig(path)
     except OSError as error:
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+        raise InputError(
+            f"cannot write '{path}': {(error.strerror or str(error)).lower()}", code=Code.CANNOT_WRITE
+        ) from None

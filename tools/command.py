@@ -1,4 +1,4 @@
-"""What all command lines share: exit codes, one line for an error, and output that is whole or not there."""
+"""What all command lines share: errors become messages and exit codes, and output is whole or not there."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from gspmd.dialect.errors import Error, ErrorKind, InputError, UsageError
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, InputError, UsageError
+from gspmd.tools.diagnostics import print_error, print_internal_error
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_INTERNAL = 70
-EXIT_INTERRUPTED = 130
+_COMPLAINTS = {
+    "unrecognized arguments": Code.UNKNOWN_OPTION,
+    "invalid": Code.BAD_VALUE,
+    "argument ": Code.BAD_VALUE,
+}
+"""What argparse says of options, in English only."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -36,18 +41,23 @@ class ArgumentParser(argparse.ArgumentParser):
         return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"see {self.prog} --help")
+        code = next((code for text, code in _COMPLAINTS.items() if text in message), None)
+        raise UsageError(message, hint=f"see {self.prog} --help", code=code)
 
 
 def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
-    """Run `main` and turn whatever it raises into one line on stderr and an exit code."""
+    """Run `main` and turn whatever it raises into what stderr says of it, and an exit code.
+
+    A reader of stdout that leaves early, or never was there, is no failure.
+    """
+    _open_standard_streams()
     try:
         status = main()
         sys.stdout.flush()
         return status
     except BrokenPipeError:
         _close_stdout()
-        return EXIT_FAILURE
+        return EXIT_DONE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Error as error:
@@ -59,7 +69,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         reason = (error.strerror or str(error)).lower()
         if error.filename is None:  # a file that is open: stdout, on a full disk
             _close_stdout()
-            print_error(program, InputError(f"cannot write to stdout: {reason}"))
+            print_error(program, InputError(f"cannot write to stdout: {reason}", code=Code.CANNOT_WRITE))
         else:
             print_error(program, InputError(f"cannot access '{os.fsdecode(error.filename)}': {reason}"))
         return EXIT_FAILURE
@@ -68,8 +78,9 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
             traceback.print_exc()
         notes = " ".join(getattr(error, "__notes__", ()))
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
-        advice = "please report this" if debug else "run again with --debug for the traceback"
-        print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
+        print_internal_error(
+            program, what, "please report this" if debug else "run again with --debug for the traceback"
+        )
         return EXIT_INTERNAL
 
 
@@ -78,17 +89,6 @@ def version_text(program: str) -> str:
     from importlib import metadata  # not cheap, and needed only here
 
     return f"{program} {metadata.version('gspmd')} (jaxlib {metadata.version('jaxlib')})\n"
-
-
-def exit_code(error: Error) -> int:
-    return {ErrorKind.USAGE: EXIT_USAGE, ErrorKind.INTERNAL: EXIT_INTERNAL}.get(error.kind, EXIT_FAILURE)
-
-
-def print_error(program: str, error: Error) -> None:
-    """One line an error, with the program's name where the place is unknown."""
-    for told in (error, *error.others):
-        text = " ".join(str(told).split())
-        print(text if told.location else program + text.removeprefix("gspmd"), file=sys.stderr)
 
 
 def write_output(path: str, data: bytes) -> None:
@@ -107,7 +107,9 @@ def write_output(path: str, data: bytes) -> None:
             _replace(target, data)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot write '{path}': {reason.lower()}", hint="choose another -o") from None
+        raise InputError(
+            f"cannot write '{path}': {reason.lower()}", hint="choose another -o", code=Code.CANNOT_WRITE
+        ) from None
 
 
 def _replace(target: str, data: bytes) -> None:
@@ -132,6 +134,21 @@ def _mode(target: str) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def _open_standard_streams() -> None:
+    """Give a command that was started without stdin, stdout or stderr (`>&-`) the null device in its place.
+
+    Otherwise the next file that is opened would take the number of the stream, and its content would be overwritten.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - open as long as the process
 
 
 def _close_stdout() -> None:

@@ -8,6 +8,7 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}, expected at least 0")
+        raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     if args.file != "-" and zipfile.is_zipfile(args.file):
         executable = _load(args.file)
     else:

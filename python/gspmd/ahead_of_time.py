@@ -21,6 +21,7 @@ from gspmd.callbacks import refuse_to_run
 from gspmd.collectives import traffic_of
 from gspmd.compiled_file import CompiledFile, read_compiled, write_compiled
 from gspmd.costs import CostReport, cost_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.step_time import StepTime, step_time
@@ -174,6 +175,7 @@ def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Erro
             f"the program needs {found[1]} {found[2]}iB of memory on each device, which has {found[3]} {found[4]}iB; "
             f"largest at the peak: {largest}",
             hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
+            code=Code.COMPILER,
         )
     return None
 
@@ -194,12 +196,16 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
         missing = [i for i in about["ids"] if i not in by_id]
         if missing:
             raise ExecutionError(
-                f"compiled for {about['devices']} devices of '{about['target']}'; here are {len(by_id)} of {platform}"
+                f"compiled for {about['devices']} devices of '{about['target']}'; here are {len(by_id)} of {platform}",
+                code=Code.OTHER_MACHINE,
             )
         devices = [by_id[i] for i in about["ids"]]
     chosen = tuple(devices)
     if len(chosen) != about["devices"]:
-        raise ExecutionError(f"compiled for {about['devices']} devices of '{about['target']}', got {len(chosen)}")
+        raise ExecutionError(
+            f"compiled for {about['devices']} devices of '{about['target']}', got {len(chosen)}",
+            code=Code.OTHER_MACHINE,
+        )
     module, signature = executable_module.read_partitioned(stored.partitioned)
     refuse_to_run(module)
     try:
@@ -210,5 +216,6 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
         raise ExecutionError(
             f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
             hint=f"it was compiled by {about['compiler'].splitlines()[0]} (jaxlib {about['jaxlib']})",
+            code=Code.OTHER_MACHINE,
         ) from None
     return runtime.Executable(loaded, signature, chosen, "zero")

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError
 from gspmd.executable_module import write_whole
 
@@ -47,4 +48,6 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
     except OSError as error:
         raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
     except (zipfile.BadZipFile, KeyError, ValueError):
-        raise InputError(f"'{os.fspath(path)}' is not a compiled program", hint="gspmd compile -o writes one") from None
+        raise InputError(
+            f"'{os.fspath(path)}' is not a compiled program", hint="gspmd compile -o writes one", code=Code.BAD_FILE
+        ) from None

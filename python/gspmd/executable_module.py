@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from gspmd import unannotated
 from gspmd.callbacks import refuse_to_run
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import replicated
@@ -182,4 +183,6 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
-        raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from None
+        raise InputError(
+            f"cannot write '{path}': {(error.strerror or str(error)).lower()}", code=Code.CANNOT_WRITE
+        ) from None

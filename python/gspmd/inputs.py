@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.arguments import describe
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
 from gspmd.executable_module import write_whole
@@ -77,6 +78,7 @@ def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) 
                 f"'{os.fspath(path)}' has no array for argument {describe(index, value)}; "
                 f"it has {', '.join(sorted(stored)) or 'none'}",
                 hint=f"call it '{names[-1] if value.name else names[0]}'",
+                code=Code.ARGUMENTS,
             )
         used.add(name)
         found.append(_typed(stored[name], numpy_dtype(value.element_type)))
@@ -85,6 +87,7 @@ def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) 
         raise UsageError(
             f"'{os.fspath(path)}' has arrays that are no arguments: {', '.join(unused)}",
             hint=f"the program has {len(values)} arguments, called 0, 1, ...",
+            code=Code.ARGUMENTS,
         )
     return tuple(found)
 
@@ -93,13 +96,19 @@ def _read_npz(path: str | os.PathLike[str]) -> dict[str, Array]:
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise InputError(f"'{os.fspath(path)}' is a single array, not an .npz archive", hint="use numpy.savez")
+            raise InputError(
+                f"'{os.fspath(path)}' is a single array, not an .npz archive",
+                hint="use numpy.savez",
+                code=Code.BAD_FILE,
+            )
         with archive:
             return {name: archive[name] for name in archive.files}
     except OSError as error:
         raise InputError(f"cannot read '{os.fspath(path)}': {(error.strerror or str(error)).lower()}") from None
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"'{os.fspath(path)}' is not an .npz archive: {error}", hint="use numpy.savez") from None
+        raise InputError(
+            f"'{os.fspath(path)}' is not an .npz archive: {error}", hint="use numpy.savez", code=Code.BAD_FILE
+        ) from None
 
 
 def _typed(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
@@ -53,7 +54,9 @@ def strip(module: ir.Module) -> None:
     """
     for op in _operations(module):
         if _is_manual(op):
-            raise Unsupported("has no meaning on one device", op=op.name, location=source_location(op.location))
+            raise Unsupported(
+                "has no meaning on one device", op=op.name, location=source_location(op.location), code=Code.ONE_DEVICE
+            )
     _strip(module, keep_manual=False)
 
 
@@ -72,6 +75,7 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
                 op=op.name,
                 location=source_location(op.location),
                 hint="write the manual region as sdy.manual_computation",
+                code=Code.ONE_DEVICE,
             )
         if op.name in _MANUAL_OPS:
             shardings = (s for key in ("in_shardings", "out_shardings") for s in codec.read_list(op.attributes[key]))
@@ -79,7 +83,9 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
     named = [mesh for mesh in codec.meshes.values() if mesh.axes and (mesh in meshes or not meshes)]
     sizes = {mesh.size for mesh in named}
     if len(sizes) != 1:
-        raise Unsupported(f"program has manual regions over meshes of {len(sizes)} sizes, expected one size")
+        raise Unsupported(
+            f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MESHES
+        )
     _strip(module, keep_manual=True)
     for op in list(module.body):
         if (
