@@ -155,7 +155,8 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
         if found is None:
             names = ", ".join(f'"{axis.name}"' for axis in axes)
             raise Unsupported(
-                f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"', code=Code.MESHES
+                f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"',
+                code=Code.DEVICE_ORDERS,
             )
         return found
 
@@ -186,13 +187,12 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
             raise Unsupported(
                 f'mesh "@{mesh.name}" of device {mesh.device_ids[0]} only',
                 hint="use one mesh of all devices",
-                code=Code.ONE_DEVICE,
             )
         if mesh.size != real[0].size:
             raise Unsupported(
                 f'mesh "@{mesh.name}" has {mesh.size} devices but mesh "@{real[0].name}" has {real[0].size}',
                 hint="use all devices in every mesh",
-                code=Code.MESHES,
+                code=Code.DEVICE_COUNT,
             )
     found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
     if not isinstance(found, Mesh):

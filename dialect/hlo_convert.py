@@ -85,7 +85,6 @@ def to_tensor_sharding(sharding: HloSharding, rank: int, mesh: Mesh, open_dims: 
         raise Unsupported(
             f"sharding '{_excerpt(sharding)}' keeps a value on one device",
             hint="replicate it or divide it over all devices",
-            code=Code.ONE_DEVICE,
         )
     if isinstance(body, Named) and body.sharding.mesh.axes:
         return _opened(_named(body, rank, mesh), open_dims)

@@ -98,6 +98,11 @@ def terminal_width(stream: TextIO) -> int | None:
     return shutil.get_terminal_size().columns if is_a_terminal(stream) else None
 
 
+def text_width() -> int:
+    """How wide text on stdout may be: as the terminal, else as what is read from a pipe usually is."""
+    return terminal_width(sys.stdout) or _PLAIN_WIDTH
+
+
 def is_a_terminal(stream: TextIO) -> bool:
     try:
         return stream.isatty()

@@ -55,7 +55,10 @@ def strip(module: ir.Module) -> None:
     for op in _operations(module):
         if _is_manual(op):
             raise Unsupported(
-                "has no meaning on one device", op=op.name, location=source_location(op.location), code=Code.ONE_DEVICE
+                "has no meaning on one device",
+                op=op.name,
+                location=source_location(op.location),
+                code=Code.MANUAL,
             )
     _strip(module, keep_manual=False)
 
@@ -75,7 +78,6 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
                 op=op.name,
                 location=source_location(op.location),
                 hint="write the manual region as sdy.manual_computation",
-                code=Code.ONE_DEVICE,
             )
         if op.name in _MANUAL_OPS:
             shardings = (s for key in ("in_shardings", "out_shardings") for s in codec.read_list(op.attributes[key]))
@@ -84,7 +86,7 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
     sizes = {mesh.size for mesh in named}
     if len(sizes) != 1:
         raise Unsupported(
-            f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MESHES
+            f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MANUAL
         )
     _strip(module, keep_manual=True)
     for op in list(module.body):

@@ -110,7 +110,7 @@ def mark_orders(op: Any, found: set[DeviceOrder | None]) -> None:
         raise Unsupported(
             "manual computation whose operands and results are over several device orders",
             hint="use one mesh for all of them",
-            code=Code.MANUAL,
+            code=Code.DEVICE_ORDERS,
         )
     for order in orders:
         op.attributes[DEVICE_IDS] = order_attribute(order, op.context)
@@ -140,7 +140,7 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
                 raise Unsupported(
                     "manual computation inside one over another device order",
                     hint="use one mesh for both",
-                    code=Code.MANUAL,
+                    code=Code.DEVICE_ORDERS,
                 )
         del attributes[DEVICE_IDS]
     elif (renaming == np.arange(len(renaming))).all():

@@ -106,7 +106,6 @@ class Target:
                 raise Unsupported(
                     "a maximal sharding (all on one device) of a manual computation",
                     hint=_MAXIMAL_HINT,
-                    code=Code.ONE_DEVICE,
                 )
             found = self._translated[sharding] = self._translate(sharding)
         return found

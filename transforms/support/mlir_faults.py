@@ -10,13 +10,13 @@ _MESSAGES = [
     (re.compile(pattern), code)
     for pattern, code in (
         (r"unknown axis name", Code.AXIS_UNKNOWN),
-        (r"duplicate axis ref|already bound by a parent", Code.AXIS_TWICE),
+        (r"duplicate axis ref", Code.AXIS_TWICE),
+        (r"already bound by a parent|manual[ _](axes|computation)", Code.MANUAL),
         (r"sub-axis|sub-axes", Code.AXIS_PART),
         (r"sharding doesn't match tensor rank|shardings don't match number", Code.RANK),
         (r"unknown mesh", Code.MESH_UNKNOWN),
         (r"device ids|device_ids|axis size|duplicate axis name", Code.MESH),
         (r"sharding rule", Code.RULE),
-        (r"manual[ _](axes|computation)", Code.MANUAL),
         (r"sharding_group", Code.GROUP),
     )
 ]
