@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.device_order import ALL, DeviceOrder, Iota
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_sharding import Role, Tiled, normal_form
 from gspmd.dialect.mesh import Mesh
@@ -153,7 +154,10 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
             found = device_order.regroup(found, mesh.all_axes())
         if found is None:
             names = ", ".join(f'"{axis.name}"' for axis in axes)
-            raise Unsupported(f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"')
+            raise Unsupported(
+                f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"',
+                code=Code.DEVICE_ORDERS,
+            )
         return found
 
     dims = []
@@ -174,19 +178,21 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
     device orders that do not factor together; AnnotationError for no mesh at all.
     """
     if not meshes:
-        raise AnnotationError("there is no mesh; define one with 'sdy.mesh'")
+        raise AnnotationError("there is no mesh; define one with 'sdy.mesh'", code=Code.MESH_UNKNOWN)
     real = [mesh for mesh in dict.fromkeys(meshes) if mesh.size > 1 or mesh.is_maximal]
     if not real:
         real = [without_unit_axes(meshes[0])]
     for mesh in real:
         if mesh.is_maximal and len(real) > 1:
             raise Unsupported(
-                f'mesh "@{mesh.name}" of device {mesh.device_ids[0]} only', hint="use one mesh of all devices"
+                f'mesh "@{mesh.name}" of device {mesh.device_ids[0]} only',
+                hint="use one mesh of all devices",
             )
         if mesh.size != real[0].size:
             raise Unsupported(
                 f'mesh "@{mesh.name}" has {mesh.size} devices but mesh "@{real[0].name}" has {real[0].size}',
                 hint="use all devices in every mesh",
+                code=Code.DEVICE_COUNT,
             )
     found = real[0] if real[0].size == 1 else find_mesh(real, [], real[0].size)
     if not isinstance(found, Mesh):
@@ -217,6 +223,7 @@ def repeated(mesh: Mesh, base: Mesh) -> Mesh:
         raise AnnotationError(
             f"uses a mesh of {mesh.size} devices in a program of {base.size}",
             hint="use all devices, or a number of them that divides all",
+            code=Code.DEVICE_COUNT,
         )
     copies = base.size // mesh.size
     order = device_order.expand(order_of(base))

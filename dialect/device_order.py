@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 
 ALL = "devices"  # the one axis that holds all devices
@@ -35,10 +36,13 @@ class Iota:
     def __post_init__(self) -> None:
         for size in self.dims:
             if size < 1:
-                raise AnnotationError(f"device order is reshaped to {list(self.dims)}; sizes must be at least 1")
+                raise AnnotationError(
+                    f"device order is reshaped to {list(self.dims)}; sizes must be at least 1", code=Code.DEVICE_LIST
+                )
         if sorted(self.perm) != list(range(len(self.dims))):
             raise AnnotationError(
-                f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}"
+                f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}",
+                code=Code.DEVICE_LIST,
             )
         starts = [math.prod(self.dims[:i]) for i in range(len(self.dims))]
         parts = canonical(Axis(ALL, starts[dim], self.dims[dim]) for dim in self.perm)
@@ -97,10 +101,14 @@ def check_ids(ids: tuple[int, ...]) -> None:
     seen: set[int] = set()
     for device in ids:
         if not 0 <= device < len(ids):
-            raise AnnotationError(f"device {device} is out of range; expected the devices 0..{len(ids) - 1}")
+            raise AnnotationError(
+                f"device {device} is out of range; expected the devices 0..{len(ids) - 1}", code=Code.DEVICE_LIST
+            )
         if device in seen:
             missing = min(set(range(len(ids))) - set(ids))
-            raise AnnotationError(f"device {device} is listed twice and device {missing} is missing")
+            raise AnnotationError(
+                f"device {device} is listed twice and device {missing} is missing", code=Code.DEVICE_LIST
+            )
         seen.add(device)
 
 

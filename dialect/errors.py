@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from typing import ClassVar
+
+from gspmd.dialect.error_codes import Code
 
 
 class ErrorKind(enum.Enum):
@@ -32,15 +35,24 @@ class SourceLocation:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Note:
+    """Something that belongs to an error, at a place of its own."""
+
+    message: str
+    location: SourceLocation | None = None
+
+
 class Error(Exception):
     """A failure that the user can act on.
 
-    Attributes: `message` (one sentence), `kind`, `op` (the name of the operation concerned),
-    `location`, and `hint` (what to do), each but the first two possibly None; `others` are errors that were found
-    together with this one and are told after it.
+    Attributes: `message` (one sentence), `kind`, `code` (which `gspmd explain-error` explains), `op` (the name of the
+    operation concerned), `location`, and `hint` (what to do), the last three possibly None; `notes` name other places
+    that matter; `others` are errors that were found together with this one and are told after it.
     """
 
-    kind = ErrorKind.INTERNAL
+    kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
+    usual_code: ClassVar[Code] = Code.INTERNAL
 
     def __init__(
         self,
@@ -49,12 +61,16 @@ class Error(Exception):
         op: str | None = None,
         location: SourceLocation | None = None,
         hint: str | None = None,
+        code: Code | None = None,
+        notes: tuple[Note, ...] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
         self.op = op
         self.location = location
         self.hint = hint
+        self.code = code or self.usual_code
+        self.notes = notes
         self.others: tuple[Error, ...] = ()
 
     def __str__(self) -> str:
@@ -72,38 +88,46 @@ class Error(Exception):
 
 class UsageError(Error):
     kind = ErrorKind.USAGE
+    usual_code = Code.USAGE
 
 
 class InputError(Error):
     """A file that cannot be read or written."""
 
     kind = ErrorKind.IO
+    usual_code = Code.CANNOT_READ
 
 
 class ParseError(Error):
     kind = ErrorKind.PARSE
+    usual_code = Code.SYNTAX
 
 
 class AnnotationError(Error):
     """A sharding that does not fit its tensor, its mesh or another annotation."""
 
     kind = ErrorKind.ANNOTATION
+    usual_code = Code.ANNOTATION
 
 
 class Unsupported(Error):
     """A program that is refused, because partitioning it is not implemented."""
 
     kind = ErrorKind.UNSUPPORTED
+    usual_code = Code.UNSUPPORTED
 
 
 class OrdersDiffer(Unsupported):
     """Annotations over device orders that have no mesh in common."""
+
+    usual_code = Code.DEVICE_ORDERS
 
 
 class ExecutionError(Error):
     """Too few devices, or inputs of the wrong shape or type."""
 
     kind = ErrorKind.RUNTIME
+    usual_code = Code.EXECUTION
 
 
 class InternalError(Error):

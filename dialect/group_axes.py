@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, Axis, canonical, overlap
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import Cursor, quote, symbol, unquote
@@ -56,14 +57,19 @@ def read_group_axes(groups: ir.Attribute, meshes: Mapping[str, Mesh]) -> tuple[M
     overlap or do not nest.
     """
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(groups):
-        raise AnnotationError(f"has replica groups that are neither lists nor axes of a mesh: '{groups}'")
+        raise AnnotationError(
+            f"has replica groups that are neither lists nor axes of a mesh: '{groups}'", code=Code.DEVICE_LIST
+        )
     parts = stablehlo.ReplicaGroupMeshAxesAttr(groups)
     mesh = _read_mesh(parts.mesh, meshes)
     cursor = Cursor(str(parts.axes))
     axes = cursor.listed("[", "]", lambda: _read_ref(cursor, mesh))
     for index, axis in enumerate(axes):
         if overlap([axis], axes[:index]) or not all(axis.nests(other) for other in axes[:index]):
-            raise AnnotationError(f"has replica groups along parts of axes that overlap or do not nest: '{parts.axes}'")
+            raise AnnotationError(
+                f"has replica groups along parts of axes that overlap or do not nest: '{parts.axes}'",
+                code=Code.DEVICE_LIST,
+            )
     return mesh, canonical(axes)
 
 
@@ -79,7 +85,8 @@ def _read_mesh(attribute: ir.Attribute, meshes: Mapping[str, Mesh]) -> Mesh:
     if name not in meshes:
         known = ", ".join(f"'@{known}'" for known in meshes) or "none"
         raise AnnotationError(
-            f"has replica groups over mesh '@{name}', which the module does not have; its meshes are {known}"
+            f"has replica groups over mesh '@{name}', which the module does not have; its meshes are {known}",
+            code=Code.MESH_UNKNOWN,
         )
     return meshes[name]
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.common_mesh import axes_on, express, find_mesh, from_positions, order_of, unify_meshes, written_ids
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.hlo_sharding import (
@@ -47,7 +48,8 @@ def common_mesh(shardings: Iterable[HloSharding], num_devices: int) -> Mesh:
         count = leaf.num_devices()
         if count is not None and count != num_devices:
             raise AnnotationError(
-                f"sharding '{_excerpt(leaf)}' is over {count} devices in a program of {num_devices}; use all of them"
+                f"sharding '{_excerpt(leaf)}' is over {count} devices in a program of {num_devices}; use all of them",
+                code=Code.DEVICE_COUNT,
             )
         if isinstance(leaf.body, Named) and leaf.body.sharding.mesh.axes:
             meshes[mesh_of(leaf.body)] = None
@@ -78,7 +80,7 @@ def to_tensor_sharding(sharding: HloSharding, rank: int, mesh: Mesh, open_dims: 
     body = sharding.body
     for dim in open_dims:
         if not 0 <= dim < rank:
-            raise AnnotationError(f"open dimension {dim} does not exist in a tensor of rank {rank}")
+            raise AnnotationError(f"open dimension {dim} does not exist in a tensor of rank {rank}", code=Code.RANK)
     if isinstance(body, Maximal) or (isinstance(body, Tiled) and Role.MAXIMAL in body.subgroups):
         raise Unsupported(
             f"sharding '{_excerpt(sharding)}' keeps a value on one device",
@@ -124,6 +126,7 @@ def _tiled(sharding: HloSharding, normal: Tiled, mesh: Mesh) -> TensorSharding:
         raise Unsupported(
             f"the device order of '{_excerpt(sharding)}' does not factor over the axes of mesh \"@{mesh.name}\"",
             hint="use the order of the mesh for all shardings",
+            code=Code.DEVICE_ORDERS,
         )
     groups: dict[Role, Axes] = dict(zip(moved.subgroups, axes[moved.rank :], strict=True))
     return TensorSharding(

@@ -15,6 +15,7 @@ from typing import TypeVar
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.device_order import DeviceOrder, Iota
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError
 from gspmd.dialect.hlo_sharding import (
     Body,
@@ -169,18 +170,30 @@ def _unnamed(words: _Words, text: str) -> Body:
         if tile and tile[0] == (1,) and device is None:  # the older spelling: maximal devices=[1]3
             device, tile = device_order.expand(tile[1])[0], None
         if device is None or tile or subgroups is not None:
-            raise ParseError(f"a maximal sharding needs exactly one 'device=' but '{text}' is given")
+            raise ParseError(
+                f"a maximal sharding needs exactly one 'device=' but '{text}' is given", code=Code.SHARDING_TEXT
+            )
         return Maximal(device)
     if device is not None:
-        raise ParseError(f"only a maximal sharding has a 'device='; write 'devices=' in '{text}'")
+        raise ParseError(
+            f"only a maximal sharding has a 'device='; write 'devices=' in '{text}'", code=Code.SHARDING_TEXT
+        )
     if kind:
         if tile or subgroups is not None:
-            raise ParseError(f"'{kind}' goes without tile dims; leave out one or the other in '{text}'")
+            raise ParseError(
+                f"'{kind}' goes without tile dims; leave out one or the other in '{text}'", code=Code.SHARDING_TEXT
+            )
         return Whole(Role(kind))
     if tile is None:
-        raise ParseError(f"expected 'devices=' in '{text}', which is not {', '.join(_KINDS[:-1])} or {_KINDS[-1]}")
+        raise ParseError(
+            f"expected 'devices=' in '{text}', which is not {', '.join(_KINDS[:-1])} or {_KINDS[-1]}",
+            code=Code.SHARDING_TEXT,
+        )
     if not isinstance(tile[1], Iota) and len(tile[1]) < 2:
-        raise ParseError(f"a list of one device is no tiling in '{text}'; write 'maximal device=' or '<=[1]'")
+        raise ParseError(
+            f"a list of one device is no tiling in '{text}'; write 'maximal device=' or '<=[1]'",
+            code=Code.SHARDING_TEXT,
+        )
     return Tiled(*tile, subgroups or ())
 
 
@@ -310,7 +323,7 @@ def _named_body(cursor: _HloCursor) -> Named:
         cursor.next()
         all_axes = mesh.all_axes() or tuple(mesh.axis(name) for name, _ in mesh.axes[:1])
         if word != "replicated" and not all_axes:
-            raise ParseError(f"a mesh without axes cannot be {word}; name its axes")
+            raise ParseError(f"a mesh without axes cannot be {word}; name its axes", code=Code.SHARDING_TEXT)
         return Named(TensorSharding(mesh, (), **({word: all_axes} if word != "replicated" else {})), order)
     dims = cursor.listed("[", "]", lambda: dim_at(cursor, mesh))
     lists: dict[str, Axes] = {}

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axes, Axis, without
 from gspmd.dialect.device_order import ALL, DeviceOrder, Iota
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.sharding import TensorSharding
 
@@ -44,7 +45,7 @@ class Whole:
 
     def __post_init__(self) -> None:
         if self.role is Role.MAXIMAL:
-            raise AnnotationError("a maximal sharding must name its device")
+            raise AnnotationError("a maximal sharding must name its device", code=Code.DEVICE_LIST)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Maximal:
 
     def __post_init__(self) -> None:
         if self.device < 0:
-            raise AnnotationError(f"device {self.device} of a maximal sharding is negative")
+            raise AnnotationError(f"device {self.device} of a maximal sharding is negative", code=Code.DEVICE_LIST)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,18 +74,23 @@ class Tiled:
 
     def __post_init__(self) -> None:
         if not self.dims or min(self.dims) < 1:
-            raise AnnotationError(f"tile dims {list(self.dims)} must be one or more of at least 1")
+            raise AnnotationError(
+                f"tile dims {list(self.dims)} must be one or more of at least 1", code=Code.DEVICE_COUNT
+            )
         count = device_order.size(self.order)
         if math.prod(self.dims) != count:
             raise AnnotationError(
-                f"tile dims {list(self.dims)} need {math.prod(self.dims)} devices but {count} are given"
+                f"tile dims {list(self.dims)} need {math.prod(self.dims)} devices but {count} are given",
+                code=Code.DEVICE_COUNT,
             )
         if not isinstance(self.order, Iota):
             device_order.check_ids(self.order)
             if count == 1:  # a list of one device has no notation
                 object.__setattr__(self, "order", device_order.identity(1))
         if len(self.subgroups) > len(self.dims):
-            raise AnnotationError(f"{len(self.subgroups)} subgroups do not fit {len(self.dims)} tile dims")
+            raise AnnotationError(
+                f"{len(self.subgroups)} subgroups do not fit {len(self.dims)} tile dims", code=Code.RANK
+            )
         if Role.UNKNOWN in self.subgroups:
             raise AnnotationError("the role of a subgroup must be replicated, manual, unreduced or maximal")
 
@@ -124,9 +130,9 @@ class Named:
     def __post_init__(self) -> None:
         mesh, count = self.sharding.mesh, device_order.size(self.order)
         if mesh.device_ids:
-            raise AnnotationError("the mesh of a named sharding must leave its device ids to the order")
+            raise AnnotationError("the mesh of a named sharding must leave its device ids to the order", code=Code.MESH)
         if mesh.size != count:
-            raise AnnotationError(f"a mesh of {mesh.size} devices does not fit {count} device ids")
+            raise AnnotationError(f"a mesh of {mesh.size} devices does not fit {count} device ids", code=Code.MESH)
         if not isinstance(self.order, Iota):
             device_order.check_ids(self.order)
             if self.order == tuple(range(count)):  # never written
@@ -147,7 +153,7 @@ class TupleOf:
 
     def __post_init__(self) -> None:
         if any(isinstance(leaf.body, TupleOf) for leaf in self.leaves):
-            raise AnnotationError("a tuple of shardings must be flat, one sharding for each leaf")
+            raise AnnotationError("a tuple of shardings must be flat, one sharding for each leaf", code=Code.RANK)
 
 
 Body = Whole | Maximal | Tiled | Named | TupleOf
@@ -178,7 +184,9 @@ class HloSharding:
 
     def __post_init__(self) -> None:
         if self.shard_group and isinstance(self.body, Named | TupleOf):
-            raise AnnotationError("only shardings without named axes and of one value can be in a shard group")
+            raise AnnotationError(
+                "only shardings without named axes and of one value can be in a shard group", code=Code.GROUP
+            )
         if self.metadata and isinstance(self.body, TupleOf):
             raise AnnotationError("metadata belongs to the leaves of a tuple sharding")
 
@@ -211,7 +219,9 @@ class HloSharding:
             return (self,) * count
         given = len(self.body.leaves)
         if given != count and not (count == 0 and given == 1):
-            raise AnnotationError(f"sharding of {given} values does not fit {count}; give one for each leaf")
+            raise AnnotationError(
+                f"sharding of {given} values does not fit {count}; give one for each leaf", code=Code.RANK
+            )
         return self.body.leaves[:count]
 
     def num_devices(self) -> int | None:
@@ -230,7 +240,9 @@ class HloSharding:
         """
         match self.body:
             case TupleOf():
-                raise AnnotationError("a tuple sharding does not fit a single value; use one for each leaf")
+                raise AnnotationError(
+                    "a tuple sharding does not fit a single value; use one for each leaf", code=Code.RANK
+                )
             case Tiled() as tiled:
                 counts = tiled.shard_counts
             case Named(sharding=sharding) if sharding.dims:
@@ -239,7 +251,9 @@ class HloSharding:
                 return (1,) * rank
         if len(counts) != rank:
             raise AnnotationError(
-                f"sharding of {len(counts)} tile dims does not fit a tensor of rank {rank}; give one for each dimension"
+                f"sharding of {len(counts)} tile dims does not fit a tensor of rank {rank}; "
+                "give one for each dimension",
+                code=Code.RANK,
             )
         return counts
 
@@ -248,9 +262,13 @@ class HloSharding:
         self.shard_counts(rank)
         count = self.num_devices()
         if count is not None and count != num_devices:
-            raise AnnotationError(f"sharding over {count} devices in a program of {num_devices}; use all of them")
+            raise AnnotationError(
+                f"sharding over {count} devices in a program of {num_devices}; use all of them", code=Code.DEVICE_COUNT
+            )
         if isinstance(self.body, Maximal) and self.body.device >= num_devices:
-            raise AnnotationError(f"device {self.body.device} does not exist in a program of {num_devices}")
+            raise AnnotationError(
+                f"device {self.body.device} does not exist in a program of {num_devices}", code=Code.DEVICE_COUNT
+            )
 
     def shard_of(self, device: int, rank: int) -> tuple[int, ...]:
         """The index, in every dimension, of the shard on that device.
@@ -260,11 +278,15 @@ class HloSharding:
         self.shard_counts(rank)
         match self.body:
             case Maximal(device=holder) if device != holder:
-                raise AnnotationError(f"device {device} holds nothing of a value that is on device {holder}")
+                raise AnnotationError(
+                    f"device {device} holds nothing of a value that is on device {holder}", code=Code.DEVICE_LIST
+                )
             case Tiled() | Named():
                 count = self.num_devices()
                 if count is not None and not 0 <= device < count:
-                    raise AnnotationError(f"device {device} is not one of the sharding's {count} devices")
+                    raise AnnotationError(
+                        f"device {device} is not one of the sharding's {count} devices", code=Code.DEVICE_LIST
+                    )
                 tiled = self.body.tiled() if isinstance(self.body, Named) else self.body
                 return tiled.shard_of(device) or (0,) * rank
         return (0,) * rank

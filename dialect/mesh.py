@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 
 
@@ -37,17 +38,18 @@ class Mesh:
         names = [name for name, _ in self.axes]
         for name, size in self.axes:
             if size < 1:
-                raise AnnotationError(f'mesh axis "{name}" has size {size}; expected at least 1')
+                raise AnnotationError(f'mesh axis "{name}" has size {size}; expected at least 1', code=Code.MESH)
             if names.count(name) > 1:
-                raise AnnotationError(f'mesh axis "{name}" occurs twice; give every axis its own name')
+                raise AnnotationError(f'mesh axis "{name}" occurs twice; give every axis its own name', code=Code.MESH)
         if not self.axes and len(self.device_ids) <= 1:
             if self.device_ids and self.device_ids[0] < 0:
-                raise AnnotationError(f"device id {self.device_ids[0]} is negative")
+                raise AnnotationError(f"device id {self.device_ids[0]} is negative", code=Code.MESH)
             return
         if self.device_ids:
             if sorted(self.device_ids) != list(range(self.size)):
                 raise AnnotationError(
-                    f"device_ids of a mesh of {self.size} devices must be a permutation of 0..{self.size - 1}"
+                    f"device_ids of a mesh of {self.size} devices must be a permutation of 0..{self.size - 1}",
+                    code=Code.MESH,
                 )
             if self.device_ids == tuple(range(self.size)):
                 object.__setattr__(self, "device_ids", ())
@@ -73,7 +75,7 @@ class Mesh:
             if axis == name:
                 return size
         known = ", ".join(f'"{axis}"' for axis, _ in self.axes) or "none"
-        raise AnnotationError(f'{self._words} has no axis "{name}"; its axes are {known}')
+        raise AnnotationError(f'{self._words} has no axis "{name}"; its axes are {known}', code=Code.AXIS_UNKNOWN)
 
     def axis(self, name: str, pre: int = 1, size: int | None = None) -> Axis:
         """The axis, or the sub-axis `:(pre)size` of it, checked against the mesh."""
@@ -81,7 +83,9 @@ class Mesh:
         if size is None:
             return Axis(name, 1, full)
         if pre < 1 or size < 1 or full % (pre * size):
-            raise AnnotationError(f'sub-axis "{name}":({pre}){size} does not divide axis "{name}" of size {full}')
+            raise AnnotationError(
+                f'sub-axis "{name}":({pre}){size} does not divide axis "{name}" of size {full}', code=Code.AXIS_PART
+            )
         return Axis(name, pre, size)
 
     def all_axes(self) -> Axes:
@@ -93,7 +97,7 @@ class Mesh:
         for index, (name, _) in enumerate(self.axes):
             if name == axis.name:
                 return index, axis.pre
-        raise AnnotationError(f'{self._words} has no axis "{axis.name}"')
+        raise AnnotationError(f'{self._words} has no axis "{axis.name}"', code=Code.AXIS_UNKNOWN)
 
     def sorted(self, axes: tuple[Axis, ...]) -> Axes:
         """The axes in mesh order."""
@@ -109,4 +113,4 @@ class Mesh:
             if name == axis.name:
                 return after * (size // axis.end)
             after *= size
-        raise AnnotationError(f'{self._words} has no axis "{axis.name}"')
+        raise AnnotationError(f'{self._words} has no axis "{axis.name}"', code=Code.AXIS_UNKNOWN)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ParseError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
@@ -58,7 +59,7 @@ class Cursor:
         found = self.peek() or "end of text"
         column = self.tokens[self.index][1] if self.index < len(self.tokens) else len(self.text)
         text = self.text if len(self.text) <= 200 else f"..{self.text[max(column - 100, 0) : column + 100]}.."
-        return ParseError(f"{message} but found '{found}' at offset {column} of '{text}'")
+        return ParseError(f"{message} but found '{found}' at offset {column} of '{text}'", code=Code.SHARDING_TEXT)
 
     def integer(self) -> int:
         negative = self.accept("-")
@@ -176,7 +177,8 @@ def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
     if axis.size == 1 or mesh.is_full(axis):
         raise AnnotationError(
             f'sub-axis "{name}":({axis.pre}){axis.size} is not a proper part of axis "{name}" of size '
-            f"{mesh.axis_size(name)}; leave it out or write the axis"
+            f"{mesh.axis_size(name)}; leave it out or write the axis",
+            code=Code.AXIS_PART,
         )
     return axis
 
@@ -266,7 +268,7 @@ def _mesh_or_reference(cursor: Cursor, meshes: Mapping[str, Mesh]) -> Mesh:
     name = unquote(token[1:]) if token.startswith('@"') else token[1:]
     if name not in meshes:
         known = ", ".join(f"'@{known}'" for known in meshes) or "none"
-        raise ParseError(f"unknown mesh '@{name}'; the module's meshes are {known}")
+        raise ParseError(f"unknown mesh '@{name}'; the module's meshes are {known}", code=Code.MESH_UNKNOWN)
     return meshes[name]
 
 

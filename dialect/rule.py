@@ -13,6 +13,7 @@ import enum
 import math
 from collections.abc import Sequence
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 
 
@@ -82,22 +83,22 @@ class OpShardingRule:
 
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.sizes):
-            raise AnnotationError(f"rule has {len(self.sizes)} factors but {len(self.kinds)} kinds")
+            raise AnnotationError(f"rule has {len(self.sizes)} factors but {len(self.kinds)} kinds", code=Code.RULE)
         used = set()
         for tensor in self.operands + self.results:
             flat = [factor for dim in tensor for factor in dim]
             if len(set(flat)) != len(flat):
-                raise AnnotationError("a factor is used twice in one tensor of the rule")
+                raise AnnotationError("a factor is used twice in one tensor of the rule", code=Code.RULE)
             used.update(flat)
         for factor in range(len(self.sizes)):
             if factor not in used:
-                raise AnnotationError(f"factor {factor_symbol(factor)} is used nowhere in the rule")
+                raise AnnotationError(f"factor {factor_symbol(factor)} is used nowhere in the rule", code=Code.RULE)
         for tensor in self.results:
             for dim in tensor:
                 for factor in dim:
                     if self.kinds[factor] is REDUCTION:
                         raise AnnotationError(
-                            f"reduction factor {factor_symbol(factor)} occurs in a result of the rule"
+                            f"reduction factor {factor_symbol(factor)} occurs in a result of the rule", code=Code.RULE
                         )
 
     @property
@@ -204,7 +205,9 @@ class RuleBuilder:
             for dim_index, (factors, size) in enumerate(zip(mapping, shape, strict=True)):
                 covered = math.prod(self._sizes[f] for f in factors)
                 if len(factors) > 1 and covered != size:
-                    raise AnnotationError(f"factors of dimension {dim_index} multiply to {covered}, expected {size}")
+                    raise AnnotationError(
+                        f"factors of dimension {dim_index} multiply to {covered}, expected {size}", code=Code.RULE
+                    )
         return OpShardingRule(
             tuple(self._sizes),
             mappings[: self._operands],

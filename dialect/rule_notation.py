@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import (
     NEED_REPLICATION,
@@ -77,7 +78,7 @@ def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None
 
 
 def _error(text: str, reason: str, hint: str = _HINT) -> AnnotationError:
-    return AnnotationError(f"sharding rule '{' '.join(text.split())}' is wrong: {reason}", hint=hint)
+    return AnnotationError(f"sharding rule '{' '.join(text.split())}' is wrong: {reason}", hint=hint, code=Code.RULE)
 
 
 def _tensor(text: str, part: str) -> _Symbols:

@@ -7,6 +7,7 @@ import functools
 import itertools
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 
@@ -72,17 +73,20 @@ class TensorSharding:
             self.mesh.axis(axis.name, axis.pre, axis.size)
             for other in seen:
                 if axis.overlaps(other):
-                    raise AnnotationError(f'axis "{axis.name}" is used twice in one sharding')
+                    raise AnnotationError(f'axis "{axis.name}" is used twice in one sharding', code=Code.AXIS_TWICE)
                 if not axis.nests(other):
                     raise AnnotationError(
                         f'parts "{axis.name}":({other.pre}){other.size} and "{axis.name}":({axis.pre}){axis.size} '
-                        "cannot both be factors of the axis; use parts whose cuts divide each other"
+                        "cannot both be factors of the axis; use parts whose cuts divide each other",
+                        code=Code.AXIS_TWICE,
                     )
             seen.append(axis)
         lists = {"replicated": self.replicated, "unreduced": self.unreduced, "manual": self.manual}
         for axes in (*self.dim_axes(), *lists.values()):
             if len(axes) > 1 and canonical(axes) != tuple(a for a in axes if a.size > 1):
-                raise AnnotationError("neighbouring sub-axes that form one larger part must be written as it")
+                raise AnnotationError(
+                    "neighbouring sub-axes that form one larger part must be written as it", code=Code.AXIS_PART
+                )
         for name, axes in lists.items():
             if axes != self.mesh.sorted(axes):
                 raise AnnotationError(f"{name} axes must be in mesh order")
@@ -124,7 +128,8 @@ class TensorSharding:
     def check_rank(self, rank: int) -> None:
         if rank != self.rank:
             raise AnnotationError(
-                f"sharding of rank {self.rank} does not fit a tensor of rank {rank}; give one entry a dimension"
+                f"sharding of rank {self.rank} does not fit a tensor of rank {rank}; give one entry a dimension",
+                code=Code.RANK,
             )
 
     def with_axes(self, dims: tuple[Axes, ...], unreduced: Axes = ()) -> TensorSharding:
@@ -161,7 +166,9 @@ def device_tile(sharding: TensorSharding, device_position: int) -> tuple[int, ..
     """
     mesh = sharding.mesh
     if not 0 <= device_position < mesh.size:
-        raise AnnotationError(f'mesh "@{mesh.name}" of {mesh.size} devices has no position {device_position}')
+        raise AnnotationError(
+            f'mesh "@{mesh.name}" of {mesh.size} devices has no position {device_position}', code=Code.DEVICE_LIST
+        )
     tile = []
     for dim in sharding.dims:
         index = 0

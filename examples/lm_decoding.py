@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.examples import decoder_lm
 from gspmd.examples.common.layers import attention
@@ -133,7 +134,9 @@ def program(config: Config, recipe: Recipe) -> Program:
     """Batches of prompts, continued; the cache of one is written over by the next."""
     if not 0 < config.top_k <= config.vocabulary:
         raise UsageError(
-            f"'top_k' is {config.top_k}", hint=f"give 1 to {config.vocabulary}, the size of the vocabulary"
+            f"'top_k' is {config.top_k}",
+            hint=f"give 1 to {config.vocabulary}, the size of the vocabulary",
+            code=Code.BAD_VALUE,
         )
     decoder = config.decoder
 

@@ -14,6 +14,7 @@ import pytest
 # Before anything imports jax, which reads them once.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
 _TEST_ROOT = Path(__file__).parent
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()

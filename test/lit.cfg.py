@@ -21,6 +21,7 @@ config.test_exec_root = lit_config.params.get("exec_root", str(_root / "build" /
 for _variable in ("PYTHONPATH", "PYTHONHASHSEED", "COVERAGE_PROCESS_START"):
     if _variable in os.environ:
         config.environment[_variable] = os.environ[_variable]
+config.environment["GSPMD_DIAGNOSTICS"] = "short"
 config.environment["JAX_PLATFORMS"] = "cpu"
 config.environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gspmd import report
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
@@ -108,7 +109,11 @@ def _check_plot(path: str) -> None:
         raise UsageError("--plot needs matplotlib", hint="pip install 'gspmd[plot]'") from None
     kinds = sorted(FigureCanvasBase.filetypes)
     if Path(path).suffix[1:] not in kinds:
-        raise UsageError(f"cannot draw into '{path}'", hint=f"end it in one of {', '.join('.' + k for k in kinds)}")
+        raise UsageError(
+            f"cannot draw into '{path}'",
+            hint=f"end it in one of {', '.join('.' + k for k in kinds)}",
+            code=Code.BAD_VALUE,
+        )
 
 
 def _draw(done: list[Step], output: Output, title: str) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools.command import ArgumentParser
 
@@ -125,7 +126,7 @@ def named(texts: Iterable[str], flag: str) -> list[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UsageError(f"{flag} {text}", hint="write it as NAME=VALUE")
+            raise UsageError(f"{flag} {text}", hint="write it as NAME=VALUE", code=Code.BAD_VALUE)
         found.append((name, value))
     return found
 
@@ -134,7 +135,11 @@ def check_not_partitioned_yet(args: argparse.Namespace) -> None:
     """Raise UsageError for options that a module which is partitioned already has no use for."""
     given = {"--strict": args.strict is not None, "--option": bool(args.option)}
     for name in (name for name, is_given in given.items() if is_given):
-        raise UsageError(f"{name} with a module that is partitioned already", hint="give the annotated program")
+        raise UsageError(
+            f"{name} with a module that is partitioned already",
+            hint="give the annotated program",
+            code=Code.PARTITIONED_ALREADY,
+        )
 
 
 def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
@@ -152,6 +157,7 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
             raise UsageError(
                 f"the module is partitioned for {count} devices, not {args.num_partitions}",
                 hint="leave --num-partitions out",
+                code=Code.PARTITIONED_ALREADY,
             )
         return module, count
     product = partition(module, args)

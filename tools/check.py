@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from gspmd.dialect.errors import Error, ErrorKind, Unsupported, UsageError
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
     add_platform_argument,
@@ -14,21 +15,19 @@ from gspmd.tools._partitioned import (
     tolerance,
 )
 from gspmd.tools._stages import stage
-from gspmd.tools.command import ArgumentParser, print_error
+from gspmd.tools.command import ArgumentParser
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 if TYPE_CHECKING:
     from gspmd.checking import CheckReport, ResultCheck
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
-EXIT_PASSED, EXIT_WRONG, EXIT_REFUSED, EXIT_ERROR = 0, 1, 3, 4
+PRINTS_JSON = True
 _EPILOG = """\
 Integers and bools must be equal; NaN and infinities must be in the same places; other numbers may be off by
 RTOL times the largest magnitude of the result (default: 2e-5 for f32, 3.7e-14 for f64, 4 eps for bf16 and
-f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers.
-
-exit codes: 0 the results agree, 1 they differ, 2 wrong usage, 3 the program is refused (not supported),
-4 any other error"""
+f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,16 +47,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: see `--help`."""
-    try:
-        report = _check(args)
-    except Error as error:
-        if error.kind in (ErrorKind.USAGE, ErrorKind.INTERNAL):
-            raise
-        print_error("gspmd", error)
-        return EXIT_REFUSED if isinstance(error, Unsupported) else EXIT_ERROR
+    """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
+    report = _check(args)
     print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report)))
-    return EXIT_PASSED if report.passed else EXIT_WRONG
+    return EXIT_DONE if report.passed else EXIT_VERDICT
 
 
 def _check(args: argparse.Namespace) -> CheckReport:
@@ -67,12 +60,20 @@ def _check(args: argparse.Namespace) -> CheckReport:
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}, expected at least 0")
+        raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     module = read_program_file(args.file, new_context())
     if is_partitioned(module) and args.against is None:
-        raise UsageError(f"'{args.file}' is already partitioned", hint="name its original with --against")
+        raise UsageError(
+            f"'{args.file}' is already partitioned",
+            hint="name its original with --against",
+            code=Code.PARTITIONED_ALREADY,
+        )
     if args.against is not None and not is_partitioned(module):
-        raise UsageError(f"'{args.file}' is not partitioned", hint="leave --against out, and gspmd check partitions it")
+        raise UsageError(
+            f"'{args.file}' is not partitioned",
+            hint="leave --against out, and gspmd check partitions it",
+            code=Code.PARTITIONED_ALREADY,
+        )
     original = module if args.against is None else read_program_file(args.against, new_context())
     with stage("partitioning"):
         product, count = partitioned(module, args)

@@ -7,6 +7,7 @@ the command, with `_` for `-`. It is imported when it is run, so that no command
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import pkgutil
 import sys
@@ -14,19 +15,37 @@ from collections.abc import Sequence
 from typing import Any
 
 from gspmd import tools
+from gspmd.dialect.diagnostic import telling
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools import supervision
 from gspmd.tools.command import ArgumentParser, add_timeout_argument, run_command, version_text
+from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_USAGE
+from gspmd.tools.presentation import add_arguments, chosen, use
 
 PROGRAM = "gspmd"
-_NOT_COMMANDS = {"cli", "command", "entry", "exit_codes", "opt", "opt_arguments", "supervision"}
+_NOT_COMMANDS = {
+    "cli",
+    "command",
+    "diagnostics",
+    "entry",
+    "exit_codes",
+    "opt",
+    "opt_arguments",
+    "opt_diagnostics",
+    "presentation",
+    "source_lines",
+    "supervision",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: that of the subcommand, 1 for an error of the user's program, 2 for wrong usage, 70 for a defect."""
+    """Exit code: see `exit_codes`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    return run_command(PROGRAM, lambda: _run(arguments), "--debug" in arguments)
+    use(chosen(arguments))
+    with telling(functools.partial(print_diagnostic, PROGRAM)):
+        return run_command(PROGRAM, lambda: _run(arguments), "--debug" in arguments)
 
 
 def _run(argv: list[str]) -> int:
@@ -39,7 +58,9 @@ def _run(argv: list[str]) -> int:
     command = _load(argv[0])
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
     command.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    json_is_free = not getattr(command, "PRINTS_JSON", False)
+    use(chosen(argv[1:], json_is_free))
+    add_arguments(parser, json_is_free)
     add_timeout_argument(parser)
     args = parser.parse_arguments(argv[1:])
     if args.timeout:
@@ -61,7 +82,7 @@ def _load(name: str) -> Any:
     commands = [module.replace("_", "-") for module in modules]
     near = difflib.get_close_matches(name, commands, n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"see {PROGRAM} --help"
-    raise UsageError(f"unknown command '{name}'", hint=hint)
+    raise UsageError(f"unknown command '{name}'", hint=hint, code=Code.UNKNOWN_OPTION)
 
 
 def _help() -> str:

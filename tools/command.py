@@ -1,4 +1,4 @@
-"""What all command lines share: exit codes, and one line for an error."""
+"""What all command lines share: errors become messages and exit codes, and output is whole or not there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from gspmd.dialect.errors import Error, ErrorKind, InputError, InternalError, UsageError
-from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, InputError, InternalError, UsageError
+from gspmd.tools.diagnostics import print_error, print_internal_error
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 
 _LONGEST_S = 1e8  # three years, which timers can wait for
+_COMPLAINTS = {
+    "unrecognized arguments": Code.UNKNOWN_OPTION,
+    "invalid": Code.BAD_VALUE,
+    "argument ": Code.BAD_VALUE,
+}
+"""What argparse says of options, in English only."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -32,7 +40,8 @@ class ArgumentParser(argparse.ArgumentParser):
         return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"see {self.prog} --help")
+        code = next((code for text, code in _COMPLAINTS.items() if text in message), None)
+        raise UsageError(message, hint=f"see {self.prog} --help", code=code)
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
@@ -48,14 +57,18 @@ def _seconds(text: str) -> float:
 
 
 def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
-    """Run `main` and turn whatever it raises into one line on stderr and an exit code."""
+    """Run `main` and turn whatever it raises into what stderr says of it, and an exit code.
+
+    A reader of stdout that leaves early, or never was there, is no failure.
+    """
+    _open_standard_streams()
     try:
         status = main()
         sys.stdout.flush()
         return status
     except BrokenPipeError:
         _close_stdout()
-        return EXIT_FAILURE
+        return EXIT_DONE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Error as error:
@@ -69,7 +82,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         reason = (error.strerror or str(error)).lower()
         if error.filename is None:  # a file that is open: stdout, on a full disk
             _close_stdout()
-            print_error(program, InputError(f"cannot write to stdout: {reason}"))
+            print_error(program, InputError(f"cannot write to stdout: {reason}", code=Code.CANNOT_WRITE))
         else:
             print_error(program, InputError(f"cannot access '{os.fsdecode(error.filename)}': {reason}"))
         return EXIT_FAILURE
@@ -78,8 +91,9 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
             traceback.print_exc()
         notes = " ".join(getattr(error, "__notes__", ()))
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
-        advice = "please report this" if debug else "run again with --debug for the traceback"
-        print(f"{program}: internal error: {what}; {advice}", file=sys.stderr)
+        print_internal_error(
+            program, what, "please report this" if debug else "run again with --debug for the traceback"
+        )
         _offer_reproducer(program, error, main)
         return EXIT_INTERNAL
 
@@ -100,15 +114,19 @@ def version_text(program: str) -> str:
     return f"{program} {metadata.version('gspmd')} (jaxlib {metadata.version('jaxlib')})\n"
 
 
-def exit_code(error: Error) -> int:
-    return {ErrorKind.USAGE: EXIT_USAGE, ErrorKind.INTERNAL: EXIT_INTERNAL}.get(error.kind, EXIT_FAILURE)
+def _open_standard_streams() -> None:
+    """Give a command that was started without stdin, stdout or stderr (`>&-`) the null device in its place.
 
-
-def print_error(program: str, error: Error) -> None:
-    """One line an error, with the program's name where the place is unknown."""
-    for told in (error, *error.others):
-        text = " ".join(str(told).split())
-        print(text if told.location else program + text.removeprefix("gspmd"), file=sys.stderr)
+    Otherwise the next file that is opened would take the number of the stream, and its content would be overwritten.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - open as long as the process
 
 
 def _close_stdout() -> None:

@@ -12,6 +12,7 @@ from gspmd.tools.command import ArgumentParser
 
 NAME = "compile"
 SUMMARY = "compile for a TPU topology, or devices that are here: memory, collectives and an estimate of the time"
+PRINTS_JSON = True
 _EPILOG = """\
 FILE is an annotated program, which is partitioned for the target, or a partitioned module. Targets: tpu:VERSION:CHIPS,
 as tpu:v5p:8x8x8, with VERSION one of v3, v4, v5e, v5p, v6e, tpu7x and the number of chips in each dimension (needs
@@ -20,8 +21,6 @@ figures mean.
 
 The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a machine of that kind. It
 holds native code: load only what you trust.
-
-exit codes: 0 compiled; 1 the program is refused, by gspmd or by the compiler; 2 wrong usage
 """
 
 _TRUTH = {"true": True, "false": False}  # which XLA does not take as words everywhere

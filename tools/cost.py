@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
@@ -17,10 +18,11 @@ from gspmd.tools._partitioned import (
 )
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 NAME = "cost"
 SUMMARY = "estimate time, communication and memory of a program on a target, and hold it to a budget"
-EXIT_WITHIN, EXIT_EXCEEDED = 0, 1
+PRINTS_JSON = True
 _EPILOG = """\
 FILE is an annotated program, which is partitioned for the target, or a partitioned module; --original then names the
 program that it was made from, to compare the arithmetic. docs/cost.md says what the figures mean, where those of the
@@ -32,8 +34,6 @@ JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on 
 "collectives": of "kind", "axes", "bytes", "count", "cause", "location", "time_s"), "memory" ("arguments", "results",
 "aliased", "temporaries", "allocated", "peak", "host", "capacity", "at_peak": of "value", "kind", "type", "bytes",
 "location", "replicated_over") and "notes".
-
-exit codes: 0 the program is within the budget, or none is given; 1 it is not, or the program is refused; 2 wrong usage
 """
 
 
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--original", metavar="FILE", help="the program that a partitioned FILE was made from")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--top", type=positive, default=10, metavar="N", help="entries in a list (default: 10)")
-    parser.add_argument("--budget", metavar="FILE", help="exit with 1 if the program needs more than the budget there")
+    parser.add_argument("--budget", metavar="FILE", help="exit with 3 if the program needs more than the budget there")
     parser.add_argument(
         "--write-budget", metavar="FILE", help="write what the program needs as a budget, .json or .toml"
     )
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: see `--help`."""
+    """Exit code: 0, or 3 if more is needed than the budget has; errors are exceptions."""
     from gspmd import cost_budget, cost_text, costs
     from gspmd.executable_module import is_partitioned
     from gspmd.output import beside, outputs
@@ -88,18 +88,22 @@ def run(args: argparse.Namespace) -> int:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)
         output.write(cost_budget.budget_text(written, args.write_budget).encode())
     if budget is None:
-        return EXIT_WITHIN
+        return EXIT_DONE
     excess = cost_budget.exceeded(report, budget, args.budget)
     for each in excess:
         print(f"gspmd: over budget: {each}", file=sys.stderr)
-    return EXIT_EXCEEDED if excess else EXIT_WITHIN
+    return EXIT_VERDICT if excess else EXIT_DONE
 
 
 def _check(args: argparse.Namespace, partitioned: bool) -> None:
     """Raise UsageError for options that do not fit the kind of module."""
     if not partitioned and args.original is not None:
-        raise UsageError(f"'{args.file}' is not partitioned", hint="leave --original out")
+        raise UsageError(
+            f"'{args.file}' is not partitioned", hint="leave --original out", code=Code.PARTITIONED_ALREADY
+        )
     if partitioned:
         check_not_partitioned_yet(args)
     if args.tolerance is not None and not (args.budget or args.write_budget):
-        raise UsageError("--tolerance without a budget", hint="give --budget or --write-budget")
+        raise UsageError(
+            "--tolerance without a budget", hint="give --budget or --write-budget", code=Code.OPTIONS_DISAGREE
+        )

@@ -9,12 +9,13 @@ import pkgutil
 import time
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._stages import stage
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 NAME = "demo"
 SUMMARY = "partition a model's step, run it on virtual CPU devices and compare it with one device"
-EXIT_PASSED, EXIT_WRONG = 0, 1
 _KINDS = {bool: "true or false", int: "a number from 1 on", str: "a word"}
 _DEVICES = 8  # what the recipes are written for
 
@@ -32,16 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0 when every step agrees, 1 when one does not."""
+    """Exit code: 0 when every step agrees, 3 when one does not; errors are exceptions."""
     if args.steps < 1:
-        raise UsageError(f"--steps is {args.steps}", hint="give a number from 1 on")
+        raise UsageError(f"--steps is {args.steps}", hint="give a number from 1 on", code=Code.BAD_VALUE)
     axes = _mesh_axes(args.mesh) if args.mesh else None
     from gspmd.virtual_devices import request_devices
 
     request_devices("cpu", max(_DEVICES, math.prod((axes or {}).values())))
     if args.list:
         print("\n".join(_list()))
-        return EXIT_PASSED
+        return EXIT_DONE
     if args.all:
         return max(_run_one(args, name, args.recipe, None, brief=True) for name in _names())
     if args.recipe == "all":
@@ -63,10 +64,11 @@ def _run_one(
         raise UsageError(
             f"--mesh has axes {', '.join(axes)}, recipe '{config.recipe}' has {', '.join(recipe.mesh)}",
             hint="give each of these a size",
+            code=Code.OPTIONS_DISAGREE,
         )
     demonstration = Demonstration(name, example, config, axes or dict(recipe.mesh))
     demonstration.times["start"] = time.perf_counter() - started
-    return EXIT_PASSED if demonstration.run(args.steps, args.output, args.plot, brief) else EXIT_WRONG
+    return EXIT_DONE if demonstration.run(args.steps, args.output, args.plot, brief) else EXIT_VERDICT
 
 
 def _mesh_axes(text: str) -> dict[str, int]:
@@ -74,7 +76,7 @@ def _mesh_axes(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, _, size = part.partition("=")
         if not name.strip() or not size.strip().isdigit() or int(size) < 1 or name.strip() in axes:
-            raise UsageError(f"--mesh is '{text}'", hint="write it as x=4,y=2")
+            raise UsageError(f"--mesh is '{text}'", hint="write it as x=4,y=2", code=Code.BAD_VALUE)
         axes[name.strip()] = int(size)
     return axes
 
@@ -87,7 +89,9 @@ def _names() -> list[str]:
 
 def _example(name: str) -> Any:
     if name not in _names():
-        raise UsageError(f"there is no example '{name}'", hint=f"choose one of {', '.join(_names())}")
+        raise UsageError(
+            f"there is no example '{name}'", hint=f"choose one of {', '.join(_names())}", code=Code.BAD_VALUE
+        )
     return importlib.import_module(f"gspmd.examples.{name}")
 
 
@@ -114,10 +118,16 @@ def _config(example: Any, given: list[str], recipe: str | None) -> Any:
         settings.append(("recipe", "=", recipe))
     for name, _, value in settings:
         if name not in known:
-            raise UsageError(f"the example has no setting '{name}'", hint=f"it has {', '.join(known)}")
+            raise UsageError(
+                f"the example has no setting '{name}'", hint=f"it has {', '.join(known)}", code=Code.BAD_VALUE
+            )
         chosen[name] = _setting(name, value, known[name])
     if chosen.get("recipe", example.Config().recipe) not in example.RECIPES:
-        raise UsageError(f"the example has no recipe '{chosen['recipe']}'", hint=f"it has {', '.join(example.RECIPES)}")
+        raise UsageError(
+            f"the example has no recipe '{chosen['recipe']}'",
+            hint=f"it has {', '.join(example.RECIPES)}",
+            code=Code.BAD_VALUE,
+        )
     return example.Config(**chosen)
 
 
@@ -128,4 +138,4 @@ def _setting(name: str, value: str, type_: type) -> Any:
         return int(value)
     if type_ is str:
         return value
-    raise UsageError(f"'{value}' is not a value for '{name}'", hint=f"expected: {_KINDS[type_]}")
+    raise UsageError(f"'{value}' is not a value for '{name}'", hint=f"expected: {_KINDS[type_]}", code=Code.BAD_VALUE)

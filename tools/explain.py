@@ -7,13 +7,16 @@ import json
 import sys
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.source_text import STDIN, keep
 from gspmd.tools._partitioned import add_choice_arguments, partition, partition_options
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
 
 NAME = "explain"
 SUMMARY = "say why values are sharded as they are, and what conflicts cost"
+PRINTS_JSON = True
 _EPILOG = """\
 A value is named as in FILE if that is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a
 function @f that is called. Frameworks' names (state['params']['w']) and source lines (main.py:80) work as well.
@@ -45,8 +48,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions. What `--strict` refuses is explained before."""
     if args.all and args.value:
-        raise UsageError("--all and --value are both given", hint="give one of them")
-    source = sys.stdin.buffer.read() if args.file == "-" else args.file
+        raise UsageError("--all and --value are both given", hint="give one of them", code=Code.OPTIONS_DISAGREE)
+    source = keep(STDIN, sys.stdin.buffer.read()) if args.file == "-" else args.file
     _explain(args, source)
     if args.strict is not None:
         sys.stdout.flush()

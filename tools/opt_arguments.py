@@ -6,10 +6,12 @@ import argparse
 import re
 import textwrap
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import COMMON_PASSES
 from gspmd.pass_manager import PassManager
+from gspmd.tools import presentation
 from gspmd.tools.command import ArgumentParser, add_timeout_argument, version_text
 from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
 from gspmd.transforms.support.passes import Option, options_of, unknown_pass
@@ -40,7 +42,11 @@ def pass_manager(args: argparse.Namespace) -> PassManager:
     manager = PassManager(verify_each=args.verify_each == "true", timing=args.mlir_timing, printing=printing)
     if args.pass_pipeline is not None:
         if args.passes:
-            raise UsageError("--pass-pipeline and passes as flags are both given", hint="give one of them")
+            raise UsageError(
+                "--pass-pipeline and passes as flags are both given",
+                hint="give one of them",
+                code=Code.OPTIONS_DISAGREE,
+            )
         manager.add(args.pass_pipeline)
     for flag in args.passes:
         _add_flag(manager, flag)
@@ -58,7 +64,9 @@ def _add_flag(manager: PassManager, flag: str) -> None:
             raise
         passes = (*COMMON_PASSES, *(p.argument for p in PASSES), PIPELINE)
         near = unknown_pass(f"--{name}", [*_flags(_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")
-        raise UsageError(f"unknown option or pass '{flag.partition('{')[0]}'", hint=near.hint) from None
+        raise UsageError(
+            f"unknown option or pass '{flag.partition('{')[0]}'", hint=near.hint, code=Code.UNKNOWN_OPTION
+        ) from None
 
 
 def pass_help() -> str:
@@ -115,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--mlir-timing", action="store_true", help="report the time of every pass")
     add("--dump-pass-pipeline", action="store_true", help="print the passes as text to stderr")
     add("--list-passes", action="store_true", help="print the passes and their options")
-    add("--debug", action="store_true", help="print the traceback of an error")
+    presentation.add_arguments(parser, json_is_free=True)
     add_timeout_argument(parser)
     add("--version", action=_Version, nargs=0, help="print the versions of gspmd and jaxlib")
     return parser

@@ -7,6 +7,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
-        raise UsageError(f"--seed is {args.seed}, expected at least 0")
+        raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     (output,) = outputs(args.output)
     if args.file != "-" and is_compiled(args.file):
         executable = _load(args.file)

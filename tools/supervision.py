@@ -26,7 +26,7 @@ from gspmd.tools.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TIMEOUT
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"}
-_PATIENCE_S = 0.3  # for a child that the terminal interrupted, too, to come to its end
+_PATIENCE_S = 0.5  # for a child that was interrupted to come to its end
 _REPRODUCING_S = 60.0
 
 _to_parent: int | None = None
@@ -40,10 +40,17 @@ def supervised(program: str, main: Callable[[], int]) -> int:
         child = _start()
         if child is not None:
             return _Watch(program, child, main).wait(wake, received)
+    signal.signal(signal.SIGINT, _interrupt_once)
     try:
         return main()
     except KeyboardInterrupt:  # while modules are imported
         return EXIT_INTERRUPTED
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Who presses Ctrl-C interrupts both processes, and the parent tells its child: the second is too much."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def doing(what: str) -> None:
@@ -183,9 +190,10 @@ class _Watch:
     def _got(self, number: int) -> None:
         if number in _ENDS and self._ended_by is None:
             self._ended_by = number
-            now = time.monotonic()
-            # Who presses Ctrl-C interrupts the child, too; it needs to be told only of what this process alone got.
-            self._steps = [(now + _PATIENCE_S, signal.SIGINT), (now + 2 * _PATIENCE_S, signal.SIGKILL)]
+            self._end(time.monotonic())
+
+    def _end(self, now: float) -> None:
+        self._steps = [(now, signal.SIGINT), (now + _PATIENCE_S, signal.SIGKILL)]
 
     def _act(self) -> None:
         """Do what it is time for."""
@@ -193,7 +201,7 @@ class _Watch:
         if self._child.until is not None and now >= self._child.until:
             self._out_of_time = out_of_time(self._child.limit_s or 0.0, self._child.doing)
             self._child.until = None
-            self._steps = [(now, signal.SIGINT), (now + _PATIENCE_S, signal.SIGKILL)]
+            self._end(now)
         while self._steps and now >= self._steps[0][0]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child.pid, self._steps.pop(0)[1])

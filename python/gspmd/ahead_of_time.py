@@ -21,6 +21,7 @@ from gspmd.callbacks import refuse_to_run
 from gspmd.collectives import traffic_of
 from gspmd.compiled_file import About, CompiledFile, compiled_bytes, read_compiled
 from gspmd.costs import CostReport, cost_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
 from gspmd.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.output import Output
@@ -176,6 +177,7 @@ def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Erro
             f"the program needs {found[1]} {found[2]}iB of memory on each device, which has {found[3]} {found[4]}iB; "
             f"largest at the peak: {largest}",
             hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
+            code=Code.COMPILER,
         )
     return None
 
@@ -196,15 +198,17 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
     if devices is None:
         by_id = {device.id: device for device in runtime.platform_devices(about.platform)}
         if not by_id.keys() >= set(about.ids):
-            raise ExecutionError(f"{compiled_for}; here are {len(by_id)} of {about.platform}")
+            raise ExecutionError(f"{compiled_for}; here are {len(by_id)} of {about.platform}", code=Code.OTHER_MACHINE)
         devices = [by_id[i] for i in about.ids]
     chosen = tuple(devices)
     if len(chosen) != len(about.ids):
-        raise ExecutionError(f"{compiled_for}, got {len(chosen)}")
+        raise ExecutionError(f"{compiled_for}, got {len(chosen)}", code=Code.OTHER_MACHINE)
     module, signature = executable_module.read_partitioned(stored.partitioned)
     refuse_to_run(module)
     if signature.num_partitions != len(chosen):
-        raise InputError(f"'{os.fspath(path)}' is for {signature.num_partitions} devices, but {compiled_for}")
+        raise InputError(
+            f"'{os.fspath(path)}' is for {signature.num_partitions} devices, but {compiled_for}", code=Code.BAD_FILE
+        )
     try:
         loaded = chosen[0].client.deserialize_executable(
             stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)
@@ -213,5 +217,6 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
         raise ExecutionError(
             f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
             hint=f"it was compiled by {about.compiler.splitlines()[0]} (jaxlib {about.jaxlib})",
+            code=Code.OTHER_MACHINE,
         ) from None
     return runtime.Executable(loaded, signature, chosen, "zero")

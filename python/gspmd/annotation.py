@@ -22,6 +22,7 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 
 from gspmd.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
 from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
@@ -74,7 +75,9 @@ def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
     x = jax.numpy.asarray(x)
     try:
         if len(dims) > x.ndim or (every and len(dims) != x.ndim):
-            raise AnnotationError(f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension")
+            raise AnnotationError(
+                f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension", code=Code.RANK
+            )
         sharding = sharding_of(mesh, dims, x.ndim)
         return mesh_split_p.bind(_of_type(x, sharding), sharding=sharding)
     except AnnotationError as error:
@@ -129,7 +132,9 @@ def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None
 def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
     """The sharding that entries like those of a `PartitionSpec` mean. Raises AnnotationError."""
     if len(dims) > rank:
-        raise AnnotationError(f"{len(dims)} entries do not fit a value of rank {rank}; give one a dimension")
+        raise AnnotationError(
+            f"{len(dims)} entries do not fit a value of rank {rank}; give one a dimension", code=Code.RANK
+        )
     entries = [*dims, *(None,) * (rank - len(dims))]
     return TensorSharding(mesh, tuple(OPEN if e is UNSPECIFIED else DimSharding(_axes(mesh, e)) for e in entries))
 
@@ -146,7 +151,9 @@ def sharding_of_spec(mesh: Mesh, spec: PartitionSpec, rank: int) -> TensorShardi
 def _axes(mesh: Mesh, entry: Any) -> Axes:
     names = () if entry is None else (entry,) if isinstance(entry, str) else entry
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise AnnotationError(f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None")
+        raise AnnotationError(
+            f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None", code=Code.AXIS_UNKNOWN
+        )
     return canonical(tuple(_axis(mesh, name) for name in names))
 
 
@@ -157,7 +164,7 @@ def _axis(mesh: Mesh, name: str) -> Axis:
         return mesh.axis(name)
     pre, _, size = part.partition(")")
     if not (pre.isdigit() and size.isdigit()):
-        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2")
+        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
     return mesh.axis(full, int(pre), int(size))
 
 
@@ -168,12 +175,15 @@ def _numbered(mesh: Mesh, entry: Any) -> Any:
     if isinstance(entry, Sequence):
         return tuple(_numbered(mesh, each) for each in entry)
     if not hasattr(entry, "__index__"):
-        raise AnnotationError(f"{entry!r} is no mesh axis; expected a number, a name, or -1")
+        raise AnnotationError(f"{entry!r} is no mesh axis; expected a number, a name, or -1", code=Code.AXIS_UNKNOWN)
     number = entry.__index__()
     if number == -1:
         return None
     if not 0 <= number < len(mesh.axes):
-        raise AnnotationError(f"there is no mesh axis {number}; the mesh has {len(mesh.axes)}, and -1 splits nothing")
+        raise AnnotationError(
+            f"there is no mesh axis {number}; the mesh has {len(mesh.axes)}, and -1 splits nothing",
+            code=Code.AXIS_UNKNOWN,
+        )
     return mesh.axes[number][0]
 
 

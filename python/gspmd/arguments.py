@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from gspmd import placing
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.notation import print_sharding
 from gspmd.dtypes import Padding, is_float, is_integer, numpy_dtype
@@ -20,7 +21,7 @@ def check_count(values: Sequence[ValueSignature], count: int) -> None:
     """Raise ExecutionError unless there is one argument for each of `values`."""
     if count != len(values):
         expected = ", ".join(describe(i, value) for i, value in enumerate(values)) or "none"
-        raise ExecutionError(f"got {count} arguments, expected {len(values)}: {expected}")
+        raise ExecutionError(f"got {count} arguments, expected {len(values)}: {expected}", code=Code.ARGUMENTS)
 
 
 def check_donation(values: Sequence[ValueSignature], args: Sequence[Any]) -> None:
@@ -35,7 +36,9 @@ def check_donated_once(donated: Sequence[bool], args: Sequence[Any]) -> None:
         other = givers.get(id(arg), i)
         if other != i and isinstance(arg, jax.Array):
             raise ExecutionError(
-                f"argument {i} is also donated as argument {other}", hint="pass a copy, or a numpy array for one"
+                f"argument {i} is also donated as argument {other}",
+                hint="pass a copy, or a numpy array for one",
+                code=Code.DONATED,
             )
 
 
@@ -70,6 +73,7 @@ def _summed(name: str, array: jax.Array, value: ValueSignature) -> np.ndarray[An
     raise ExecutionError(
         f"{name} is unreduced over {axes}, and the program wants it as {print_sharding(value.sharding)}",
         hint="sum it first, with jax.sharding.reshard, or pass a numpy array",
+        code=Code.ARGUMENTS,
     )
 
 
@@ -82,7 +86,7 @@ def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]
         try:
             array = np.asarray(arg)
         except ValueError as error:
-            raise ExecutionError(f"{name} is not an array: {error}") from None
+            raise ExecutionError(f"{name} is not an array: {error}", code=Code.ARGUMENTS) from None
     _check_type(name, array.shape, array.dtype, value.shape, dtype)
     return array
 
@@ -103,6 +107,7 @@ def gone(name: str) -> ExecutionError:
     return ExecutionError(
         f"{name} was donated to an earlier call and is gone",
         hint="pass that call's result, or a numpy array, which is copied",
+        code=Code.DONATED,
     )
 
 
@@ -124,6 +129,7 @@ def _check_type(
         raise ExecutionError(
             f"{name} has dtype {dtype}, expected {expected_dtype.name}",
             hint=f"convert it, e.g. with .astype('{expected_dtype.name}')",
+            code=Code.ARGUMENTS,
         )
 
 
@@ -137,6 +143,7 @@ def _other_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -
     return ExecutionError(
         f"{name} has shape {tuple(shape)}, expected the global shape {expected}",
         hint="pass the whole array, not one device's part",
+        code=Code.ARGUMENTS,
     )
 
 
@@ -146,12 +153,14 @@ def _scalar(name: str, number: complex, dtype: np.dtype[Any]) -> np.ndarray[Any,
     holds = 0 if dtype.kind == "b" else 1 if is_integer(dtype) else 2 if is_float(dtype) else 3
     if rank > holds or (rank == 0 and holds > 0):
         raise ExecutionError(
-            f"{name} is the {type(number).__name__} {number}, expected {dtype.name}", hint="convert it"
+            f"{name} is the {type(number).__name__} {number}, expected {dtype.name}",
+            hint="convert it",
+            code=Code.ARGUMENTS,
         )
     try:
         array = np.asarray(number).astype(dtype) if holds > 1 else np.array(number, dtype)
     except OverflowError:
         array = None
     if array is None or (holds == 1 and int(array) != number):
-        raise ExecutionError(f"{name} is {number}, which {dtype.name} cannot hold")
+        raise ExecutionError(f"{name} is {number}, which {dtype.name} cannot hold", code=Code.ARGUMENTS)
     return array

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 
 
@@ -65,12 +66,15 @@ def _both(
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         for number in found:
             if not -len(positional) <= number < len(positional):
-                raise UsageError(f"{what}_argnums has {number}, but the function takes {len(positional)} by position")
+                raise UsageError(
+                    f"{what}_argnums has {number}, but the function takes {len(positional)} by position",
+                    code=Code.BAD_VALUE,
+                )
         found = tuple(n % len(positional) for n in found)
     known = {p.name for p in parameters}
     for name in named:
         if name not in known and inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise UsageError(f"{what}_argnames has '{name}', which the function does not take")
+            raise UsageError(f"{what}_argnames has '{name}', which the function does not take", code=Code.BAD_VALUE)
     more_names = tuple(positional[n] for n in found if 0 <= n < len(positional))
     more_numbers = tuple(positional.index(name) for name in named if name in positional)
     return tuple(dict.fromkeys(found + more_numbers)), tuple(dict.fromkeys(named + more_names))
@@ -81,7 +85,7 @@ def _numbers(what: str, given: Any) -> tuple[int, ...]:
         return ()
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not all(hasattr(number, "__index__") for number in several):
-        raise UsageError(f"{what}_argnums is {given!r:.50}, expected a number or several")
+        raise UsageError(f"{what}_argnums is {given!r:.50}, expected a number or several", code=Code.BAD_VALUE)
     return tuple(number.__index__() for number in several)
 
 
@@ -90,7 +94,7 @@ def _names(what: str, given: Any) -> tuple[str, ...]:
         return ()
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(name, str) for name in several):
-        raise UsageError(f"{what}_argnames is {given!r:.50}, expected a name or several")
+        raise UsageError(f"{what}_argnames is {given!r:.50}, expected a name or several", code=Code.BAD_VALUE)
     return several
 
 

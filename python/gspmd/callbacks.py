@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.mlir import source_location
@@ -23,6 +24,7 @@ def refuse_to_run(module: ir.Module) -> None:
             "calls Python, as jax.debug.print and jax.pure_callback do; the program is here without what it calls",
             hint="run the function that was traced by gspmd.jit, or take the call out",
             location=found[0],
+            code=Code.HOST,
         )
 
 

@@ -16,6 +16,7 @@ from gspmd import runtime
 from gspmd.arguments import check_count, to_host
 from gspmd.callbacks import refuse_to_run
 from gspmd.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_mesh
 from gspmd.executable_module import read_module
@@ -143,7 +144,7 @@ def check(
     """
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance is not None and not tolerance >= 0:
-            raise UsageError(f"{name} is {tolerance}, expected a number of at least 0")
+            raise UsageError(f"{name} is {tolerance}, expected a number of at least 0", code=Code.BAD_VALUE)
     program = read_module(module)
     refuse_to_run(program)
     with stage("partitioning"):
@@ -151,7 +152,10 @@ def check(
     with stage("compiling the partitioned program"):
         parallel = runtime.compile(product, devices, padding="nan")
     if num_devices is not None and parallel.num_partitions != num_devices:
-        raise UsageError(f"the partitioned module is for {parallel.num_partitions} devices, expected {num_devices}")
+        raise UsageError(
+            f"the partitioned module is for {parallel.num_partitions} devices, expected {num_devices}",
+            code=Code.PARTITIONED_ALREADY,
+        )
     with stage("compiling the original program"):
         reference, description = _reference(program, devices)
     _check_same_interface(reference.signature, parallel.signature)
@@ -190,6 +194,7 @@ def _check_same_interface(reference: Signature, partitioned: Signature) -> None:
             raise UsageError(
                 f"the partitioned module has the {what} ({', '.join(actual)}), expected ({', '.join(expected)})",
                 hint="compare it with the module that it was made from",
+                code=Code.PARTITIONED_ALREADY,
             )
 
 

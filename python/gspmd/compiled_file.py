@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError
 
 _MAGIC = b"gspmd compiled program 2\n"
@@ -83,11 +84,12 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
             content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot read '{name}': {reason.lower()}") from None
+        raise InputError(f"cannot read '{name}': {reason.lower()}", code=Code.CANNOT_READ) from None
     if content is None:
         earlier = _is_earlier(path)
         what = "was compiled by an earlier gspmd" if earlier else "is not a compiled program"
-        raise InputError(f"'{name}' {what}", hint="compile it again" if earlier else "gspmd compile -o writes one")
+        hint = "compile it again" if earlier else "gspmd compile -o writes one"
+        raise InputError(f"'{name}' {what}", hint=hint, code=Code.BAD_FILE)
     digest, rest = content[:_DIGEST_BYTES], memoryview(content)[_DIGEST_BYTES:]
     if hashlib.sha256(rest).digest() != digest:
         _damaged(name, "its digest is another one")
@@ -133,4 +135,4 @@ def _is_count(value: Any) -> bool:
 
 
 def _damaged(name: str, why: str) -> NoReturn:
-    raise InputError(f"'{name}' is not as it was written: {why}", hint="compile or copy it again")
+    raise InputError(f"'{name}' is not as it was written: {why}", hint="compile or copy it again", code=Code.BAD_FILE)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gspmd.costs import CostReport
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError
 from gspmd.report import bytes_text
 
@@ -79,6 +80,7 @@ def exceeded(report: CostReport, budget: Budget, path: str) -> tuple[Excess, ...
             raise InputError(
                 f"the budget in '{path}' is for {what} {_name(theirs)}, not {_name(ours)}",
                 hint="name that program's budget, or write a new one with --write-budget",
+                code=Code.BAD_FILE,
             )
     limits = [(what, limit, actual) for what, limit, actual in _figures(report, budget) if limit is not None]
     return tuple(Excess(*each) for each in limits if each[2] > math.floor(each[1] * (1 + budget.tolerance)))
@@ -121,12 +123,18 @@ def read_budget(path: str) -> Budget:
             text = file.read().decode()
         fields = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ParseError(f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget") from None
+        raise ParseError(
+            f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot read '{path}': {reason.lower()}", hint="write it with --write-budget") from None
     if not isinstance(fields, dict):
-        raise ParseError(f"'{path}' is no budget: expected an object with limits", hint="write one with --write-budget")
+        raise ParseError(
+            f"'{path}' is no budget: expected an object with limits",
+            hint="write one with --write-budget",
+            code=Code.BAD_FILE,
+        )
     for name, value in fields.items():
         _check(path, name, value)
     return Budget(**fields)
@@ -135,10 +143,14 @@ def read_budget(path: str) -> Budget:
 def _check(path: str, name: str, value: Any) -> None:
     """Raise ParseError for a key that is not known, or a value of the wrong form."""
     if name not in _FORMS:
-        raise ParseError(f"budget '{path}' has an unknown key '{name}'", hint=f"known are {', '.join(_FORMS)}")
+        raise ParseError(
+            f"budget '{path}' has an unknown key '{name}'", hint=f"known are {', '.join(_FORMS)}", code=Code.BAD_FILE
+        )
     fits, expected = _FORMS[name]
     if not fits(value):
-        raise ParseError(f"budget '{path}' has '{name}' = {json.dumps(value)}", hint=f"expected {expected}")
+        raise ParseError(
+            f"budget '{path}' has '{name}' = {json.dumps(value)}", hint=f"expected {expected}", code=Code.BAD_FILE
+        )
 
 
 def _text(value: Any) -> bool:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.jax_stages import concrete_mesh, is_tracing, legacy_mesh
@@ -104,6 +105,7 @@ class DeviceMesh:
                 hint=f"set JAX_NUM_CPU_DEVICES={self.mesh.size} in the environment before jax is used"
                 if platform == "cpu"
                 else "'lower' and 'partitioned' work without them",
+                code=Code.TOO_FEW_DEVICES,
             )
         return tuple(devices[: self.mesh.size])
 
@@ -152,7 +154,7 @@ def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMe
     try:
         devices = jax.devices(backend)
     except RuntimeError as error:
-        raise ExecutionError(f"no {backend} devices: {str(error).splitlines()[0]}") from None
+        raise ExecutionError(f"no {backend} devices: {str(error).splitlines()[0]}", code=Code.TOO_FEW_DEVICES) from None
     known = device_mesh((1,) if mesh is None else mesh)
     if known.devices is not None or len(devices) < known.mesh.size:
         return known
@@ -190,12 +192,14 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
     ):
         return DeviceMesh(_numbered(tuple(map(int, mesh)) if isinstance(mesh, Sequence) else (int(mesh),)))
     raise UsageError(
-        f"a mesh cannot be made from {mesh!r:.100}", hint='give a jax Mesh, sizes by name as {"x": 4}, or sizes'
+        f"a mesh cannot be made from {mesh!r:.100}",
+        hint='give a jax Mesh, sizes by name as {"x": 4}, or sizes',
+        code=Code.MESH,
     )
 
 
 def no_mesh() -> UsageError:
-    return UsageError("there is no mesh", hint='give one, as mesh={"x": 8}, or use jax.set_mesh')
+    return UsageError("there is no mesh", hint='give one, as mesh={"x": 8}, or use jax.set_mesh', code=Code.NO_MESH)
 
 
 def own_order(given: Any, program: DeviceMesh) -> Mesh | None:
@@ -220,7 +224,7 @@ def make_mesh(
     """
     shapes, names = tuple(axis_shapes), tuple(axis_names)
     if len(shapes) != len(names):
-        raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}")
+        raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}", code=Code.MESH)
     abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
     available = jax.devices() if devices is None else list(devices)
     if len(available) < abstract.size:
@@ -237,7 +241,9 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
     for name, size in axes:
         if not isinstance(name, str) or not isinstance(size, int | np.integer):
             raise UsageError(
-                f"a mesh has sizes by name, not {size!r:.50} by {name!r:.50}", hint='give {"x": 4, "y": 2}'
+                f"a mesh has sizes by name, not {size!r:.50} by {name!r:.50}",
+                hint='give {"x": 4, "y": 2}',
+                code=Code.MESH,
             )
     return Mesh(tuple((name, int(size)) for name, size in axes), name="")
 
@@ -261,7 +267,9 @@ def mesh_around() -> DeviceMesh | None:
 
 def _of_ids(ids: np.ndarray[Any, Any]) -> DeviceMesh:
     if ids.dtype.kind not in "iu" or sorted(ids.flat) != list(range(ids.size)):
-        raise AnnotationError(f"device ids of a mesh of {ids.size} devices must be a permutation of 0..{ids.size - 1}")
+        raise AnnotationError(
+            f"device ids of a mesh of {ids.size} devices must be a permutation of 0..{ids.size - 1}", code=Code.MESH
+        )
     mesh, by_id = _numbered(ids.shape), {device.id: device for device in jax.devices()}
     missing = any(int(i) not in by_id for i in ids.flat)
     return DeviceMesh(mesh, None if missing else tuple(by_id[int(i)] for i in ids.flat))
@@ -273,5 +281,5 @@ def _numbered(shape: tuple[int, ...]) -> Mesh:
     if not around.empty and tuple(around.axis_sizes) == shape:
         return _mesh(around.shape.items())
     if len(shape) > len(DEFAULT_NAMES):
-        raise UsageError(f"a mesh of {len(shape)} axes needs names", hint='give {"name": size, ...}')
+        raise UsageError(f"a mesh of {len(shape)} axes needs names", hint='give {"name": size, ...}', code=Code.MESH)
     return _mesh(tuple(zip(DEFAULT_NAMES, shape, strict=False)))

@@ -19,6 +19,7 @@ from jaxlib.mlir import ir
 from gspmd.api import Partitioned, passes_of
 from gspmd.conflicts import Conflict, find_conflicts, mark_places
 from gspmd.derivations import Derivation, Explainer, Origin
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
@@ -174,7 +175,7 @@ class Explanation:
                     known[name] = None
         near = [repr(name) for name in difflib.get_close_matches(text, known, n=3, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}?" if near else "list all with --all, or see --print-module"
-        return UsageError(f"the program has no value '{text}'", hint=hint)
+        return UsageError(f"the program has no value '{text}'", hint=hint, code=Code.UNKNOWN_VALUE)
 
     # ---- sums ----
 

@@ -12,6 +12,7 @@ import re
 import numpy as np
 
 from gspmd.dialect.axes import canonical
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.groups import Ids, replica_groups
@@ -66,7 +67,7 @@ def _expanded(text: str) -> tuple[tuple[int, ...], ...]:
         axes = canonical(mesh.axis(name, int(pre or 1), int(size) if size else None) for name, pre, size in parts)
         ids = replica_groups(mesh, axes)
     else:
-        raise InputError(f"cannot read the groups of a collective: '{text[:80]}'")
+        raise InputError(f"cannot read the groups of a collective: '{text[:80]}'", code=Code.BAD_FILE)
     return tuple(map(tuple, ids.tolist()))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.arguments import check_shape, describe
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
 from gspmd.output import write
@@ -82,6 +83,7 @@ def _arguments(archive: Any, path: str, values: Sequence[ValueSignature]) -> tup
                 f"'{path}' has no array for argument {describe(index, value)}; "
                 f"it has {', '.join(sorted(stored)) or 'none'}",
                 hint=f"call it '{names[-1] if value.name else names[0]}'",
+                code=Code.ARGUMENTS,
             )
         chosen.append(name)
     unused = sorted(set(stored) - set(chosen))
@@ -89,6 +91,7 @@ def _arguments(archive: Any, path: str, values: Sequence[ValueSignature]) -> tup
         raise UsageError(
             f"'{path}' has arrays that are no arguments: {', '.join(unused)}",
             hint=f"the program has {len(values)} arguments, called 0, 1, ...",
+            code=Code.ARGUMENTS,
         )
     for index, (name, value) in enumerate(zip(chosen, values, strict=True)):
         check_shape(index, value, _shape(archive, name))
@@ -104,13 +107,19 @@ def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
-            raise InputError(f"'{name}' is a single array, not an .npz archive", hint="use numpy.savez")
+            raise InputError(
+                f"'{name}' is a single array, not an .npz archive", hint="use numpy.savez", code=Code.BAD_FILE
+            )
         with archive:
             yield archive
     except OSError as error:
-        raise InputError(f"cannot read '{name}': {(error.strerror or str(error)).lower()}") from None
+        raise InputError(
+            f"cannot read '{name}': {(error.strerror or str(error)).lower()}", code=Code.CANNOT_READ
+        ) from None
     except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"'{name}' is not an .npz archive: {error}", hint="use numpy.savez") from None
+        raise InputError(
+            f"'{name}' is not an .npz archive: {error}", hint="use numpy.savez", code=Code.BAD_FILE
+        ) from None
 
 
 def _shape(archive: Any, name: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from gspmd.annotation import annotate_as
 from gspmd.argument_kinds import TypedLeaves, kinds_of
 from gspmd.bound_call import BoundCall, Parameters, bind
 from gspmd.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh_on, no_mesh
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.lowered import Compiled, Lowered, explained
 from gspmd.mesh_search import FoundMesh, find_mesh, mesh_inside
@@ -91,7 +92,11 @@ def jit(
         raise UsageError(f"{fun!r:.100} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
-        raise UsageError(f"gspmd.jit has no option '{unknown[0]}'", hint=f"it also takes {', '.join(sorted(_OPTIONS))}")
+        raise UsageError(
+            f"gspmd.jit has no option '{unknown[0]}'",
+            hint=f"it also takes {', '.join(sorted(_OPTIONS))}",
+            code=Code.UNKNOWN_OPTION,
+        )
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     over = device_mesh_on(mesh, device, backend)
     return Jitted(
@@ -195,6 +200,7 @@ class Jitted:
             raise ExecutionError(
                 f"'{self._name}' is for '{target}', which is not here",
                 hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
+                code=Code.OTHER_MACHINE,
             )
 
     def _by_operations(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ import jax
 import jaxlib
 from jax.errors import JaxRuntimeError
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime import platform_devices
@@ -71,15 +72,17 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     if is_topology(target):
         return _topology(target, rest, mesh, traffic)
     if not is_here(target):
-        raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}")
+        raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}", code=Code.UNKNOWN_TARGET)
     count = int(rest) if rest else mesh.size
     if count < mesh.size:
-        raise UsageError(f"the mesh has {mesh.size} devices, target '{target}' has {count}")
+        raise UsageError(f"the mesh has {mesh.size} devices, target '{target}' has {count}", code=Code.TOPOLOGY)
     devices = platform_devices(platform)
     if len(devices) < mesh.size:
         hint = f"set JAX_NUM_CPU_DEVICES={mesh.size} in the environment" if platform == "cpu" else "use a smaller mesh"
         raise ExecutionError(
-            f"the mesh has {mesh.size} devices, but there are {len(devices)} {platform} devices", hint=hint
+            f"the mesh has {mesh.size} devices, but there are {len(devices)} {platform} devices",
+            hint=hint,
+            code=Code.TOO_FEW_DEVICES,
         )
     return Machine(target, devices[: mesh.size])
 
@@ -91,6 +94,7 @@ def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) ->
         raise UsageError(
             f"the mesh has {mesh.size} devices, topology '{name}' has {hardware.torus.devices}",
             hint="choose a larger topology, or a smaller mesh",
+            code=Code.TOPOLOGY,
         )
     placement = hardware.place(mesh, traffic)
     by_place = {(*device.coords[: len(hardware.torus.dims)], device.core_on_chip): device for device in _devices(name)}
@@ -98,14 +102,20 @@ def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) ->
     by_partition = {partition: placement.coordinates(position) for position, partition in enumerate(order)}
     places = tuple(by_partition[partition] for partition in range(mesh.size))
     if not all(place in by_place for place in places):
-        raise ExecutionError(f"libtpu numbers the chips of '{name}' in a way that is not known")
+        raise ExecutionError(
+            f"libtpu numbers the chips of '{name}' in a way that is not known", code=Code.OTHER_MACHINE
+        )
     return Machine(target, tuple(by_place[place] for place in places), hardware, placement, places)
 
 
 def _devices(name: str) -> list[Any]:
     """The devices of a topology, from libtpu's compile-only client."""
     if importlib.util.find_spec("libtpu") is None:
-        raise ExecutionError("compiling for TPUs needs libtpu, which is not installed", hint="pip install 'gspmd[tpu]'")
+        raise ExecutionError(
+            "compiling for TPUs needs libtpu, which is not installed",
+            hint="pip install 'gspmd[tpu]'",
+            code=Code.OTHER_MACHINE,
+        )
     for key, value in _QUIET.items():
         os.environ.setdefault(key, value)
     from jax.experimental import topologies
@@ -119,6 +129,7 @@ def _devices(name: str) -> list[Any]:
         raise UsageError(
             f"libtpu does not know topology '{name}': {reason[:1].lower()}{reason[1:]}",
             hint="chips in each dimension, as v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:8x8, tpu7x:4x4x4",
+            code=Code.UNKNOWN_TARGET,
         ) from None
 
 
@@ -132,6 +143,7 @@ def outdated() -> ExecutionError:
     return ExecutionError(
         f"libtpu {metadata.version('libtpu')} is too old for jaxlib {jaxlib.__version__}",
         hint="pip install --upgrade 'gspmd[tpu]'",
+        code=Code.OTHER_MACHINE,
     )
 
 

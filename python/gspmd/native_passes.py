@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.pipeline_text import Element, parse_option_texts, parse_pipeline
 from gspmd.transforms.support.mlir import new_context
@@ -111,8 +112,16 @@ def _as_usage_error(problem: str, element: Element, ours: Iterable[str]) -> Usag
     if option:
         return unknown_option(owner, option[1], options_of_native(owner))
     if failed and failed[2]:
-        return UsageError(f"pass '{owner}' does not take the options '{failed[2]}'", hint="correct their values")
-    return UsageError(f"cannot run '{element}' on a module: {' '.join(problem.split())}", hint="correct the pipeline")
+        return UsageError(
+            f"pass '{owner}' does not take the options '{failed[2]}'",
+            hint="correct their values",
+            code=Code.UNKNOWN_PASS,
+        )
+    return UsageError(
+        f"cannot run '{element}' on a module: {' '.join(problem.split())}",
+        hint="correct the pipeline",
+        code=Code.UNKNOWN_PASS,
+    )
 
 
 @contextlib.contextmanager

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError
 
-_HINT = "choose another place to write to"
 _STDOUT = "-"
 _READER_PATIENCE_S = 10.0
 
@@ -36,7 +36,7 @@ class Output:
         if self.is_stdout:
             return
         if not self.path:
-            raise InputError("the name of a file to write is empty", hint="give a name")
+            raise InputError("the name of a file to write is empty", hint="give a name", code=Code.CANNOT_WRITE)
         try:
             self.target = os.path.realpath(self.path)
             self._check()
@@ -114,7 +114,7 @@ class Output:
 
     def _refused(self, error: OSError | ValueError) -> InputError:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return InputError(f"cannot write '{self.path}': {reason[:1].lower()}{reason[1:]}", hint=_HINT)
+        return InputError(f"cannot write '{self.path}': {reason[:1].lower()}{reason[1:]}", code=Code.CANNOT_WRITE)
 
 
 def outputs(*paths: str | None) -> list[Output | None]:
@@ -123,7 +123,9 @@ def outputs(*paths: str | None) -> list[Output | None]:
     places = [_STDOUT if output.is_stdout else output.target for output in found if output is not None]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:
-        raise UsageError(f"'{twice}' is to be written twice", hint="give each output a name of its own")
+        raise UsageError(
+            f"'{twice}' is to be written twice", hint="give each output a name of its own", code=Code.OPTIONS_DISAGREE
+        )
     return found
 
 

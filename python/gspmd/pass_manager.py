@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,6 +11,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
 from gspmd import reproducer
+from gspmd.dialect.diagnostic import listener
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
 from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import check_native
@@ -73,8 +74,8 @@ class PassManager:
     def run(self, module: ir.Module, on_diagnostic: Sink | None = None) -> None:
         """Run all passes on `module`, in place. Raises the first error, located.
 
-        `on_diagnostic` gets every diagnostic in order, errors included; without it remarks and warnings go to stderr.
-        A module whose run failed is in an undefined state.
+        `on_diagnostic` gets every diagnostic in order, errors included; without it remarks and warnings go to
+        who listens outside, by default to stderr. A module whose run failed is in an undefined state.
         """
         run = _Run(module, on_diagnostic)
         manager = self._build(module, run)
@@ -133,6 +134,7 @@ class _Run:
     def __init__(self, module: ir.Module, on_diagnostic: Sink | None) -> None:
         self._module = module
         self._on_diagnostic = on_diagnostic
+        self._outside = listener()
         self._errors: list[Diagnostic] = []
         self._finished: str | None = None  # the last pass of ours that came to its end
 
@@ -142,7 +144,7 @@ class _Run:
         if self._on_diagnostic:
             self._on_diagnostic(diagnostic)
         elif diagnostic.severity is not Severity.ERROR:
-            print(diagnostic, file=sys.stderr)
+            self._outside(diagnostic)
 
     def pass_callable(self, transformation: Pass) -> Callable[..., None]:
         """The pass as MLIR calls it."""
@@ -170,13 +172,13 @@ class _Run:
         if self._finished and not self._verifies():
             return self._defect(f"the module is invalid after pass '{self._finished}'", error, 0)
         if self._errors:
-            return self._errors[0].as_error(Unsupported)
-        return Unsupported(" ".join(str(error).split()))
+            return diagnostics.as_error(self._errors[0], Unsupported)
+        return Unsupported(f"{' '.join(str(error).split()):.400}")
 
     def _defect(self, problem: str, error: ir.MLIRError, said: int) -> InternalError:
         """A mistake of a pass of ours, shown by the diagnostics after the first `said`, or by the exception."""
         first = next(iter(self._errors[said:]), None)
-        reason = first.message if first else " ".join(str(error).split())
+        reason = first.message if first else f"{' '.join(str(error).split()):.400}"
         location = first.location if first else None
         return InternalError(f"{problem}: {reason}", location=location, hint="please report this")
 
@@ -199,5 +201,6 @@ def _resolve(element: Element) -> list[Pass | Element]:
             raise UsageError(
                 f"pass '{inner.name}' runs on a module, not in '{element.name}'",
                 hint=f"move it out of '{element.name}(...)'",
+                code=Code.UNKNOWN_PASS,
             )
     return [check_native(element, (*_OURS, PIPELINE))]

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 
 SCHEDULES = ("gpipe", "circular")
@@ -61,7 +62,9 @@ class Slots:
 def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_repeats: int) -> Schedule:
     """The schedule that arguments of `gspmd.pipeline` mean. Raises UsageError."""
     if schedule not in SCHEDULES:
-        raise UsageError(f"there is no schedule '{schedule}'", hint=f"known ones are {', '.join(SCHEDULES)}")
+        raise UsageError(
+            f"there is no schedule '{schedule}'", hint=f"known ones are {', '.join(SCHEDULES)}", code=Code.BAD_VALUE
+        )
     numbers = {
         "num_stages": num_stages,
         "num_microbatches": num_microbatches,
@@ -69,11 +72,12 @@ def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_
     }
     for name, number in numbers.items():
         if not isinstance(number, int) or number < 1:
-            raise UsageError(f"{name} is {number!r}; expected an integer of at least 1")
+            raise UsageError(f"{name} is {number!r}; expected an integer of at least 1", code=Code.BAD_VALUE)
     if schedule == "gpipe" and circular_repeats != 1:
         raise UsageError(
             f"circular_repeats is {circular_repeats}, but a stage works once in the schedule 'gpipe'",
             hint="use schedule='circular'",
+            code=Code.BAD_VALUE,
         )
     return Schedule(num_stages, num_microbatches, circular_repeats)
 

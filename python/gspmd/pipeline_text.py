@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 
 _NAME = re.compile(r"[\w.-]+")
@@ -157,4 +158,6 @@ class _Scanner:
 
     def _error(self, problem: str) -> UsageError:
         found = f"'{self._text[self._at]}'" if not self.at_end() else "the end"
-        return UsageError(f"in '{self._text}', column {self._at + 1}: {problem}, found {found}", hint=_ADVICE)
+        return UsageError(
+            f"in '{self._text}', column {self._at + 1}: {problem}, found {found}", hint=_ADVICE, code=Code.PIPELINE_TEXT
+        )

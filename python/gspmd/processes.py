@@ -15,6 +15,7 @@ from jax._src import distributed  # the store that jax.distributed keeps; JAX ha
 from jax.errors import JaxRuntimeError
 
 from gspmd.arguments import describe
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.transforms.support.signature import Signature
@@ -36,7 +37,7 @@ def agree(text: str, name: str, signature: Signature, devices: Sequence[Any], ti
     if len(processes) == 1 or client is None:
         return
     if own not in processes:
-        raise ExecutionError(f"none of the {len(devices)} devices belongs to process {own}")
+        raise ExecutionError(f"none of the {len(devices)} devices belongs to process {own}", code=Code.TOO_FEW_DEVICES)
     directory = f"gspmd/{'-'.join(map(str, processes))}/{next(_programs[processes])}"
     client.key_value_set(f"{directory}/{own}", json.dumps(_description(text, name, signature, devices)))
     try:

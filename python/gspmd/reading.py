@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ParseError, SourceLocation, UsageError
 from gspmd.transforms.support.mlir import error_from_mlir, parse_module, read_module, read_source
 
@@ -116,6 +117,7 @@ def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
             "the elements of a constant were left out of the text",
             hint="print it with large constants, or give the serialized HloModuleProto",
             location=SourceLocation(filename, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)),
+            code=Code.ELIDED,
         )
     try:
         proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
@@ -142,7 +144,9 @@ def _from_proto(data: bytes, context: ir.Context, filename: str) -> ir.Module:
         except RuntimeError:
             continue
         return parse_module(_convert(proto, filename), context, filename)
-    raise ParseError(f"'{filename}' is in no format that gspmd reads", hint=f"give {_FORMATS}")
+    raise ParseError(
+        f"'{filename}' is in no format that gspmd reads", hint=f"give {_FORMATS}", code=Code.UNKNOWN_FORMAT
+    )
 
 
 def _convert(proto: bytes, filename: str) -> str:

@@ -17,6 +17,7 @@ import jax
 from jax.errors import JaxRuntimeError
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, SourceLocation, UsageError
 from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.mlir import source_location
@@ -71,7 +72,9 @@ def refusal(error: Exception, module: ir.Module, compile_: Compile, compiler: st
 
 def _error(compiler: str, op: str | None, said: str, location: SourceLocation | None) -> ExecutionError:
     what = f"'{op}'" if op else "the module"
-    return ExecutionError(f"{compiler} does not take {what}: {' '.join(said.split())[:500]}", location=location)
+    return ExecutionError(
+        f"{compiler} does not take {what}: {' '.join(said.split())[:500]}", location=location, code=Code.COMPILER
+    )
 
 
 def _place(found: re.Match[str]) -> SourceLocation:

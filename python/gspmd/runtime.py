@@ -17,6 +17,7 @@ from jaxlib.mlir import ir
 
 from gspmd import arguments, executable_module, placing, processes, refusals
 from gspmd.callbacks import refuse_to_run
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dtypes import Padding, numpy_dtype
 from gspmd.layout import shard_indices
@@ -150,7 +151,7 @@ def platform_devices(platform: str) -> Devices:
     try:
         return tuple(jax.devices(platform))
     except RuntimeError as error:
-        raise ExecutionError(f"no {platform} devices: {_first_line(error)}") from None
+        raise ExecutionError(f"no {platform} devices: {_first_line(error)}", code=Code.TOO_FEW_DEVICES) from None
 
 
 def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
@@ -161,6 +162,7 @@ def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
         raise ExecutionError(
             f"the program has {count} partitions, but there are {len(chosen)} {platform} devices",
             hint=hint if platform == "cpu" else "partition it for fewer devices",
+            code=Code.TOO_FEW_DEVICES,
         )
     return chosen[:count]
 
@@ -181,6 +183,7 @@ def check_memory(kind: str | None, devices: Devices) -> None:
             f"the program has arguments or results in memory '{kind}', but devices as {devices[0]} have "
             f"{', '.join(known)}",
             hint="lower it with one of these as memory_kind",
+            code=Code.MEMORY_KIND,
         )
 
 

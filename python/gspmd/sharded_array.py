@@ -17,6 +17,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from gspmd import layout
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.notation import print_dims, print_mesh
 from gspmd.dialect.sharding import TensorSharding
@@ -90,6 +91,7 @@ class ShardedArray(jax.Array):
             raise ExecutionError(
                 f"{self!r} was donated to a program and is gone",
                 hint="use the program's result instead, or pass a numpy array, which is copied",
+                code=Code.DONATED,
             )
         return self._padded
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
@@ -53,7 +54,12 @@ def strip(module: ir.Module) -> None:
     """
     for op in _operations(module):
         if _is_manual(op):
-            raise Unsupported("has no meaning on one device", op=op.name, location=source_location(op.location))
+            raise Unsupported(
+                "has no meaning on one device",
+                op=op.name,
+                location=source_location(op.location),
+                code=Code.MANUAL,
+            )
     _strip(module, keep_manual=False)
 
 
@@ -79,7 +85,9 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
     named = [mesh for mesh in codec.meshes.values() if mesh.axes and (mesh in meshes or not meshes)]
     sizes = {mesh.size for mesh in named}
     if len(sizes) != 1:
-        raise Unsupported(f"program has manual regions over meshes of {len(sizes)} sizes, expected one size")
+        raise Unsupported(
+            f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MANUAL
+        )
     _strip(module, keep_manual=True)
     for op in list(module.body):
         if (

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.annotation import sharding_of_spec
 from gspmd.device_mesh import DeviceMesh, own_order
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
@@ -117,7 +118,7 @@ def _sharding(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> TensorShardi
             raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {spec!r:.100}")
         return sharding_of_spec(mesh.mesh, spec, rank)
     except AnnotationError as error:
-        raise AnnotationError(f"{what}: {error.message}", hint=error.hint) from None
+        raise AnnotationError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
 
 
 def _on_one_device(mesh: DeviceMesh, spec: SingleDeviceSharding, rank: int) -> TensorSharding:
@@ -126,6 +127,7 @@ def _on_one_device(mesh: DeviceMesh, spec: SingleDeviceSharding, rank: int) -> T
         raise AnnotationError(
             f"it is on {device} alone, but the program runs on {mesh.mesh.size} devices",
             hint="use PartitionSpec() for a value that every device has",
+            code=Code.DEVICE_COUNT,
         )
     return replicated(mesh.mesh, rank)
 
@@ -145,6 +147,7 @@ def _mesh_of(spec: NamedSharding, program: DeviceMesh) -> Mesh:
             raise AnnotationError(
                 f"its mesh {dict(given)} has other devices than the program",
                 hint="use one set of devices for all arguments and results",
+                code=Code.DEVICE_COUNT,
             )
     return own_order(spec.mesh, program) or Mesh(given, name="")
 

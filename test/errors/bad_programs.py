@@ -9,12 +9,11 @@ _MESH = 'sdy.mesh @mesh = <["x"=4]>\n'
 
 @dataclasses.dataclass(frozen=True)
 class Bad:
-    """`place` is line:column; `unsupported` is what we lack, the rest are mistakes."""
+    """`place` is line:column."""
 
     text: str
     place: str
     message: str
-    unsupported: bool = False
 
 
 def _main(argument: str, *body: str, head: str = _MESH, result: str = "tensor<8xf32>", ret: str = "%a") -> str:
@@ -53,7 +52,6 @@ BAD = {
         "func.func private @main(tensor<8xf32>) -> tensor<8xf32>\n",
         "1:1",
         "'func.func' op function '@main' has no body of one block; give its definition",
-        unsupported=True,
     ),
     # ---- Shardy's annotations ----
     "a sharding of the wrong rank": Bad(
@@ -152,7 +150,6 @@ BAD = {
         _module("mhlo.num_replicas = 2 : i32", _main(_SPLIT)),
         "1:1",
         "a program of 2 replicas; make the replicas an axis of the mesh",
-        unsupported=True,
     ),
     # ---- annotations that contradict each other ----
     "two families that disagree": Bad(
@@ -166,20 +163,17 @@ BAD = {
         "func.func public @main(%a: tensor<?xf32>) -> tensor<?xf32> {\n  return %a : tensor<?xf32>\n}\n",
         "1:1",
         "'func.func' op a value of dynamic shape 'tensor<?xf32>'; export the program with fixed shapes",
-        unsupported=True,
     ),
     "an unknown custom call": Bad(
         _main(_SPLIT, "%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>", ret="%0"),
         "3:8",
         "'stablehlo.custom_call' op calls 'my_kernel', which has no sharding rule; give it one with --custom-rule, "
         "compute it in a manual computation, or whole on every device with --replicate-unsupported",
-        unsupported=True,
     ),
     "an operation of another dialect": Bad(
         _main(_SPLIT, "%0 = arith.addf %a, %a : tensor<8xf32>", ret="%0"),
         "3:8",
         "'arith.addf' op is not supported; replace it, or compute it whole with --replicate-unsupported",
-        unsupported=True,
     ),
     "a function that calls itself": Bad(
         _main(_SPLIT, "%0 = func.call @f(%a) : (tensor<8xf32>) -> tensor<8xf32>", ret="%0")
@@ -187,6 +181,5 @@ BAD = {
         "  %0 = func.call @f(%a) : (tensor<8xf32>) -> tensor<8xf32>\n  return %0 : tensor<8xf32>\n}\n",
         "7:8",
         "'func.call' op recursive call @f -> @f; write the recursion as a 'stablehlo.while'",
-        unsupported=True,
     ),
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
@@ -54,7 +55,9 @@ class Ingest(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown(module.context), _in_module(module):
             if self.num_partitions < 0:
-                raise UsageError(f"option num-partitions is {self.num_partitions}; expected at least 0")
+                raise UsageError(
+                    f"option num-partitions is {self.num_partitions}; expected at least 0", code=Code.BAD_VALUE
+                )
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -108,7 +111,9 @@ def _module_count(module: ir.Module, name: str) -> int | None:
 def _check_replicas(module: ir.Module) -> None:
     count = _module_count(module, _REPLICAS)
     if count is not None and count > 1:
-        raise Unsupported(f"a program of {count} replicas", hint="make the replicas an axis of the mesh")
+        raise Unsupported(
+            f"a program of {count} replicas", hint="make the replicas an axis of the mesh", code=Code.REPLICAS
+        )
 
 
 def _prepare(module: ir.Module) -> Survey:

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
@@ -32,7 +33,11 @@ def rewrite_annotations(found: Survey, target: Target) -> list[Any]:
     for name in found.found:
         if name.startswith("sdy.") and name not in _HANDLED:
             with located(found.found[name][0]):
-                raise Unsupported("a collective of a partitioned program", hint="give the program before partitioning")
+                raise Unsupported(
+                    "a collective of a partitioned program",
+                    hint="give the program before partitioning",
+                    code=Code.COMMUNICATION,
+                )
     for op in found.all("sdy.named_computation"):
         dissolve_named(op, target)
     by_name: dict[bool, list[Any]] = {True: [], False: []}

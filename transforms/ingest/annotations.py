@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.common_mesh import repeated
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
@@ -140,7 +141,9 @@ class Annotations:
         written = self.attribute(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
         carried = self.carried(attributes, "sharding")
         if written is not None and carried is not None and written != carried:
-            raise AnnotationError("'sdy.sharding' and 'xla.sdy.sharding' contradict each other", hint="keep one")
+            raise AnnotationError(
+                "'sdy.sharding' and 'xla.sdy.sharding' contradict each other", hint="keep one", code=Code.CONTRADICTION
+            )
         hlo = self._hlo_annotation(attributes)
         shardings = carried if written is None else written
         return None if shardings is None and hlo is None else Said(shardings, hlo)
@@ -211,6 +214,7 @@ class Annotations:
                 raise AnnotationError(
                     f"'mhlo.sharding' is of {count} devices but the program is for {self.num_devices}",
                     hint="make it agree with 'mhlo.num_partitions' and the other annotations",
+                    code=Code.DEVICE_COUNT,
                 )
             if count is not None and self.hlo_reader is None:
                 self.hlo_reader = self.reader
@@ -296,7 +300,11 @@ def frontend(attributes: Any) -> dict[str, str]:
     entries = {name: text_of(value) for name, value in entries_of(attributes[FRONTEND]).items()}
     for name in entries:
         if name.startswith(PREFIX) and name not in _KNOWN_FRONTEND:
-            raise Unsupported(f"unknown frontend attribute '{name}'", hint="export the program as StableHLO with 'sdy'")
+            raise Unsupported(
+                f"unknown frontend attribute '{name}'",
+                hint="export the program as StableHLO with 'sdy'",
+                code=Code.MARKER,
+            )
     return entries
 
 
@@ -308,7 +316,7 @@ def parse_carried(text: str, context: ir.Context) -> ir.Attribute:
         return ir.Attribute.parse(text, context)
     except ir.MLIRError as error:
         reason = error.error_diagnostics[0].message if error.error_diagnostics else "malformed"
-        raise AnnotationError(f"frontend attribute '{text}' cannot be read: {reason}") from None
+        raise AnnotationError(f"frontend attribute '{text}' cannot be read: {reason}", code=Code.MARKER) from None
     finally:
         context.emit_error_diagnostics = emit
 

@@ -13,6 +13,7 @@ from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_sharding import REPLICATED
 from gspmd.dialect.notation import print_dims
@@ -77,7 +78,7 @@ class ResultMarkers:
         said = target.annotations.of(op.attributes)
         if said is None:
             raise AnnotationError(
-                f"custom call '{RESULT_MARKER}' has no sharding", hint=f"add '{PREFIX}sharding' to it"
+                f"custom call '{RESULT_MARKER}' has no sharding", hint=f"add '{PREFIX}sharding' to it", code=Code.MARKER
             )
         users = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
         returned = [(user, index) for user, index in users if user.name == "func.return"]
@@ -183,6 +184,7 @@ def _resolve(target: Target, said: Said | None, marked: Said | None, type_: ir.T
             f"two annotations of a result that contradict each other: {print_dims(own)} by attribute but "
             f"{print_dims(by_marker)} by '{RESULT_MARKER}'",
             hint="keep one",
+            code=Code.CONTRADICTION,
         )
     return by_marker
 

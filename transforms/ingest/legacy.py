@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of, text_of
 from gspmd.transforms.ingest.composites import POINTWISE, Expansions
@@ -75,12 +76,14 @@ def _check_einsum(config: str) -> None:
     operands, _, result = config.replace(" ", "").partition("->")
     left, _, right = operands.partition(",")
     if "." in config:
-        raise Unsupported(f"einsum '{config}' has an ellipsis", hint="name every dimension")
+        raise Unsupported(f"einsum '{config}' has an ellipsis", hint="name every dimension", code=Code.OPERATION)
     if any(len(set(labels)) != len(labels) for labels in (left, right, result)):
-        raise Unsupported(f"einsum '{config}' repeats a dimension", hint="take the diagonal first")
+        raise Unsupported(f"einsum '{config}' repeats a dimension", hint="take the diagonal first", code=Code.OPERATION)
     if alone := sorted((set(left) ^ set(right)) - set(result)):
         raise Unsupported(
-            f"einsum '{config}' sums '{alone[0]}', which one operand has", hint="sum it first with 'stablehlo.reduce'"
+            f"einsum '{config}' sums '{alone[0]}', which one operand has",
+            hint="sum it first with 'stablehlo.reduce'",
+            code=Code.OPERATION,
         )
 
 
@@ -127,9 +130,11 @@ def _is_whole(op: Any) -> bool:
 
 def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:
     if "largest" in given and not given["largest"].value:
-        raise Unsupported("top-k of the smallest elements", hint="negate the operand and the values")
+        raise Unsupported(
+            "top-k of the smallest elements", hint="negate the operand and the values", code=Code.OPERATION
+        )
     if "k" not in given:
-        raise Unsupported("top-k without 'k'", hint="use 'chlo.top_k'")
+        raise Unsupported("top-k without 'k'", hint="use 'chlo.top_k'", code=Code.OPERATION)
     return _rename(op, "chlo.top_k", {"k": given["k"]})
 
 
@@ -137,14 +142,22 @@ def _check_top_k(op: Any) -> None:
     """Raises Unsupported for a call of XLA's `TopK` that does not find the largest elements and where they are."""
     value, *others = op.operands
     if others or len(op.results) != 2 or not ir.RankedTensorType(value.type).rank:
-        raise Unsupported(f"custom call '{_TOP_K}' that is not of one operand and two results", hint="use 'chlo.top_k'")
+        raise Unsupported(
+            f"custom call '{_TOP_K}' that is not of one operand and two results",
+            hint="use 'chlo.top_k'",
+            code=Code.OPERATION,
+        )
     for name in called_by(op):
         compared = function_named(op, name).regions[0].blocks[0]
         first, last = compared.operations[0].operation, terminator(compared)
         direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
         arguments = list(compared.arguments)[:2]
         if "GT" not in direction or list(first.operands) != arguments or list(last.operands) != list(first.results):
-            raise Unsupported("top-k of other than the largest elements", hint="sort, and take the first of the result")
+            raise Unsupported(
+                "top-k of other than the largest elements",
+                hint="sort, and take the first of the result",
+                code=Code.OPERATION,
+            )
 
 
 def _rename(op: Any, name: str, attributes: dict[str, ir.Attribute]) -> bool:

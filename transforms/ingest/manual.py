@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, without
 from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import quote
@@ -134,7 +135,9 @@ def _convert(call: Any, target: Target) -> None:
     leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in _in_order(value)]
     axes = {crossing.manual for crossing in (*entering, *leaving)}
     if len(axes) != 1:
-        raise Unsupported("manual computation whose operands and results differ in their manual axes", hint=_HINT)
+        raise Unsupported(
+            "manual computation whose operands and results differ in their manual axes", hint=_HINT, code=Code.MANUAL
+        )
     operands = [value.type for value in call.operands]
     names = target.names(axes.pop())
     attributes = {
@@ -207,13 +210,15 @@ def _called(op: Any) -> str:
 def _entering(value: Any, target: Target) -> _Crossing:
     op = _marker(value, _ENTER)
     if op is None:
-        raise Unsupported("manual computation with an operand that is not made local by a marker", hint=_HINT)
+        raise Unsupported(
+            "manual computation with an operand that is not made local by a marker", hint=_HINT, code=Code.MANUAL
+        )
     if target_name(op) == _ENTER[0]:
         index = ir.OpResult(value).result_number
         return _Crossing(op.operands[index], *_shardy(op, "in_shardings", index, target))
     outside = _marker(op.operands[0], ("Sharding",))
     if outside is None:
-        raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT)
+        raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT, code=Code.MANUAL)
     sharding = _gspmd(outside, outside.results[0].type, target)
     inside = _gspmd(op, value.type, target)
     return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
@@ -230,7 +235,9 @@ def _leaving(use: Any, index: int, target: Target) -> _Crossing:
             whole = users[0].results[0]
             outside = _gspmd(users[0], whole.type, target)
             return _gspmd_crossing(whole, outside, inside, _order(users[0], target), index)
-    raise Unsupported("manual computation with a result that is not made whole by a marker", hint=_HINT)
+    raise Unsupported(
+        "manual computation with a result that is not made whole by a marker", hint=_HINT, code=Code.MANUAL
+    )
 
 
 def _order(op: Any, target: Target) -> DeviceOrder | None:
@@ -251,7 +258,9 @@ def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorShardi
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
     if shardings is None or text is None or index >= len(shardings):
-        raise AnnotationError(f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'")
+        raise AnnotationError(
+            f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'", code=Code.MANUAL
+        )
     mesh = shardings[index].mesh
     names = target.axes(mesh, held_axes(target.annotations, mesh, _names(parse_carried(text, op.context))))
     held = tuple(target.mesh.axis(name) for name in names)
@@ -263,7 +272,9 @@ def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:
     said = target.annotations.of(op.attributes)
     found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, ir.ShapedType(type_).rank)
     if found is None:
-        raise AnnotationError(f"custom call '{target_name(op)}' has no sharding", hint="add an 'mhlo.sharding' to it")
+        raise AnnotationError(
+            f"custom call '{target_name(op)}' has no sharding", hint="add an 'mhlo.sharding' to it", code=Code.MARKER
+        )
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried, text_of
 from gspmd.transforms.ingest.edits import create, replace
@@ -49,9 +50,12 @@ def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
                 raise Unsupported(
                     f"'{name}' outside a call of a manual computation",
                     hint="lower the program with Shardy ('jax_use_shardy_partitioner'), which keeps regions",
+                    code=Code.MANUAL,
                 )
             elif name.startswith(PREFIX):
-                raise Unsupported(f"unknown marker '{name}'", hint="export the program as StableHLO with 'sdy'")
+                raise Unsupported(
+                    f"unknown marker '{name}'", hint="export the program as StableHLO with 'sdy'", code=Code.MARKER
+                )
             else:
                 _check_called(op, name)
                 rest.append(op)
@@ -60,7 +64,9 @@ def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
 
 def _check_called(op: Any, name: str) -> None:
     if name not in COMPARING and called_by(op):
-        raise Unsupported(f"custom call '{name}' calls functions of the module", hint="inline what it computes")
+        raise Unsupported(
+            f"custom call '{name}' calls functions of the module", hint="inline what it computes", code=Code.CUSTOM_CALL
+        )
 
 
 def _sharding(op: Any, target: Target) -> None:
@@ -68,7 +74,9 @@ def _sharding(op: Any, target: Target) -> None:
     operand, result = op.operands[0], op.results[0]
     said = target.annotations.of(op.attributes)
     if said is None:
-        raise AnnotationError("custom call 'Sharding' has no sharding", hint="add an 'mhlo.sharding' to it")
+        raise AnnotationError(
+            "custom call 'Sharding' has no sharding", hint="add an 'mhlo.sharding' to it", code=Code.MARKER
+        )
     group = said.hlo.sharding.shard_group if said.hlo is not None else None
     if group is not None:
         int64 = ir.IntegerType.get_signless(64)
@@ -117,10 +125,12 @@ def _barrier_to(op: Any, target: Target) -> None:
 def _carried_integer(op: Any, key: str) -> int:
     text = frontend(op.attributes).get(f"{PREFIX}{key}")
     if text is None:
-        raise AnnotationError(f"custom call '{target_name(op)}' has no frontend attribute '{PREFIX}{key}'")
+        raise AnnotationError(
+            f"custom call '{target_name(op)}' has no frontend attribute '{PREFIX}{key}'", code=Code.MARKER
+        )
     attribute = parse_carried(text, op.context)
     if not isinstance(attribute, ir.IntegerAttr):
-        raise AnnotationError(f"frontend attribute '{PREFIX}{key}' is '{text}'; expected an integer")
+        raise AnnotationError(f"frontend attribute '{PREFIX}{key}' is '{text}'; expected an integer", code=Code.MARKER)
     return int(attribute.value)
 
 

@@ -17,6 +17,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect import device_order
 from gspmd.dialect.common_mesh import order_of, tiling_of
 from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import Tiled
 from gspmd.dialect.mesh import Mesh
@@ -52,7 +53,9 @@ def several_orders(annotations: Annotations, main: Any, whole: Collection[Mesh])
         first = next(iter(found.values())).tiling.num_devices
         if one.tiling.num_devices != first:
             raise AnnotationError(
-                f"shardings over {first} and over {one.tiling.num_devices} devices", hint="use all devices in every one"
+                f"shardings over {first} and over {one.tiling.num_devices} devices",
+                hint="use all devices in every one",
+                code=Code.DEVICE_COUNT,
             )
     written = [dataclasses.replace(one, bytes=weights.get(one.tiling, 0)) for one in found.values()]
     orders = choose_orders(written, written[0].tiling.num_devices, whole)
@@ -107,6 +110,7 @@ def mark_orders(op: Any, found: set[DeviceOrder | None]) -> None:
         raise Unsupported(
             "manual computation whose operands and results are over several device orders",
             hint="use one mesh for all of them",
+            code=Code.DEVICE_ORDERS,
         )
     for order in orders:
         op.attributes[DEVICE_IDS] = order_attribute(order, op.context)
@@ -134,7 +138,9 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
         if attributes[DEVICE_IDS] != mark:
             with located(op):
                 raise Unsupported(
-                    "manual computation inside one over another device order", hint="use one mesh for both"
+                    "manual computation inside one over another device order",
+                    hint="use one mesh for both",
+                    code=Code.DEVICE_ORDERS,
                 )
         del attributes[DEVICE_IDS]
     elif (renaming == np.arange(len(renaming))).all():

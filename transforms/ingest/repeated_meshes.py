@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect import device_order
 from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ingest.annotations import Annotations
@@ -75,7 +76,9 @@ def number_all_devices(main: Any) -> None:
 def _check_inside(op: Any, mark: ir.Attribute) -> None:
     if _REPEATED not in op.attributes or op.attributes[_REPEATED] != mark:
         with located(op):
-            raise Unsupported("manual computation inside one over fewer devices", hint="use one mesh for both")
+            raise Unsupported(
+                "manual computation inside one over fewer devices", hint="use one mesh for both", code=Code.MANUAL
+            )
     del op.attributes[_REPEATED]
 
 

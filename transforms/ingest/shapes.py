@@ -7,6 +7,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.survey import Survey, all_operations
 from gspmd.transforms.support.mlir import located
@@ -55,4 +56,4 @@ def refuse_dynamic_shapes(survey: Survey) -> None:
 def _refuse(op: Any, type_: ir.Type) -> None:
     if is_dynamic(type_):
         with located(op):
-            raise Unsupported(f"a value of dynamic shape '{type_}'", hint=_HINT)
+            raise Unsupported(f"a value of dynamic shape '{type_}'", hint=_HINT, code=Code.DYNAMIC_SHAPE)

@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.user_collectives import COLLECTIVES
@@ -93,7 +94,9 @@ def functions_of(module: ir.Module) -> dict[str, Any]:
             found[ir.StringAttr(op.attributes["sym_name"]).value] = op
         elif op.name == "builtin.module":
             with located(op):
-                raise Unsupported("a module inside the module", hint="give its content as the only module")
+                raise Unsupported(
+                    "a module inside the module", hint="give its content as the only module", code=Code.CALLS
+                )
     return found
 
 
@@ -106,11 +109,15 @@ def find_main(functions: dict[str, Any]) -> str:
         name = public[0]
     else:
         names = ", ".join(f"'@{name}'" for name in public) or "none"
-        raise AnnotationError(f"no function '@main'; the public functions are {names}", hint="call one of them '@main'")
+        raise AnnotationError(
+            f"no function '@main'; the public functions are {names}", hint="call one of them '@main'", code=Code.NO_MAIN
+        )
     op = functions[name]
     if len(op.regions[0].blocks) != 1:
         with located(op):
-            raise Unsupported(f"function '@{name}' has no body of one block", hint="give its definition")
+            raise Unsupported(
+                f"function '@{name}' has no body of one block", hint="give its definition", code=Code.CALLS
+            )
     return name
 
 
@@ -157,10 +164,14 @@ def _check_call(call: Any, functions: dict[str, Any], active: list[str]) -> None
     with located(call):
         if callee in active:
             chain = " -> ".join(f"@{name}" for name in [*active[active.index(callee) :], callee])
-            raise Unsupported(f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'")
+            raise Unsupported(
+                f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'", code=Code.CALLS
+            )
         if callee not in functions or len(functions[callee].regions[0].blocks) != 1:
             raise Unsupported(
-                f"function '@{callee}' has no body of one block", hint="give its definition, or use a custom call"
+                f"function '@{callee}' has no body of one block",
+                hint="give its definition, or use a custom call",
+                code=Code.CALLS,
             )
 
 

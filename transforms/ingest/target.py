@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.common_mesh import order_of, translated, unify_meshes
 from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, OrdersDiffer, Unsupported
 from gspmd.dialect.hlo_convert import common_mesh, to_hlo_sharding, to_tensor_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, Role, Whole
@@ -50,6 +51,7 @@ class Devices:
             raise AnnotationError(
                 f"option num-partitions is {self.option} but 'mhlo.num_partitions' is {self.module}",
                 hint="make them agree",
+                code=Code.DEVICE_COUNT,
             )
         return self.option or self.module or 1
 
@@ -59,7 +61,9 @@ class Devices:
         for name, count in (("'mhlo.num_partitions'", module), ("option num-partitions", self.option)):
             if count is not None and count != mesh.size:
                 raise AnnotationError(
-                    f'mesh "@{mesh.name}" has {mesh.size} devices but {name} is {count}', hint="make them agree"
+                    f'mesh "@{mesh.name}" has {mesh.size} devices but {name} is {count}',
+                    hint="make them agree",
+                    code=Code.DEVICE_COUNT,
                 )
 
 
@@ -99,7 +103,10 @@ class Target:
         found = self._translated.get(sharding)
         if found is None:
             if sharding.mesh.is_maximal:
-                raise Unsupported("a maximal sharding (all on one device) of a manual computation", hint=_MAXIMAL_HINT)
+                raise Unsupported(
+                    "a maximal sharding (all on one device) of a manual computation",
+                    hint=_MAXIMAL_HINT,
+                )
             found = self._translated[sharding] = self._translate(sharding)
         return found
 
@@ -127,6 +134,7 @@ class Target:
                 raise Unsupported(
                     f'manual computation over a part of axis "{axis.name}" of size {self.mesh.axis_size(axis.name)}',
                     hint="use one mesh for the whole program",
+                    code=Code.MANUAL,
                 )
         return tuple(axis.name for axis in axes)
 
@@ -157,7 +165,9 @@ class Target:
         written = None
         if said.sdy is not None:
             if len(said.sdy) != count:
-                raise AnnotationError(f"{len(said.sdy)} shardings for {count} values; give one for each")
+                raise AnnotationError(
+                    f"{len(said.sdy)} shardings for {count} values; give one for each", code=Code.RANK
+                )
             given = said.sdy[index]
             device = given.mesh.device_ids[0] if given.mesh.is_maximal else None
             written = self.sharding(given) if device is None else self._copied(Maximal(device), rank)
@@ -168,6 +178,7 @@ class Target:
                 f"two annotations that contradict each other: {print_dims(written)} by 'sdy' but "
                 f"{print_dims(from_hlo)} by 'mhlo.sharding'",
                 hint="keep one",
+                code=Code.CONTRADICTION,
             )
         return self._local(written if written is not None else from_hlo)
 
@@ -188,7 +199,10 @@ class Target:
             return None
         if sharding.manual:
             if not self.has_manual:
-                raise Unsupported("a manual sharding outside manual computations: the program is partitioned already")
+                raise Unsupported(
+                    "a manual sharding outside manual computations: the program is partitioned already",
+                    code=Code.MANUAL,
+                )
             if sharding.manual == self.mesh.all_axes():
                 return None
             sharding = dataclasses.replace(sharding, manual=())
@@ -222,7 +236,9 @@ class Target:
             HloSharding(Maximal(device)).check(0, self.mesh.size)
         if len(devices) > 1:
             raise AnnotationError(
-                f"is said to run on devices {' and '.join(map(str, devices))}", hint="give all its values the same one"
+                f"is said to run on devices {' and '.join(map(str, devices))}",
+                hint="give all its values the same one",
+                code=Code.HOST,
             )
         return devices[0] if devices else None
 
@@ -277,6 +293,7 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
                 raise AnnotationError(
                     f"'mhlo.sharding' is of {count} devices in a program of {candidates[0].size}",
                     hint="use all devices",
+                    code=Code.DEVICE_COUNT,
                 )
         candidates.append(common_mesh(hlo, count))
     if not candidates:

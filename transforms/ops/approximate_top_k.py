@@ -14,6 +14,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.support.bodies import inline_body, op_with_body
@@ -33,7 +34,9 @@ def _config(info: OpInfo) -> dict[str, Any]:
     found = {entry.name: entry.attr for entry in given} if isinstance(given, ir.DictAttr) else {}
     for name in ("reduction_dim", "top_k"):
         if name not in found:
-            raise AnnotationError(f"calls '{APPROXIMATE_TOP_K}' without '{name}'", hint=f"add it to '{_CONFIG}'")
+            raise AnnotationError(
+                f"calls '{APPROXIMATE_TOP_K}' without '{name}'", hint=f"add it to '{_CONFIG}'", code=Code.OPERATION
+            )
     return found
 
 

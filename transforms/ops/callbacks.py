@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.support.callbacks import CALL_DEVICE, EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
@@ -41,7 +42,9 @@ def transfer_rule(info: OpInfo) -> OpShardingRule:
     """As a call's. Raises Unsupported for what is sent to other devices."""
     if not is_host_transfer(info.attributes):
         raise Unsupported(
-            "communicates between devices", hint="give a program for one device, or put it into a manual computation"
+            "communicates between devices",
+            hint="give a program for one device, or put it into a manual computation",
+            code=Code.COMMUNICATION,
         )
     return whole(info)
 
@@ -56,6 +59,7 @@ def localize_one_call(op: LocalOp) -> None:
             f"is said to be made by device {device}, but is part of a manual computation, in which every device makes "
             "calls of its own",
             hint="leave the sharding out",
+            code=Code.MANUAL,
         )
     if not axes:
         op.keep()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
@@ -59,6 +60,7 @@ def custom_call_rule(info: OpInfo) -> OpShardingRule:
             f"calls '{target}', which has no sharding rule",
             hint="give it one with --custom-rule, compute it in a manual computation, or whole on every device with "
             "--replicate-unsupported",
+            code=Code.CUSTOM_CALL,
         )
     return rule(info)
 

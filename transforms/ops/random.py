@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.support.builder import read_type
@@ -290,7 +291,9 @@ def rng_rule(info: OpInfo) -> OpShardingRule:
     """Every number is drawn alone. Raises Unsupported for element types that no random bits are made of."""
     result = info.results[0]
     if _is_float(result.element) and result.element not in _MANTISSA_BITS:
-        raise Unsupported(f"draws numbers of type {result.element}", hint="draw 'f32' and convert them")
+        raise Unsupported(
+            f"draws numbers of type {result.element}", hint="draw 'f32' and convert them", code=Code.OPERATION
+        )
     builder = RuleBuilder([t.shape for t in info.operands], [result.shape])
     for dim, size in enumerate(result.shape):
         builder.factor([None] * len(info.operands), [dim], size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.transforms.support.op_definition import OpDef, op_table
@@ -27,12 +28,13 @@ _REASONS: dict[tuple[str, str], str] = {
     _DEPRECATED: "unary_einsum",
     _QUANTIZED: "uniform_dequantize uniform_quantize",
 }
+_CODES = {_COLLECTIVE: Code.COMMUNICATION, _DYNAMIC: Code.DYNAMIC_SHAPE, _HOST: Code.HOST}
 
 
 def _refuse(info: OpInfo) -> OpShardingRule:
     """Raises Unsupported, always."""
-    reason, hint = REFUSED[info.name]
-    raise Unsupported(reason, hint=hint)
+    reason, hint = refused = REFUSED[info.name]
+    raise Unsupported(reason, hint=hint, code=_CODES.get(refused, Code.OPERATION))
 
 
 REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.sharding import TensorSharding, unknown
 from gspmd.transforms.ops.layout import iterated_reshape_rule
@@ -147,7 +148,10 @@ class GraphBuilder:
         where = source_location(op.ir.location)
         if len(shardings) != len(op.results):
             raise AnnotationError(
-                f"has {len(shardings)} shardings for {len(op.results)} results", op=op.info.name, location=where
+                f"has {len(shardings)} shardings for {len(op.results)} results",
+                op=op.info.name,
+                location=where,
+                code=Code.RANK,
             )
         for slot, sharding, type_ in zip(op.result_slots, shardings, op.info.results, strict=True):
             sharding.check_rank(type_.rank)

@@ -12,6 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.rule import Direction
@@ -87,6 +88,7 @@ def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:
                     raise AnnotationError(
                         f"puts a value into group {number}, which has members across a manual computation",
                         hint="group values on one side only",
+                        code=Code.GROUP,
                     )
     return list(found.values())
 
@@ -113,6 +115,7 @@ def _unite(members: list[Op], graph: Graph, leaders: dict[int, int]) -> None:
                 raise AnnotationError(
                     f"puts a value of shape {list(here)} into group {number} of shape {list(there)}",
                     hint="group values of one shape",
+                    code=Code.GROUP,
                 )
             graph.initial[slot] = _merged(graph.initial[slot], graph.initial[other])
         leaders[other] = slot
@@ -137,6 +140,7 @@ def _merged(left: TensorSharding, right: TensorSharding) -> TensorSharding:
         raise AnnotationError(
             f"puts a value that is annotated {print_dims(right)} into a group with one that is {print_dims(left)}",
             hint="annotate one of them only, or leave one out of the group",
+            code=Code.CONTRADICTION,
         )
     kept: Axes = left.mesh.sorted(tuple({*left.replicated, *right.replicated}))
     made = tuple(dim for dim in dims if dim is not None)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
@@ -66,6 +67,8 @@ class ForbiddenReshard:
 class ReshardError(Unsupported):
     """A program refused by strict mode; `reshards` are all that it has, the largest first."""
 
+    usual_code = Code.RESHARD
+
     def __init__(self, reshards: tuple[ForbiddenReshard, ...], allowed_bytes: int) -> None:
         first, *rest = reshards
         limit = f" that sends more than {allowed_bytes} bytes" if allowed_bytes else ""
@@ -76,7 +79,9 @@ class ReshardError(Unsupported):
             hint="annotate the value as it is needed, allow more bytes, or see gspmd explain --conflicts",
         )
         self.reshards = reshards
-        self.others = tuple(Unsupported(str(each), op=each.operation, location=each.location) for each in rest)
+        self.others = tuple(
+            Unsupported(str(each), op=each.operation, location=each.location, code=Code.RESHARD) for each in rest
+        )
 
 
 def check_strict(moves: Iterable[ValueMove], allowed_bytes: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
@@ -82,4 +83,5 @@ def the_mesh(module: ir.Module, codec: SdyCodec) -> Mesh:
         f"expected one mesh but the module has {len(meshes)}",
         location=source_location(module.operation.location),
         hint="run gspmd-ingest first",
+        code=Code.MESH,
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.support.identity import splat
 from gspmd.transforms.support.op_info import TensorType, element_bytes
@@ -67,7 +68,7 @@ class Builder:
         """A uniform constant; `value` is a number or a word that `splat` knows."""
         if type_.element.startswith("complex<"):
             if isinstance(value, str) and value != "zero":
-                raise Unsupported(f"complex numbers have no '{value}' value")
+                raise Unsupported(f"complex numbers have no '{value}' value", code=Code.OPERATION)
             part = TensorType(type_.shape, type_.element[len("complex<") : -1])
             real = 0 if value == "zero" else value
             parts = [self.constant(part, real), self.constant(part, real * 0.0)]

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.group_axes import write_group_axes
 from gspmd.dialect.mesh import Mesh
@@ -96,6 +97,7 @@ class CollectiveBuilder(Builder):
             raise Unsupported(
                 "is computed by the host, on parts that other devices have",
                 hint="compute it on the devices, or do not split the dimension along which it needs others' parts",
+                code=Code.HOST,
             )
         self.location = cause.location
         return {

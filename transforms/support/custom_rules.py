@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
 from gspmd.dialect.rule_notation import parse_rule
@@ -38,6 +39,7 @@ def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
         raise Unsupported(
             f"calls '{target}', whose partitioning is a function of the program that made it",
             hint="use a custom call with a sharding rule",
+            code=Code.CUSTOM_CALL,
         )
     read = {f for tensor in rule.operands for dim in tensor for f in dim}
     made = [{f for dim in tensor for f in dim} for tensor in rule.results]
@@ -55,7 +57,11 @@ def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
     for text in texts:
         target, separator, rule = text.partition("=")
         if not separator or not target.strip() or "(" in target:
-            raise UsageError(f"custom rule '{text}' names no target", hint="write it as my_target=([i, j])->([i, j])")
+            raise UsageError(
+                f"custom rule '{text}' names no target",
+                hint="write it as my_target=([i, j])->([i, j])",
+                code=Code.BAD_VALUE,
+            )
         if target.strip() in rules:
             raise UsageError(f"custom call '{target.strip()}' has two custom rules", hint="give one")
         rules[target.strip()] = rule.strip()
@@ -113,7 +119,8 @@ def _batch_rule(info: OpInfo, count: int) -> OpShardingRule:
         sizes = {shape[dim] if dim < len(shape) else None for shape in shapes}
         if len(sizes) != 1 or None in sizes:
             raise AnnotationError(
-                f"has '{_BATCH}' {count}, but its operands and results do not share {count} leading dimensions"
+                f"has '{_BATCH}' {count}, but its operands and results do not share {count} leading dimensions",
+                code=Code.RULE,
             )
         builder.factor([dim] * len(operands), [dim] * len(results), shapes[0][dim])
     return builder.build()

@@ -6,58 +6,35 @@ MLIR's Python bindings let a pass emit errors only, so what is not an error goes
 from __future__ import annotations
 
 import contextlib
-import contextvars
-import dataclasses
-import enum
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Error, SourceLocation
+from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, of_error, send, telling
+from gspmd.dialect.errors import Error
 from gspmd.transforms.support.mlir import source_location, split_subject
+from gspmd.transforms.support.mlir_faults import code_of
+
+__all__ = [
+    "Diagnostic",
+    "Severity",
+    "Sink",
+    "as_error",
+    "listening",
+    "of_error",
+    "remark",
+    "send",
+    "telling",
+    "warning",
+]
 
 
-class Severity(enum.Enum):
-    ERROR = "error"
-    WARNING = "warning"
-    REMARK = "remark"
-    NOTE = "note"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Diagnostic:
-    """One message about one place; `location` is None where that is unknown."""
-
-    severity: Severity
-    message: str
-    location: SourceLocation | None = None
-    notes: tuple[Diagnostic, ...] = ()
-
-    def __str__(self) -> str:
-        where = self.location or "gspmd"
-        return f"{where}: {self.severity.value}: {self.message}"
-
-    def as_error(self, kind: type[Error]) -> Error:
-        """The diagnostic as an exception."""
-        op, message = split_subject(self.message)
-        return kind(message, op=op, location=self.location)
-
-
-Sink = Callable[[Diagnostic], None]
-
-
-def _to_stderr(diagnostic: Diagnostic) -> None:
-    print(diagnostic, file=sys.stderr)
-
-
-_sink: contextvars.ContextVar[Sink] = contextvars.ContextVar("gspmd_diagnostics", default=_to_stderr)
-
-
-def send(diagnostic: Diagnostic) -> None:
-    """Give a diagnostic to whoever listens; by default it is printed to stderr."""
-    _sink.get()(diagnostic)
+def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
+    """A diagnostic as an exception."""
+    op, message = split_subject(diagnostic.problem)
+    code = diagnostic.code or code_of(message) or kind.usual_code
+    return kind(message, op=op, location=diagnostic.location, hint=diagnostic.hint, code=code)
 
 
 def remark(op: Any, message: str) -> None:
@@ -68,13 +45,6 @@ def remark(op: Any, message: str) -> None:
 def warning(op: Any, message: str) -> None:
     """Tell the user something about an operation that probably needs action."""
     send(_about(op, Severity.WARNING, message))
-
-
-def of_error(error: Error) -> Diagnostic:
-    """An exception as a diagnostic."""
-    subject = f"'{error.op}' op " if error.op else ""
-    hint = f"; {error.hint}" if error.hint else ""
-    return Diagnostic(Severity.ERROR, f"{subject}{error.message}{hint}", error.location)
 
 
 @contextlib.contextmanager
@@ -91,11 +61,10 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
     handler: Any = context.attach_diagnostic_handler(handle)
     before = context.emit_error_diagnostics
     context.emit_error_diagnostics = True
-    token = _sink.set(sink)
     try:
-        yield
+        with telling(sink):
+            yield
     finally:
-        _sink.reset(token)
         context.emit_error_diagnostics = before
         handler.detach()
 

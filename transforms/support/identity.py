@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 
 _OPERATIONS = {
@@ -84,6 +85,7 @@ def _scalar(element: Any, value: Any) -> Any:
         raise Unsupported(
             "type 'f8E8M0FNU' has no zero, which parts of uneven or partial values are filled up with",
             hint="convert to another type before, or split evenly",
+            code=Code.OPERATION,
         )
     return ir.FloatAttr.get(element, float(value if limits else _INFINITE.get(value, value)))
 

@@ -14,6 +14,7 @@ from typing import Any
 from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, take, without
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
@@ -108,4 +109,5 @@ def check_free(op: Op, shardings: tuple[TensorSharding, ...], held: Axes) -> Non
                 raise AnnotationError(
                     f"is split over {axes}, which a manual computation around it holds",
                     hint="use axes that are not manual here",
+                    code=Code.MANUAL,
                 )

@@ -17,7 +17,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
-from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation, Unsupported
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported
+from gspmd.dialect.source_text import STDIN, keep
+from gspmd.transforms.support.mlir_faults import code_of, code_of_invalid
 
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _BYTECODE_MAGIC = b"ML\xefR"
@@ -52,12 +55,15 @@ def main_function(module: ir.Module) -> Any:
         if function.sym_name.value == "main":
             if len(function.regions[0].blocks) != 1:
                 location = source_location(function.location)
-                raise Unsupported("has a body of several blocks; expected one", op="func.func", location=location)
+                raise Unsupported(
+                    "has a body of several blocks; expected one", op="func.func", location=location, code=Code.CALLS
+                )
             return function
     names = ", ".join(f"'@{function.sym_name.value}'" for function in functions) or "none"
     raise ParseError(
         f"the module has no function '@main'; its functions are {names}",
         hint="rename the entry function to '@main'",
+        code=Code.NO_MAIN,
     )
 
 
@@ -93,11 +99,28 @@ def error_from_mlir(error: ir.MLIRError, kind: type[Error] = ParseError, filenam
     if not diagnostics:
         return kind(error.message or str(error))
     first = diagnostics[0]
-    location = source_location(first.location)
+    location = _named(source_location(first.location), filename)
+    text = " ".join(first.message.split())
+    op, message = split_subject(text)
+    code = code_of_invalid(text) if kind is ParseError else code_of(text)
+    return kind(message, location=location, op=op, code=code, notes=_notes(first, filename))
+
+
+def _notes(diagnostic: Any, filename: str | None) -> tuple[Note, ...]:
+    """The notes that name another place, without MLIR's dump of the operation."""
+    notes = []
+    for note in diagnostic.notes:
+        message, location = " ".join(str(note.message).split()), source_location(note.location)
+        if not message.startswith("see current operation:"):
+            notes.append(Note(message, _named(location, filename)))
+    return tuple(notes)
+
+
+def _named(location: SourceLocation | None, filename: str | None) -> SourceLocation | None:
+    """The location in the file of this name, if MLIR does not know the name."""
     if location is not None and location.file == "-" and filename:
-        location = SourceLocation(filename, location.line, location.column)
-    op, message = split_subject(" ".join(first.message.split()))
-    return kind(message, location=location, op=op)
+        return SourceLocation(filename, location.line, location.column)
+    return location
 
 
 def split_subject(message: str) -> tuple[str | None, str]:
@@ -117,7 +140,9 @@ def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") 
         with context, ir.Location.unknown(context):
             return ir.Module.parse(source)
     except UnicodeDecodeError as error:
-        raise ParseError(f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file") from error
+        raise ParseError(
+            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
+        ) from error
     except ir.MLIRError as error:
         raise error_from_mlir(error, ParseError, filename) from None
 
@@ -136,7 +161,9 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
         with context, ir.Location.unknown(context):
             return ir.Module.parseFile(path)
     except UnicodeDecodeError as error:
-        raise ParseError(f"'{path}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file") from error
+        raise ParseError(
+            f"'{path}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
+        ) from error
     except ir.MLIRError as error:
         raise error_from_mlir(error, ParseError, path) from None
 
@@ -144,7 +171,7 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
 def read_source(path: str) -> tuple[bytes, bool]:
     """The bytes of a file, or of stdin for `-`, and whether it can be read a second time. Raises InputError."""
     if path == "-":
-        return sys.stdin.buffer.read(), False
+        return keep(STDIN, sys.stdin.buffer.read()), False
     try:
         with open(path, "rb") as file:
             return file.read(), stat.S_ISREG(os.fstat(file.fileno()).st_mode)

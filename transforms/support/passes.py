@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
@@ -89,6 +90,7 @@ class Option:
             raise UsageError(
                 f"option '{self.name}' of pass '{owner}' has value '{text}'",
                 hint=f"give a value of type {self.type_name}",
+                code=Code.BAD_VALUE,
             ) from None
 
     def checked(self, value: Any, owner: str) -> Any:
@@ -103,6 +105,7 @@ class Option:
         raise UsageError(
             f"option '{self.name}' of pass '{owner}' has value {value!r}",
             hint=f"give a value of type {self.type_name}",
+            code=Code.BAD_VALUE,
         )
 
     def print(self, value: Any) -> str:
@@ -174,16 +177,18 @@ def unknown_option(owner: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for an option that a pass does not have."""
     names = sorted(known)
     if not names:
-        return UsageError(f"pass '{owner}' has no option '{name}'", hint="it has no options")
+        return UsageError(f"pass '{owner}' has no option '{name}'", hint="it has no options", code=Code.UNKNOWN_PASS)
     near = difflib.get_close_matches(name, names, n=3)
     hint = f"did you mean {_either(near)}?" if near else f"it has {', '.join(repr(n) for n in names)}"
-    return UsageError(f"pass '{owner}' has no option '{name}'", hint=hint)
+    return UsageError(f"pass '{owner}' has no option '{name}'", hint=hint, code=Code.UNKNOWN_PASS)
 
 
 def unknown_pass(name: str, known: Iterable[str], advice: str = "see gspmd-opt --list-passes") -> UsageError:
     """The error for a pass that neither we nor MLIR know, naming near misses."""
     near = difflib.get_close_matches(name, sorted(known), n=3)
-    return UsageError(f"unknown pass '{name}'", hint=f"did you mean {_either(near)}?" if near else advice)
+    return UsageError(
+        f"unknown pass '{name}'", hint=f"did you mean {_either(near)}?" if near else advice, code=Code.UNKNOWN_PASS
+    )
 
 
 def _either(names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.support.callbacks import is_callback
@@ -82,7 +83,9 @@ class RuleBook:
                 return written
             if definition is None:
                 raise Unsupported(
-                    "is not supported", hint="replace it, or compute it whole with --replicate-unsupported"
+                    "is not supported",
+                    hint="replace it, or compute it whole with --replicate-unsupported",
+                    code=Code.OPERATION,
                 )
             return definition.rule(info)
         except Unsupported as error:

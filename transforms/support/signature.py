@@ -13,6 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
@@ -110,7 +111,7 @@ def tensor_text(shape: Sequence[int], element_type: str) -> str:
 def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
     """Shape and element type of a static tensor type. Raises Unsupported for any other type."""
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
-        raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape")
+        raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape", code=Code.DYNAMIC_SHAPE)
     return tuple(type_.shape), str(type_.element_type)
 
 
@@ -172,7 +173,7 @@ def read_signature(module: ir.Module) -> Signature:
     Errors: ParseError when the module is not partitioned, or its attributes and types disagree.
     """
     if MESH not in module.operation.attributes:
-        raise ParseError("not a partitioned module", hint="run gspmd partition first")
+        raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
     mesh = parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, _MESH_SYMBOL)
     _check_num_partitions(module, mesh)
     func = main_function(module)
@@ -195,7 +196,8 @@ def _check_num_partitions(module: ir.Module, mesh: Mesh) -> None:
     if attribute is not None and ir.IntegerAttr(attribute).value != mesh.size:
         raise ParseError(
             f"'mhlo.num_partitions' is {ir.IntegerAttr(attribute).value}, "
-            f"but the mesh {print_mesh(mesh)} has {mesh.size} devices"
+            f"but the mesh {print_mesh(mesh)} has {mesh.size} devices",
+            code=Code.SIGNATURE,
         )
 
 
@@ -204,7 +206,11 @@ def _read_value(
 ) -> ValueSignature:
     for key in (GLOBAL_TYPE, SHARDING):
         if key not in entry:
-            raise ParseError(f"{what} has no '{key}'; not a partitioned module", hint="run gspmd partition first")
+            raise ParseError(
+                f"{what} has no '{key}'; not a partitioned module",
+                hint="run gspmd partition first",
+                code=Code.SIGNATURE,
+            )
     shape, element_type = _type_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
     try:
         sharding = parse_sharding(ir.StringAttr(entry[SHARDING]).value, {_MESH_SYMBOL: mesh})
@@ -212,11 +218,12 @@ def _read_value(
         kind = str(ir.StringAttr(entry[MEMORY_KIND]).value) if MEMORY_KIND in entry else None
         value = ValueSignature(shape, element_type, sharding, donated, name, kind)
     except Error as error:
-        raise ParseError(f"{what}: {error.message}", hint=error.hint) from None
+        raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
     if _type_of(local_type, what) != (value.local_shape, element_type):
         raise ParseError(
             f"{what} has type {local_type}, but a part of {value.type_text()} sharded "
-            f"{print_sharding(sharding)} is {value.type_text(local=True)}"
+            f"{print_sharding(sharding)} is {value.type_text(local=True)}",
+            code=Code.SIGNATURE,
         )
     return value
 
@@ -241,7 +248,7 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
             ("res_attrs", signature.outputs, len(func.type.results)),
         ):
             if len(values) != count:
-                raise ParseError(f"signature has {len(values)} '{key}', but '@main' has {count}")
+                raise ParseError(f"signature has {len(values)} '{key}', but '@main' has {count}", code=Code.SIGNATURE)
             entries = dictionaries(func, key, count)
             for entry, value in zip(entries, values, strict=True):
                 entry.pop("sdy.sharding", None)

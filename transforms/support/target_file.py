@@ -9,6 +9,7 @@ import re
 import tomllib
 from typing import Any
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
@@ -56,10 +57,14 @@ def _topology(text: str) -> Target:
     target = TARGETS.get(f"tpu-{version}") or TARGETS.get(version)
     if target is None or not target.network.dims:
         known = ", ".join(name.removeprefix("tpu-") for name, t in TARGETS.items() if t.network.dims)
-        raise UsageError(f"unknown TPU '{version}' in target '{text}'", hint=f"known are {known}")
+        raise UsageError(
+            f"unknown TPU '{version}' in target '{text}'", hint=f"known are {known}", code=Code.UNKNOWN_TARGET
+        )
     if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", dims):
         example = "x".join(["4"] * target.network.dims)
-        raise UsageError(f"target '{text}' has no topology", hint=f"write it as tpu:{version}:{example}")
+        raise UsageError(
+            f"target '{text}' has no topology", hint=f"write it as tpu:{version}:{example}", code=Code.UNKNOWN_TARGET
+        )
     return target.on(tuple(map(int, dims.split("x"))))
 
 
@@ -68,7 +73,9 @@ def _unknown(name: str) -> UsageError:
     known = ", ".join((NEUTRAL, *TARGETS))
     guess = f"did you mean '{near[0]}'? " if near else ""
     return UsageError(
-        f"unknown target '{name}'", hint=f"{guess}known are {known}, topologies as tpu:v5p:8x8x8; or give a .toml file"
+        f"unknown target '{name}'",
+        hint=f"{guess}known are {known}, topologies as tpu:v5p:8x8x8; or give a .toml file",
+        code=Code.UNKNOWN_TARGET,
     )
 
 
@@ -78,7 +85,9 @@ def _read_file(path: str) -> Target:
         with open(path, "rb") as file:
             text = file.read().decode()
     except UnicodeDecodeError:
-        raise ParseError(f"'{path}' is not TOML: it is no text", hint="give a .toml file") from None
+        raise ParseError(
+            f"'{path}' is not TOML: it is no text", hint="give a .toml file", code=Code.TARGET_FILE
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         hint = "give a .toml file, or one of " + ", ".join((NEUTRAL, *TARGETS))
@@ -126,7 +135,9 @@ class _Reader:
             message = _TOML_PLACE.sub("", str(error))
             where = (int(match[1]), int(match[2])) if match else (self.text.count("\n") + 1, 1)
             raise ParseError(
-                f"not TOML: {message[:1].lower()}{message[1:]}", location=SourceLocation(self.path, *where)
+                f"not TOML: {message[:1].lower()}{message[1:]}",
+                location=SourceLocation(self.path, *where),
+                code=Code.TARGET_FILE,
             ) from None
 
     def _base(self, table: dict[str, Any]) -> Target | None:
@@ -184,7 +195,12 @@ class _Reader:
         return value
 
     def _error(self, key: str, message: str, hint: str) -> ParseError:
-        return ParseError(f"'{key}' {message}", location=SourceLocation(self.path, *self._place(key)), hint=hint)
+        return ParseError(
+            f"'{key}' {message}",
+            location=SourceLocation(self.path, *self._place(key)),
+            hint=hint,
+            code=Code.TARGET_FILE,
+        )
 
     def _place(self, key: str) -> tuple[int, int]:
         """Line and column of a key: where it is set, else the table it belongs to, else the first line."""

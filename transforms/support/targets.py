@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, Axis, size_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time
@@ -98,7 +99,9 @@ class Target:
         """
         if len(dims) != self.network.dims:
             shape = "x".join(["N"] * self.network.dims) or "no dimensions"
-            raise UsageError(f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}")
+            raise UsageError(
+                f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}", code=Code.UNKNOWN_TARGET
+            )
         name, torus = f"{self.name}:{'x'.join(map(str, dims))}", Torus(dims, self.chip_devices)
         if not self.fused:
             return dataclasses.replace(self, name=name, torus=torus)
@@ -124,7 +127,9 @@ class Target:
         for name in self.axes:
             if name not in dict(mesh.axes):
                 known = ", ".join(f'"{axis}"' for axis, _ in mesh.axes) or "none"
-                raise UsageError(f"target '{self.name}' has links for axis \"{name}\", the mesh has {known}")
+                raise UsageError(
+                    f"target '{self.name}' has links for axis \"{name}\", the mesh has {known}", code=Code.TOPOLOGY
+                )
         if self.torus is not None:
             return self._hardware(self._torus_links(self.place(mesh)))
         return self._hardware({name: (link,) for name, link in self._links(mesh).items()})

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 
@@ -62,6 +63,7 @@ class Torus:
             raise UsageError(
                 f"a mesh of {devices} devices does not fit a topology of {self.text} with {self.devices} devices",
                 hint="choose a topology with as many devices as the mesh",
+                code=Code.TOPOLOGY,
             )
         return max(
             options, key=lambda t: (t.cores, sum(a == b for a, b in zip(t.dims, self.dims, strict=True)), t.dims)
@@ -112,6 +114,7 @@ def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], floa
         raise UsageError(
             f"a mesh of {axes} does not lie along the dimensions of a topology of {torus.text}",
             hint="choose axes that are products of parts of the topology's dimensions",
+            code=Code.TOPOLOGY,
         )
     return found
 

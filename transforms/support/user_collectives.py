@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
@@ -68,10 +69,12 @@ def _check_device(held: Axes, mesh: Mesh) -> None:
         raise Unsupported(
             "depends on the device it runs on",
             hint="give a program for one device; the partitioner adds what devices need",
+            code=Code.COMMUNICATION,
         )
     raise Unsupported(
         f"depends on axes that the manual computation around it does not hold: it holds {print_axes(held, mesh)}",
         hint="put it into a manual computation over all axes, as 'jax.lax.axis_index' does",
+        code=Code.MANUAL,
     )
 
 
@@ -82,19 +85,24 @@ def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
     )
     if not names_partitions or (name in FLAGGED and "use_global_device_ids" not in attributes):
         raise Unsupported(
-            "has groups of replicas", hint="name partitions: give it a channel handle and 'use_global_device_ids'"
+            "has groups of replicas",
+            hint="name partitions: give it a channel handle and 'use_global_device_ids'",
+            code=Code.COMMUNICATION,
         )
     permute = name == "stablehlo.collective_permute"
     groups = _ids(attributes["source_target_pairs" if permute else "replica_groups"], mesh)
     axes = _axes_of(groups, held, mesh)
     if axes is None and not held:
         raise Unsupported(
-            "communicates between devices", hint="give a program for one device, or put it into a manual computation"
+            "communicates between devices",
+            hint="give a program for one device, or put it into a manual computation",
+            code=Code.COMMUNICATION,
         )
     if axes is None:
         raise AnnotationError(
             f"has groups that do not stay within the manual axes {print_axes(held, mesh)}, alike along all others",
             hint="group partitions that differ along axes of the manual computation only",
+            code=Code.MANUAL,
         )
     if not axes and len(groups) < mesh.size:
         axes = held  # some devices take part alone, others not at all
@@ -110,7 +118,9 @@ def _ids(attribute: Any, mesh: Mesh) -> Ids:
     if not found.size:
         return np.arange(mesh.size, dtype=np.int64).reshape(1, -1)
     if found.min() < -1 or found.max() >= mesh.size:
-        raise AnnotationError(f"names partitions that a mesh of {mesh.size} devices does not have")
+        raise AnnotationError(
+            f"names partitions that a mesh of {mesh.size} devices does not have", code=Code.DEVICE_LIST
+        )
     return found.reshape(ir.ShapedType(attribute.type).shape)
 
 

@@ -1,0 +1,64 @@
+"""Writes docs/errors.md: what each code of errors means. Run `python docs/generate_errors.py` after changing a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gspmd.dialect.error_pages import FAMILIES, PROGRAM, Page
+from gspmd.tools.exit_codes import MEANINGS
+
+PAGE = Path(__file__).resolve().parent / "errors.md"
+
+_INTRODUCTION = """# Errors
+
+Written by `docs/generate_errors.py` from the table in `dialect/error_pages`; `gspmd explain-error G0401` prints a part
+of it.
+
+Every error has a code, in brackets at the end of its first line, in JSON as `"code"`, and in Python as `error.code`:
+
+    program.mlir:2:1: error: 'func.func' op arg 0 - unknown axis name: "q" [G0401]
+     2 | func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"q"}}]>}}) -> tensor<8xf32> {{
+       | ^
+
+`--diagnostics=short` prints a line each, with the hint at its end and without the code, `--diagnostics=json` an object
+a line: `"severity"` (error, warning or remark), `"code"`, `"message"`, `"hint"`, `"location"` (`"file"`, `"line"`,
+`"column"`) and `"notes"`, with null for what is not known. `--json` means the same where a command prints no JSON of
+its own. The environment variable `GSPMD_DIAGNOSTICS` sets the default. `--color` is `auto`, `always` or `never`;
+`NO_COLOR` is honoured. Remarks and warnings have no code; `-q` leaves them out.
+
+The exit code of every command is one of
+
+| code | meaning |
+|--:|---|
+{exit_codes}
+
+A reader of the output that leaves early (`gspmd explain ... | head`) is no failure.
+
+Where an example does not show its `program.mlir`, that is
+
+```mlir
+{program}```
+"""
+
+
+def errors() -> str:
+    """The whole page."""
+    rows = "\n".join(f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
+    parts = [_INTRODUCTION.format(exit_codes=rows, program=PROGRAM)]
+    for family, pages in FAMILIES:
+        parts += [f"\n## {family}\n", *(_section(page) for page in pages)]
+    return "".join(parts)
+
+
+def _section(page: Page) -> str:
+    example = page.example
+    lines = [f"\n### {page.code}: {page.title}\n", page.meaning, ""]
+    if example.text:
+        language = {"mlir": "mlir", "toml": "toml", "json": "json"}.get(example.file.rpartition(".")[2], "")
+        lines += [f"```{language}", *example.text.rstrip("\n").split("\n"), "```", ""]
+    lines += [f"    {example.command}"] if example.command else ["```python", example.python.rstrip("\n"), "```"]
+    return "\n".join([*lines, "", page.remedy, ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(errors(), encoding="utf-8")

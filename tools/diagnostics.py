@@ -1,0 +1,145 @@
+"""How errors, warnings and remarks look.
+
+The full form is that of clang: a first line `file:line:column: error: what is wrong [code]`, which every editor
+understands, then the source line with a caret, the hint, and notes at other places. The short form is one line with
+the hint at its end. JSON is one object a line, with the keys "severity", "code", "message", "hint",
+"location" ("file", "line", "column") and "notes" (of "message" and "location"); what is not known is null.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+
+from gspmd.dialect.diagnostic import Diagnostic, Severity, of_error
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, SourceLocation
+from gspmd.tools.presentation import Form, Presentation, current
+from gspmd.tools.source_lines import excerpt, printable
+
+_LONGEST = 600  # characters of a message; what is longer quotes an operation, or several
+_RESET = "\x1b[0m"
+_STYLES = {
+    "place": "\x1b[1m",
+    "error": "\x1b[1;31m",
+    "warning": "\x1b[1;35m",
+    "remark": "\x1b[1;34m",
+    "note": "\x1b[1;36m",
+    "hint": "\x1b[1;32m",
+    "mark": "\x1b[1;32m",
+    "code": "\x1b[2m",
+}
+
+
+def print_error(program: str, error: Error) -> None:
+    """Tell an error, and those that were found together with it, on stderr."""
+    for told in (error, *error.others):
+        print_diagnostic(program, of_error(told))
+
+
+def print_diagnostic(program: str, diagnostic: Diagnostic) -> None:
+    """Tell something on stderr, in the form that was chosen; `program` stands where no place is known."""
+    chosen = current()
+    if chosen.is_quiet and diagnostic.severity is not Severity.ERROR:
+        return
+    print("\n".join(render(program, diagnostic, chosen)), file=sys.stderr)
+
+
+def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[str]:
+    """A diagnostic as lines of text."""
+    if chosen.form is Form.JSON:
+        return [json.dumps(_as_dict(diagnostic))]
+    if chosen.form is Form.SHORT:
+        return [_head(program, diagnostic, _flat(diagnostic.message), Presentation())]
+    return [*_full(program, diagnostic, chosen)]
+
+
+def print_internal_error(program: str, what: str, advice: str) -> None:
+    """Tell a defect of gspmd on stderr; `what` was raised, `advice` says what to do."""
+    chosen, what = current(), _flat(what)
+    if chosen.form is Form.JSON:
+        told = Diagnostic(Severity.ERROR, f"internal error: {what}", hint=advice, code=Code.INTERNAL)
+        lines = [json.dumps(_as_dict(told))]
+    elif chosen.form is Form.SHORT:
+        lines = [f"{program}: internal error: {what}; {advice}"]
+    else:
+        place, word = _styled("place", f"{program}:", chosen), _styled("error", "internal error:", chosen)
+        lines = [f"{place} {word} {what}{_code(Code.INTERNAL, chosen)}", *_hint(advice, chosen)]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterator[str]:
+    yield _head(program, diagnostic, _flat(diagnostic.problem), chosen) + _code(diagnostic.code, chosen)
+    yield from _source(diagnostic.location, chosen)
+    if diagnostic.hint:
+        yield from _hint(_flat(diagnostic.hint), chosen)
+    for note in _shown(diagnostic.notes):
+        yield _head(program, note, _flat(note.message), chosen)
+        if note.location != diagnostic.location:
+            yield from _source(note.location, chosen)
+
+
+def _head(program: str, diagnostic: Diagnostic, message: str, chosen: Presentation) -> str:
+    where = printable(str(diagnostic.location or program))
+    severity = diagnostic.severity.value
+    return f"{_styled('place', f'{where}:', chosen)} {_styled(severity, f'{severity}:', chosen)} {message}"
+
+
+def _code(code: Code | None, chosen: Presentation) -> str:
+    return f" {_styled('code', f'[{code}]', chosen)}" if code else ""
+
+
+def _source(location: SourceLocation | None, chosen: Presentation) -> Iterator[str]:
+    """The line with the caret, behind its number."""
+    found = excerpt(location, chosen.width) if location else None
+    if found is None:
+        return
+    number, text, caret = found
+    yield f" {number} | {text}"
+    if caret:
+        yield f" {' ' * len(number)} | {' ' * (len(caret) - 1)}{_styled('mark', '^', chosen)}"
+
+
+def _hint(text: str, chosen: Presentation) -> Iterator[str]:
+    lines = textwrap.wrap(text, max(chosen.width - 8, 40)) if chosen.is_terminal else [text]
+    yield f"  {_styled('hint', 'hint:', chosen)} {lines[0]}"
+    yield from (" " * 8 + line for line in lines[1:])
+
+
+def _shown(notes: tuple[Diagnostic, ...]) -> Iterator[Diagnostic]:
+    """The notes without MLIR's dumps of whole operations."""
+    return (note for note in notes if not note.message.startswith("see current operation:"))
+
+
+def _styled(style: str, text: str, chosen: Presentation) -> str:
+    return f"{_STYLES[style]}{text}{_RESET}" if chosen.is_colored else text
+
+
+def _flat(message: str) -> str:
+    """The message in one line, without its middle if it is very long."""
+    text = printable(" ".join(message.split()))
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST - 150]} ... {text[-145:]}"
+
+
+def _as_dict(diagnostic: Diagnostic) -> dict[str, object]:
+    return {
+        "severity": diagnostic.severity.value,
+        "code": diagnostic.code,
+        "message": " ".join(diagnostic.problem.split()),
+        "hint": diagnostic.hint,
+        "location": _place(diagnostic.location),
+        "notes": [
+            {"message": " ".join(note.message.split()), "location": _place(note.location)}
+            for note in _shown(diagnostic.notes)
+        ],
+    }
+
+
+def _place(location: SourceLocation | None) -> dict[str, object] | None:
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line or None, "column": location.column or None}

@@ -1,0 +1,74 @@
+"""The line of a source file that a message is about, with a mark below the place."""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+
+from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.source_text import kept
+
+_MOST_BYTES = 64 * 2**20  # of a file that is looked into
+_LEAD = 24  # characters shown before the mark of a line that is too long
+_CUT = "..."
+
+
+def excerpt(location: SourceLocation, width: int) -> tuple[str, str, str] | None:
+    """A line's number, its text and a second line with a caret; None where there is nothing to show.
+
+    Columns count bytes, as MLIR's do. Lines longer than `width` are cut around the place.
+    """
+    if location.line < 1:
+        return None
+    raw = _line(location.file, location.line)
+    if raw is None or not raw.strip():
+        return None
+    before = printable(raw[: max(location.column - 1, 0)].decode(errors="replace"))
+    text = before + printable(raw[max(location.column - 1, 0) :].decode(errors="replace"))
+    number = str(location.line)
+    room = max(width - len(number) - 4, 2 * _LEAD)
+    text, before = _cut(text.rstrip(), before, room)
+    caret = " " * _columns(before) + "^" if location.column > 0 else ""
+    return number, text, caret
+
+
+def printable(text: str) -> str:
+    """The text without what would move a terminal's cursor; tabs are four blanks."""
+    return "".join(
+        c if not unicodedata.category(c).startswith("C") else f"\\x{ord(c):02x}" for c in text.replace("\t", "    ")
+    )
+
+
+def _line(file: str, number: int) -> bytes | None:
+    """The bytes of a line of what was given, or of a regular file that is not too large."""
+    source = kept(file)
+    if source is not None:
+        lines = source.split(b"\n", number)
+        return lines[number - 1] if number <= len(lines) else None
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a FIFO would wait for a writer
+    except (OSError, ValueError):
+        return None
+    with open(descriptor, "rb") as opened:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+            return None
+        return next((line.rstrip(b"\r\n") for index, line in enumerate(opened, 1) if index == number), None)
+
+
+def _cut(text: str, before: str, room: int) -> tuple[str, str]:
+    """The part of the line around the mark, and what of it is before the mark."""
+    if len(text) <= room:
+        return text, before
+    start = 0 if len(before) < room - _LEAD else len(before) - _LEAD
+    head = _CUT if start else ""
+    shown = text[start : start + room - len(head)]
+    tail = _CUT if start + len(shown) < len(text) else ""
+    return head + (shown[: -len(tail)] if tail else shown) + tail, head + before[start:]
+
+
+def _columns(text: str) -> int:
+    """The columns that the text takes: characters of East Asia take two, combining ones none."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
