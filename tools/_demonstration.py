@@ -14,6 +14,7 @@ from gspmd.dialect.errors import InputError, UsageError
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
+from gspmd.tables import table
 from gspmd.tools._stages import stage
 from gspmd.tools.command import write_output
 
@@ -47,7 +48,7 @@ class Demonstration:
         passed = all(step.metric_error <= METRIC_TOLERANCE for step in done) and done[-1].state_error <= STATE_TOLERANCE
         if not brief:
             print("\n".join(_curve(done)) + "\n")
-            print("time:\n" + "\n".join(report.table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
+            print("time:\n" + "\n".join(table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
         if plot:
             _draw(done, plot, f"{self.name}, {self.recipe.summary}")
         print(self._verdict(done, passed, brief))
@@ -87,7 +88,7 @@ def _curve(done: list[Step]) -> list[str]:
         )
         for index, step in enumerate(done)
     ]
-    return report.table([head, *rows], right=range(len(head)))
+    return table([head, *rows], right=range(len(head)))
 
 
 def _by_importance(done: list[Step]) -> list[str]:

@@ -11,6 +11,7 @@ import functools
 import importlib
 import pkgutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.tools.command import ArgumentParser, run_command, version_text
 from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_USAGE
+from gspmd.tools.help_text import described, exit_code_help, help_width
 from gspmd.tools.presentation import add_arguments, chosen, use
 
 PROGRAM = "gspmd"
@@ -29,9 +31,12 @@ _NOT_COMMANDS = {
     "command",
     "diagnostics",
     "exit_codes",
+    "help_text",
     "opt",
     "opt_arguments",
     "opt_diagnostics",
+    "pass_help",
+    "pass_table",
     "presentation",
     "source_lines",
 }
@@ -79,18 +84,16 @@ def _load(name: str) -> Any:
 
 
 def _help() -> str:
-    lines = [
-        f"usage: {PROGRAM} <command> [options]",
-        "",
-        "Partitions single-device StableHLO programs into SPMD programs.",
-        "",
-        "commands:",
-    ]
+    width = help_width()
+    lines = textwrap.wrap(f"usage: {PROGRAM} <command> [options]", width)
+    lines += ["", "Partitions single-device StableHLO programs into SPMD programs.", "", "commands:"]
     for name in _command_modules():
         command = _load(name)
-        lines.append(f"  {command.NAME:<12} {command.SUMMARY}")
-    lines += ["", f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."]
-    return "\n".join(lines)
+        lines += described(command.NAME, command.SUMMARY)
+    lines += ["", "options:", *described("-h, --help", "of this command, or of the one before it")]
+    lines += described("--version", "print the versions of gspmd and jaxlib")
+    more = f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."
+    return "\n".join([*lines, "", exit_code_help(), "", *textwrap.wrap(more, width)])
 
 
 if __name__ == "__main__":

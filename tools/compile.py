@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 
-from gspmd.report import bytes_text
 from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, named, partitioned, positive
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser, write_output
@@ -28,7 +27,6 @@ _TRUTH = {"true": True, "false": False}  # which XLA does not take as words ever
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_partition_arguments(parser)
     add_strict_argument(parser)
@@ -63,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     request_devices(here, max(count, int(rest)) if rest.isdigit() else 1 if topology else count)
     from gspmd import compile_text
     from gspmd.ahead_of_time import compile_for
+    from gspmd.report import bytes_text
 
     with stage(f"compiling for {args.target}"):
         compiled = compile_for(product, args.target, compiler_options=options)

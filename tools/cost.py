@@ -39,7 +39,6 @@ JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_choice_arguments(parser)
     parser.add_argument("--original", metavar="FILE", help="the program that a partitioned FILE was made from")

@@ -35,7 +35,6 @@ call of the program), "time_s" (seconds, estimated) and "alternatives" ("operand
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
     parser.add_argument("--value", action="append", default=[], metavar="V", help="explain a value; can be repeated")
     parser.add_argument("--all", action="store_true", help="explain every value")

@@ -8,19 +8,19 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-
-from jaxlib.mlir import ir
+from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError
-from gspmd.pass_manager import PassManager
-from gspmd.reading import parse_program, read_program_file
 from gspmd.tools.command import run_command, write_output
-from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_help, pass_manager
-from gspmd.tools.opt_diagnostics import Heard
+from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_manager
+from gspmd.tools.pass_help import pass_help
 from gspmd.tools.presentation import chosen, use
-from gspmd.transforms.support import diagnostics
-from gspmd.transforms.support.mlir import new_context, read_source
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+    from gspmd.pass_manager import PassManager
 
 _SPLIT_MARKER = re.compile(r"^[ \t]*// -----[ \t]*\r?$", re.MULTILINE)
 
@@ -45,6 +45,11 @@ def _run(argv: list[str]) -> int:
 
 def _process(args: argparse.Namespace, manager: PassManager) -> int:
     """Run the passes on every part of the input; write the results if all went well."""
+    from gspmd.reading import parse_program, read_program_file
+    from gspmd.tools.opt_diagnostics import Heard
+    from gspmd.transforms.support import diagnostics
+    from gspmd.transforms.support.mlir import new_context
+
     name = "<stdin>" if args.input == "-" else args.input
     outputs: list[bytes] = []
     status = 0
@@ -81,6 +86,8 @@ def _parts(args: argparse.Namespace, name: str) -> Iterator[str | bytes | None]:
     if not args.split_input_file and not args.verify_diagnostics:
         yield None
         return
+    from gspmd.transforms.support.mlir import read_source
+
     source, _ = read_source(args.input)
     try:
         text = source.decode()

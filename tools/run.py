@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
@@ -36,7 +34,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
-    parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+    )
     parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")
     parser.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="run N times and time each (default: 1)"
@@ -45,6 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    import zipfile
+
     from gspmd.reading import read_program_file
     from gspmd.transforms.support.mlir import new_context
     from gspmd.virtual_devices import request_devices
@@ -130,6 +132,8 @@ def _label(index: int, value: ValueSignature, mesh: Mesh) -> str:
 
 
 def _print_times(times_s: list[float]) -> None:
+    import statistics
+
     first = f"first run {times_s[0] * 1e3:.3f} ms"
     if len(times_s) > 1:
         later = times_s[1:]
