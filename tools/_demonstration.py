@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,11 @@ from typing import Any
 from gspmd import report
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError
+from gspmd.dialect.progress import told
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
-from gspmd.tables import table
+from gspmd.tables import fitted, table
 from gspmd.tools._stages import stage
 from gspmd.tools.command import write_output
 
@@ -29,35 +31,37 @@ class Demonstration:
         self.single: Program = example.program(config, ONE_DEVICE)
         self.times: dict[str, float] = {}
 
-    def run(self, steps: int, output: str | None, plot: str | None, brief: bool) -> bool:
-        """Whether all steps agree with those on one device."""
-        if plot:
-            _check_plot(plot)
+    def run(self, args: argparse.Namespace, brief: bool) -> bool:
+        """Whether all steps agree with those on one device. The options of the command say what is written."""
+        if args.plot:
+            _check_plot(args.plot)
         with self._timed("trace", "tracing the model"):
             low = lowered(self.program, self.mesh)
+        if args.annotated:
+            write_output(args.annotated, low.as_text(debug_info=True).encode())
         with self._timed("partition", "partitioning"):
             partitioned = low.partitioned
-        if output:
-            write_output(output, partitioned.module_text.encode())
+        if args.output:
+            write_output(args.output, partitioned.module_text.encode())
         with self._timed("compile", "compiling for XLA"):
             compiled = low.compile()
         if not brief:
             self._print_head(partitioned)
         with self._timed("run", "running both"):
-            done = list(compare(self.program, self.single, self.mesh, steps, compiled))
+            done = list(told(compare(self.program, self.single, self.mesh, args.steps, compiled), "step", args.steps))
         passed = all(step.metric_error <= METRIC_TOLERANCE for step in done) and done[-1].state_error <= STATE_TOLERANCE
         if not brief:
             print("\n".join(_curve(done)) + "\n")
             print("time:\n" + "\n".join(table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
-        if plot:
-            _draw(done, plot, f"{self.name}, {self.recipe.summary}")
+        if args.plot:
+            _draw(done, args.plot, f"{self.name}, {self.recipe.summary}")
         print(self._verdict(done, passed, brief))
         return passed
 
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
         print(f"{self.name}: {self.recipe.summary}\n  {sizes}\n")
-        print("\n".join(report.program_lines(partitioned.signature, partitioned.collectives)) + "\n")
+        print("\n".join(fitted(report.program_lines(partitioned.signature, partitioned.collectives))) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)

@@ -49,8 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
+    from gspmd.tables import fitted
+
     report = _check(args)
-    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report)))
+    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(fitted(_lines(report))))
     return EXIT_DONE if report.passed else EXIT_VERDICT
 
 

@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd import compile_text
     from gspmd.ahead_of_time import compile_for
     from gspmd.report import bytes_text
+    from gspmd.tables import fitted
 
     with stage(f"compiling for {args.target}"):
         compiled = compile_for(product, args.target, compiler_options=options)
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(compile_text.to_dict(compiled), indent=1))
     else:
-        print("\n".join(compile_text.lines(compiled, args.top)))
+        print("\n".join(fitted(compile_text.lines(compiled, args.top))))
         if args.output:
             print(f"\nwrote {args.output}, {bytes_text(os.path.getsize(args.output))}")
     return 0

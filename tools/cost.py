@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd import cost_budget, cost_text, costs
     from gspmd.executable_module import is_partitioned
     from gspmd.reading import read_program_file
+    from gspmd.tables import fitted
     from gspmd.transforms.support.mlir import new_context
 
     budget = cost_budget.read_budget(args.budget) if args.budget else None
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     print(
         json.dumps(cost_text.to_dict(report), indent=2)
         if args.json
-        else "\n".join(cost_text.report_lines(report, args.top))
+        else "\n".join(fitted(cost_text.report_lines(report, args.top)))
     )
     if budget is None:
         return EXIT_DONE

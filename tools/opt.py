@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError
+from gspmd.tools._stages import stage
 from gspmd.tools.command import run_command, write_output
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_manager
 from gspmd.tools.pass_help import pass_help
@@ -57,12 +58,13 @@ def _process(args: argparse.Namespace, manager: PassManager) -> int:
         context = new_context(args.allow_unregistered_dialect)
         heard = Heard()
         try:
-            with diagnostics.listening(heard.read, context):
+            with stage("reading"), diagnostics.listening(heard.read, context):
                 if source is None:
                     module = read_program_file(args.input, context)
                 else:
                     module = parse_program(source, context, name)
-            manager.run(module, on_diagnostic=heard.run)
+            with stage("passes"):
+                manager.run(module, on_diagnostic=heard.run)
             outputs.append(_print(module, args))
         except Error as error:
             if args.debug:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.progress import counted
 from gspmd.tools._partitioned import (
     add_choice_arguments,
     add_platform_argument,
@@ -100,8 +101,8 @@ def _timed_runs(
     donates = any(value.donated for value in executable.signature.inputs)
     placed: tuple[ShardedArray, ...] = ()
     results: tuple[ShardedArray, ...] = ()
-    with stage(f"running {repeat} times"):
-        for _ in range(repeat):
+    with stage("running"):
+        for _ in counted(range(repeat), "run"):
             if donates or not times_s:
                 placed = executable.place(*given)
                 for array in placed:

@@ -70,6 +70,19 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     return lines
 
 
+def values_table(values: Sequence[Value], named: int = 4) -> list[str]:
+    """Values that are sharded alike, because of the same annotations, in a row; the largest groups first."""
+    groups: dict[tuple[str, str], list[Value]] = {}
+    for value in values:
+        origins = "; ".join(dict.fromkeys(derivation.origin.text for derivation in value.derivations))
+        groups.setdefault((value.sharding, origins), []).append(value)
+    rows = [("values", "", "sharding", "because of")]
+    for (sharding, origins), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        names = ", ".join(value.name for value in members[:named]) + (", .." if len(members) > named else "")
+        rows.append((str(len(members)), names, sharding, origins or "no annotation reaches them"))
+    return [f"{len(values)} values:", *table(rows, right=(0,))]
+
+
 def value_lines(value: Value) -> list[str]:
     """A value's sharding and the way of every axis."""
     label = f" {value.label}" if value.label else ""
