@@ -19,11 +19,12 @@ from gspmd import tools
 from gspmd.dialect.diagnostic import telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.tools import presentation
 from gspmd.tools.command import ArgumentParser, run_command, version_text
 from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_USAGE
 from gspmd.tools.help_text import described, exit_code_help, help_width
-from gspmd.tools.presentation import add_arguments, chosen, use
+from gspmd.tools.presentation import chosen, use
 
 PROGRAM = "gspmd"
 _NOT_COMMANDS = {
@@ -59,12 +60,26 @@ def _run(argv: list[str]) -> int:
         return 0
     command = _load(argv[0])
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
-    command.add_arguments(parser)
-    json_is_free = not getattr(command, "PRINTS_JSON", False)
-    use(chosen(argv[1:], json_is_free))
-    add_arguments(parser, json_is_free)
+    use(chosen(argv[1:], not _prints_json(command)))
+    add_all_arguments(parser, command)
     status: int = command.run(parser.parse_arguments(argv[1:]))
     return status
+
+
+def commands() -> list[Any]:
+    """The modules of all commands."""
+    return [_load(name) for name in _command_modules()]
+
+
+def add_all_arguments(parser: ArgumentParser, command: Any) -> None:
+    """The arguments of a command, and those of all."""
+    command.add_arguments(parser)
+    presentation.add_arguments(parser, json_is_free=not _prints_json(command))
+
+
+def _prints_json(command: Any) -> bool:
+    """Whether `--json` is about what the command prints, and not about errors."""
+    return getattr(command, "PRINTS_JSON", False)
 
 
 def _command_modules() -> list[str]:
@@ -86,9 +101,9 @@ def _load(name: str) -> Any:
 def _help() -> str:
     width = help_width()
     lines = textwrap.wrap(f"usage: {PROGRAM} <command> [options]", width)
-    lines += ["", "Partitions single-device StableHLO programs into SPMD programs.", "", "commands:"]
-    for name in _command_modules():
-        command = _load(name)
+    about = "Partitions single-device StableHLO programs into SPMD programs."
+    lines += ["", *textwrap.wrap(about, width), "", "commands:"]
+    for command in commands():
         lines += described(command.NAME, command.SUMMARY)
     lines += ["", "options:", *described("-h, --help", "of this command, or of the one before it")]
     lines += described("--version", "print the versions of gspmd and jaxlib")

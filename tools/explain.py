@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="explain each value, where --value selects many and a summary would be printed",
+        help="explain each of the values, where --value selects many and prints a summary",
     )
     parser.add_argument("--all", action="store_true", help="explain every value")
     parser.add_argument("--conflicts", action="store_true", help="explain every conflict")

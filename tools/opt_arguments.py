@@ -23,7 +23,7 @@ _RUN_PASS = "--run-pass"
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """The options given; `passes` has the passes given as flags, in order. Raises UsageError."""
-    parser = _parser()
+    parser = new_parser()
     return parser.parse_args(_name_passes(argv, _flags(parser)))
 
 
@@ -70,13 +70,14 @@ def _add_flag(manager: PassManager, flag: str) -> None:
         from gspmd.transforms.support.passes import unknown_pass
 
         passes = (*COMMON_PASSES, *(name for name, *_ in PASSES), PIPELINE)
-        near = unknown_pass(f"--{name}", [*_flags(_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")
+        near = unknown_pass(f"--{name}", [*_flags(new_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")
         raise UsageError(
             f"unknown option or pass '{flag.partition('{')[0]}'", hint=near.hint, code=Code.UNKNOWN_OPTION
         ) from None
 
 
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> ArgumentParser:
+    """The options, without the flags that name passes."""
     parser = ArgumentParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options] [--<pass>[=<option>=<value> ...] ...] [input]",
