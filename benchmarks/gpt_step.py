@@ -32,7 +32,8 @@ from hlo_counts import count
 from jax.sharding import NamedSharding, PartitionSpec
 
 import gspmd
-from gspmd.report import bytes_text, table
+from gspmd.report import bytes_text
+from gspmd.tables import table
 
 _DEVICES = 8
 OURS, PEER = "gspmd.jit", "jax.jit"

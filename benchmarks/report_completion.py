@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from comparison import Comparison
 
-from gspmd.report import table
+from gspmd.tables import table
 
 Found = Mapping[str, Sequence[Comparison]]
 

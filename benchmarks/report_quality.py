@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compiled import Result
 
-from gspmd.report import bytes_text, table
+from gspmd.report import bytes_text
+from gspmd.tables import table
 
 _HEAD = ["", "sends", "collectives", "holds", "MFLOP", "ms a step"]
 

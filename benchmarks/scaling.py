@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     xla.prepare(8)
     from programs import LARGE, lower
 
-    from gspmd.report import table
+    from gspmd.tables import table
 
     base = {layers: lower(layers, 8, LARGE) for layers in {*options.layers, options.fixed}}
     rows = [["layers", "devices", "operations", *_HEAD]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import time
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import Any
 from gspmd import report
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.progress import told
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
 from gspmd.output import Output, beside, outputs
+from gspmd.tables import fitted, table
 from gspmd.tools._stages import stage
 
 
@@ -29,17 +32,21 @@ class Demonstration:
         self.single: Program = example.program(config, ONE_DEVICE)
         self.times: dict[str, float] = {}
 
-    def run(self, steps: int, output: str | None, plot: str | None, brief: bool) -> bool:
-        """Whether all steps agree with those on one device."""
-        if plot:
-            _check_plot(plot)
-        module, picture = outputs(output, plot)
-        with beside(module, picture):
-            return self._run(steps, module, picture, brief)
+    def run(self, args: argparse.Namespace, brief: bool) -> bool:
+        """Whether all steps agree with those on one device. The options of the command say what is written."""
+        if args.plot:
+            _check_plot(args.plot)
+        annotated, module, picture = outputs(args.annotated, args.output, args.plot)
+        with beside(annotated, module, picture):
+            return self._run(args.steps, annotated, module, picture, brief)
 
-    def _run(self, steps: int, module: Output | None, picture: Output | None, brief: bool) -> bool:
+    def _run(
+        self, steps: int, annotated: Output | None, module: Output | None, picture: Output | None, brief: bool
+    ) -> bool:
         with self._timed("trace", "tracing the model"):
             low = lowered(self.program, self.mesh)
+        if annotated:
+            annotated.write(low.as_text(debug_info=True).encode())
         with self._timed("partition", "partitioning"):
             partitioned = low.partitioned
         if module:
@@ -49,11 +56,11 @@ class Demonstration:
         if not brief:
             self._print_head(partitioned)
         with self._timed("run", "running both"):
-            done = list(compare(self.program, self.single, self.mesh, steps, compiled))
+            done = list(told(compare(self.program, self.single, self.mesh, steps, compiled), "step", steps))
         passed = all(step.metric_error <= METRIC_TOLERANCE for step in done) and done[-1].state_error <= STATE_TOLERANCE
         if not brief:
             print("\n".join(_curve(done)) + "\n")
-            print("time:\n" + "\n".join(report.table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
+            print("time:\n" + "\n".join(table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
         if picture:
             _draw(done, picture, f"{self.name}, {self.recipe.summary}")
         print(self._verdict(done, passed, brief))
@@ -62,7 +69,7 @@ class Demonstration:
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
         print(f"{self.name}: {self.recipe.summary}\n  {sizes}\n")
-        print("\n".join(report.program_lines(partitioned.signature, partitioned.collectives)) + "\n")
+        print("\n".join(fitted(report.program_lines(partitioned.signature, partitioned.collectives))) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)
@@ -93,7 +100,7 @@ def _curve(done: list[Step]) -> list[str]:
         )
         for index, step in enumerate(done)
     ]
-    return report.table([head, *rows], right=range(len(head)))
+    return table([head, *rows], right=range(len(head)))
 
 
 def _by_importance(done: list[Step]) -> list[str]:

@@ -32,14 +32,15 @@ f16). Every copy on every device is compared. Uneven arguments are padded with N
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "file", metavar="FILE", help="an annotated module, - for stdin; with --against, a partitioned one"
     )
     parser.add_argument("--against", metavar="ORIGINAL", help="the module that FILE was partitioned from")
     add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
-    parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+    )
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
     parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -48,8 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
+    from gspmd.tables import fitted
+
     report = _check(args)
-    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(_lines(report)))
+    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(fitted(_lines(report))))
     return EXIT_DONE if report.passed else EXIT_VERDICT
 
 
@@ -94,7 +97,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
 
 
 def _lines(report: CheckReport) -> list[str]:
-    from gspmd.report import table
+    from gspmd.tables import table
 
     lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
     lines += [f"note: {note}" for note in report.notes]

@@ -11,6 +11,7 @@ import functools
 import importlib
 import pkgutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,11 +19,12 @@ from gspmd import tools
 from gspmd.dialect.diagnostic import telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
-from gspmd.tools import supervision
+from gspmd.tools import presentation, supervision
 from gspmd.tools.command import ArgumentParser, add_timeout_argument, run_command, version_text
 from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_USAGE
-from gspmd.tools.presentation import add_arguments, chosen, use
+from gspmd.tools.help_text import described, exit_code_help, help_width
+from gspmd.tools.presentation import chosen, use
 
 PROGRAM = "gspmd"
 _NOT_COMMANDS = {
@@ -31,9 +33,12 @@ _NOT_COMMANDS = {
     "diagnostics",
     "entry",
     "exit_codes",
+    "help_text",
     "opt",
     "opt_arguments",
     "opt_diagnostics",
+    "pass_help",
+    "pass_table",
     "presentation",
     "source_lines",
     "supervision",
@@ -57,16 +62,30 @@ def _run(argv: list[str]) -> int:
         return 0
     command = _load(argv[0])
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
-    command.add_arguments(parser)
-    json_is_free = not getattr(command, "PRINTS_JSON", False)
-    use(chosen(argv[1:], json_is_free))
-    add_arguments(parser, json_is_free)
-    add_timeout_argument(parser)
+    use(chosen(argv[1:], not _prints_json(command)))
+    add_all_arguments(parser, command)
     args = parser.parse_arguments(argv[1:])
     if args.timeout:
         supervision.limit(args.timeout)
     status: int = command.run(args)
     return status
+
+
+def commands() -> list[Any]:
+    """The modules of all commands."""
+    return [_load(name) for name in _command_modules()]
+
+
+def add_all_arguments(parser: ArgumentParser, command: Any) -> None:
+    """The arguments of a command, and those of all."""
+    command.add_arguments(parser)
+    presentation.add_arguments(parser, json_is_free=not _prints_json(command))
+    add_timeout_argument(parser)
+
+
+def _prints_json(command: Any) -> bool:
+    """Whether `--json` is about what the command prints, and not about errors."""
+    return getattr(command, "PRINTS_JSON", False)
 
 
 def _command_modules() -> list[str]:
@@ -86,18 +105,16 @@ def _load(name: str) -> Any:
 
 
 def _help() -> str:
-    lines = [
-        f"usage: {PROGRAM} <command> [options]",
-        "",
-        "Partitions single-device StableHLO programs into SPMD programs.",
-        "",
-        "commands:",
-    ]
-    for name in _command_modules():
-        command = _load(name)
-        lines.append(f"  {command.NAME:<12} {command.SUMMARY}")
-    lines += ["", f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."]
-    return "\n".join(lines)
+    width = help_width()
+    lines = textwrap.wrap(f"usage: {PROGRAM} <command> [options]", width)
+    about = "Partitions single-device StableHLO programs into SPMD programs."
+    lines += ["", *textwrap.wrap(about, width), "", "commands:"]
+    for command in commands():
+        lines += described(command.NAME, command.SUMMARY)
+    lines += ["", "options:", *described("-h, --help", "of this command, or of the one before it")]
+    lines += described("--version", "print the versions of gspmd and jaxlib")
+    more = f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."
+    return "\n".join([*lines, "", exit_code_help(), "", *textwrap.wrap(more, width)])
 
 
 if __name__ == "__main__":

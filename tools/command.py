@@ -14,6 +14,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, InternalError, UsageError
 from gspmd.tools.diagnostics import print_error, print_internal_error
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
+from gspmd.tools.help_text import ParagraphHelp, exit_code_help
 
 _LONGEST_S = 1e8  # three years, which timers can wait for
 _COMPLAINTS = {
@@ -31,8 +32,11 @@ class ArgumentParser(argparse.ArgumentParser):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**{"formatter_class": ParagraphHelp, **options})
         self.implied_values: dict[str, str] = {}
+
+    def format_help(self) -> str:
+        return f"{super().format_help()}\n{exit_code_help()}\n"
 
     def parse_arguments(self, words: Sequence[str]) -> argparse.Namespace:
         """The words as options. Raises UsageError."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 
-from gspmd.report import bytes_text
 from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, named, partitioned, positive
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
@@ -28,7 +27,6 @@ _TRUTH = {"true": True, "false": False}  # which XLA does not take as words ever
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_partition_arguments(parser)
     add_strict_argument(parser)
@@ -65,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     request_devices(here, max(count, int(rest)) if rest.isdigit() else 1 if topology else count)
     from gspmd import compile_text
     from gspmd.ahead_of_time import compile_for
+    from gspmd.report import bytes_text
+    from gspmd.tables import fitted
 
     with stage(f"compiling for {args.target}"):
         compiled = compile_for(product, args.target, compiler_options=options)
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(compile_text.to_dict(compiled), indent=1))
         else:
-            print("\n".join(compile_text.lines(compiled, args.top)))
+            print("\n".join(fitted(compile_text.lines(compiled, args.top))))
         if hlo:
             hlo.write(compiled.hlo_text.encode())
         if output:

@@ -39,7 +39,6 @@ JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_choice_arguments(parser)
     parser.add_argument("--original", metavar="FILE", help="the program that a partitioned FILE was made from")
@@ -63,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.executable_module import is_partitioned
     from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
+    from gspmd.tables import fitted
     from gspmd.transforms.support.mlir import new_context
 
     (output,) = outputs(args.write_budget)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         print(
             json.dumps(cost_text.to_dict(report), indent=2)
             if args.json
-            else "\n".join(cost_text.report_lines(report, args.top))
+            else "\n".join(fitted(cost_text.report_lines(report, args.top)))
         )
     if output:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
     parser.add_argument("--plot", metavar="FILE", help="draw the curves of both runs (.png, .svg; needs matplotlib)")
+    parser.add_argument("--annotated", metavar="FILE", help="write the annotated module, as it is before partitioning")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the partitioned module")
 
 
@@ -41,7 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
     request_devices("cpu", max(_DEVICES, math.prod((axes or {}).values())))
     if args.list:
-        print("\n".join(_list()))
+        from gspmd.tables import fitted
+
+        print("\n".join(fitted(_list())))
         return EXIT_DONE
     if args.all:
         return max(_run_one(args, name, args.recipe, None, brief=True) for name in _names())
@@ -68,7 +71,7 @@ def _run_one(
         )
     demonstration = Demonstration(name, example, config, axes or dict(recipe.mesh))
     demonstration.times["start"] = time.perf_counter() - started
-    return EXIT_DONE if demonstration.run(args.steps, args.output, args.plot, brief) else EXIT_VERDICT
+    return EXIT_DONE if demonstration.run(args, brief) else EXIT_VERDICT
 
 
 def _mesh_axes(text: str) -> dict[str, int]:

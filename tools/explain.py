@@ -17,6 +17,7 @@ from gspmd.tools.command import ArgumentParser
 NAME = "explain"
 SUMMARY = "say why values are sharded as they are, and what conflicts cost"
 PRINTS_JSON = True
+_MANY = 5  # values that are selected together and explained in full
 _EPILOG = """\
 A value is named as in FILE if that is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a
 function @f that is called. Frameworks' names (state['params']['w']) and source lines (main.py:80) work as well.
@@ -35,9 +36,13 @@ call of the program), "time_s" (seconds, estimated) and "alternatives" ("operand
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
     parser.add_argument("--value", action="append", default=[], metavar="V", help="explain a value; can be repeated")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="explain each of the values, where --value selects many and prints a summary",
+    )
     parser.add_argument("--all", action="store_true", help="explain every value")
     parser.add_argument("--conflicts", action="store_true", help="explain every conflict")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -59,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace, source: Any) -> None:
     from gspmd import explanation, explanation_text
+    from gspmd.tables import fitted
 
     with stage("explaining"):
         found = explanation.explain(source, **partition_options(args))
@@ -77,12 +83,15 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
         print(json.dumps(parts, indent=2))
         return
     if everything:
-        print("\n".join(explanation_text.summary_lines(found)))
+        print("\n".join(fitted(explanation_text.summary_lines(found))))
         return
     shown = selected if args.value or args.all else []
-    blocks = [explanation_text.value_lines(value) for value in shown]
-    blocks += [explanation_text.level_lines(shown)] if shown else []
+    if len(shown) > _MANY and not (args.all or args.full):
+        blocks = [explanation_text.values_table(shown), ["--full explains each of them, --value %name a single one"]]
+    else:
+        blocks = [explanation_text.value_lines(value) for value in shown]
+        blocks += [explanation_text.level_lines(shown)] if shown else []
     if args.conflicts:
         blocks += [explanation_text.conflict_lines(conflict) for conflict in conflicts]
         blocks.append(explanation_text.conflict_summary_lines(conflicts))
-    print("\n\n".join("\n".join(lines) for lines in blocks if lines))
+    print("\n\n".join("\n".join(fitted(lines)) for lines in blocks if lines))

@@ -8,21 +8,22 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-
-from jaxlib.mlir import ir
+from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError
 from gspmd.output import Output
-from gspmd.pass_manager import PassManager
-from gspmd.reading import parse_program, read_program_file
 from gspmd.tools import supervision
+from gspmd.tools._stages import stage
 from gspmd.tools.command import run_command
-from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_help, pass_manager
-from gspmd.tools.opt_diagnostics import Heard
+from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_manager
+from gspmd.tools.pass_help import pass_help
 from gspmd.tools.presentation import chosen, use
-from gspmd.transforms.support import diagnostics
-from gspmd.transforms.support.mlir import new_context, read_source
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+    from gspmd.pass_manager import PassManager
 
 _SPLIT_MARKER = re.compile(r"^[ \t]*// -----[ \t]*\r?$", re.MULTILINE)
 
@@ -50,6 +51,11 @@ def _run(argv: list[str]) -> int:
 
 def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> int:
     """Run the passes on every part of the input; write the results if all went well."""
+    from gspmd.reading import parse_program, read_program_file
+    from gspmd.tools.opt_diagnostics import Heard
+    from gspmd.transforms.support import diagnostics
+    from gspmd.transforms.support.mlir import new_context
+
     name = "<stdin>" if args.input == "-" else args.input
     outputs: list[bytes] = []
     status = 0
@@ -57,12 +63,13 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
         context = new_context(args.allow_unregistered_dialect)
         heard = Heard()
         try:
-            with diagnostics.listening(heard.read, context):
+            with stage("reading"), diagnostics.listening(heard.read, context):
                 if source is None:
                     module = read_program_file(args.input, context)
                 else:
                     module = parse_program(source, context, name)
-            manager.run(module, on_diagnostic=heard.run)
+            with stage("passes"):
+                manager.run(module, on_diagnostic=heard.run)
             outputs.append(_print(module, args))
         except Error as error:
             if args.debug:
@@ -86,6 +93,8 @@ def _parts(args: argparse.Namespace, name: str) -> Iterator[str | bytes | None]:
     if not args.split_input_file and not args.verify_diagnostics:
         yield None
         return
+    from gspmd.transforms.support.mlir import read_source
+
     source, _ = read_source(args.input)
     try:
         text = source.decode()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
-import textwrap
+from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
-from gspmd.ir_printing import IrPrinting
-from gspmd.native_passes import COMMON_PASSES
-from gspmd.pass_manager import PassManager
 from gspmd.tools import presentation
 from gspmd.tools.command import ArgumentParser, add_timeout_argument, version_text
-from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
-from gspmd.transforms.support.passes import Option, options_of, unknown_pass
+from gspmd.tools.help_text import ParagraphHelp
+from gspmd.tools.pass_help import pass_help
+from gspmd.tools.pass_table import COMMON_PASSES, PASSES, PIPELINE
+
+if TYPE_CHECKING:
+    from gspmd.pass_manager import PassManager
 
 PROGRAM = "gspmd-opt"
 _RUN_PASS = "--run-pass"
@@ -22,11 +23,15 @@ _RUN_PASS = "--run-pass"
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """The options given; `passes` has the passes given as flags, in order. Raises UsageError."""
-    parser = _parser()
+    parser = new_parser()
     return parser.parse_args(_name_passes(argv, _flags(parser)))
 
 
 def pass_manager(args: argparse.Namespace) -> PassManager:
+    """The passes and how they are run. Raises UsageError."""
+    from gspmd.ir_printing import IrPrinting
+    from gspmd.pass_manager import PassManager
+
     printing = IrPrinting(
         before=args.mlir_print_ir_before,
         after=args.mlir_print_ir_after,
@@ -62,41 +67,23 @@ def _add_flag(manager: PassManager, flag: str) -> None:
     except UsageError as error:
         if error.message != f"unknown pass '{name}'" and re.fullmatch(r"[\w-]+", name):
             raise
-        passes = (*COMMON_PASSES, *(p.argument for p in PASSES), PIPELINE)
-        near = unknown_pass(f"--{name}", [*_flags(_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")
+        from gspmd.transforms.support.passes import unknown_pass
+
+        passes = (*COMMON_PASSES, *(name for name, *_ in PASSES), PIPELINE)
+        near = unknown_pass(f"--{name}", [*_flags(new_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")
         raise UsageError(
             f"unknown option or pass '{flag.partition('{')[0]}'", hint=near.hint, code=Code.UNKNOWN_OPTION
         ) from None
 
 
-def pass_help() -> str:
-    """Every pass of ours with its options, and the common ones of MLIR."""
-    lines = ["passes of gspmd:"]
-    for declaration in PASSES:
-        lines += [f"  --{declaration.argument:<20} {declaration.summary}"]
-        lines += [_option_help(option) for option in options_of(declaration)]
-        for detail in declaration.details:
-            indent = " " * (6 + len(detail) - len(detail.lstrip()))
-            lines += textwrap.wrap(detail.strip(), 100, initial_indent=indent, subsequent_indent=indent + "   ")
-    stages = f"{STAGES[0].argument} to {STAGES[-1].argument}, in this order; takes the options of all"
-    lines += [f"  --{PIPELINE:<20} {stages}"]
-    lines += ["", "passes of MLIR (these, and all others that jaxlib registers, with their options):"]
-    lines += [f"  --{name}" for name in COMMON_PASSES]
-    return "\n".join(lines)
-
-
-def _option_help(option: Option) -> str:
-    default = option.print(option.default)
-    return f"      {option.name}=<{option.type_name}>  {option.help} (default: {default})"
-
-
-def _parser() -> argparse.ArgumentParser:
+def new_parser() -> ArgumentParser:
+    """The options, without the flags that name passes."""
     parser = ArgumentParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options] [--<pass>[=<option>=<value> ...] ...] [input]",
         description="Runs passes, in the order given, on a module of MLIR text or bytecode, and prints the result.",
         epilog=pass_help(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=PassHelp,
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -127,6 +114,13 @@ def _parser() -> argparse.ArgumentParser:
     add_timeout_argument(parser)
     add("--version", action=_Version, nargs=0, help="print the versions of gspmd and jaxlib")
     return parser
+
+
+class PassHelp(ParagraphHelp):
+    """Help whose epilog, the passes, is written for the width already."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("passes of gspmd:") else super()._fill_text(text, width, indent)
 
 
 class _Version(argparse.Action):

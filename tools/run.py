@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.progress import counted
 from gspmd.tools._partitioned import (
     add_choice_arguments,
     add_platform_argument,
@@ -38,7 +38,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_choice_arguments(parser)
     parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
-    parser.add_argument("--seed", type=int, default=0, help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+    )
     parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")
     parser.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="run N times and time each (default: 1)"
@@ -110,8 +112,8 @@ def _timed_runs(
     donates = any(value.donated for value in executable.signature.inputs)
     placed: tuple[ShardedArray, ...] = ()
     results: tuple[ShardedArray, ...] = ()
-    with stage(f"running {repeat} times"):
-        for _ in range(repeat):
+    with stage("running"):
+        for _ in counted(range(repeat), "run"):
             if donates or not times_s:
                 placed = executable.place(*given)
                 for array in placed:
@@ -142,6 +144,8 @@ def _label(index: int, value: ValueSignature, mesh: Mesh) -> str:
 
 
 def _print_times(times_s: list[float]) -> None:
+    import statistics
+
     first = f"first run {times_s[0] * 1e3:.3f} ms"
     if len(times_s) > 1:
         later = times_s[1:]

@@ -47,14 +47,13 @@ def _line(file: str, number: int) -> bytes | None:
         lines = source.split(b"\n", number)
         return lines[number - 1] if number <= len(lines) else None
     try:
-        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a FIFO would wait for a writer
-    except (OSError, ValueError):
-        return None
-    with open(descriptor, "rb") as opened:
-        about = os.fstat(descriptor)
+        about = os.stat(file)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
             return None
-        return next((line.rstrip(b"\r\n") for index, line in enumerate(opened, 1) if index == number), None)
+        with open(file, "rb") as opened:
+            return next((line.rstrip(b"\r\n") for index, line in enumerate(opened, 1) if index == number), None)
+    except (OSError, ValueError):
+        return None
 
 
 def _cut(text: str, before: str, room: int) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
+from gspmd.dialect.progress import counted
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
@@ -163,7 +164,7 @@ def _run(
     custom_rules: Mapping[str, RuleSource] | None,
     on_stage: Callable[[str, float], None] | None,
 ) -> None:
-    for pass_ in passes:
+    for pass_ in counted(passes, lambda pass_: pass_.argument):
         started = time.perf_counter()
         # What a pass leaves is checked once, at the end; gspmd-opt checks after every pass.
         manager = PassManager(verify_each=pass_ is passes[-1])

@@ -8,6 +8,7 @@ from gspmd import report
 from gspmd.ahead_of_time import CompiledProgram
 from gspmd.costs import CostReport
 from gspmd.step_time import CompiledCollective, StepTime
+from gspmd.tables import table
 
 
 def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
@@ -44,7 +45,7 @@ def _memory(compiled: CompiledProgram) -> list[str]:
         (name, report.bytes_text(abs(count)) if count >= 0 else f"-{report.bytes_text(-count)}")
         for name, count in parts.items()
     ]
-    return [f"memory of a device: {report.bytes_text(memory.peak)}{limit}", *report.table(rows, right=(1,))]
+    return [f"memory of a device: {report.bytes_text(memory.peak)}{limit}", *table(rows, right=(1,))]
 
 
 def _collectives(step: StepTime, top: int) -> list[str]:
@@ -58,7 +59,7 @@ def _collectives(step: StepTime, top: int) -> list[str]:
     count = sum(c.runs for c in ranked)
     return [
         f"collectives as compiled: {count} in a step, {report.bytes_text(total)} sent by a device",
-        *report.table(rows, right=(0, 1, 2, 4)),
+        *table(rows, right=(0, 1, 2, 4)),
         *more,
     ]
 
@@ -74,7 +75,7 @@ def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[s
     low_s, high_s = _ms(step.lower_bound_s), _ms(step.upper_bound_s)
     found = [
         f"time of a step: {_ms(step.scheduled_s)} as scheduled, {low_s} if all overlaps, {high_s} if nothing does",
-        *report.table(rows, right=(1,)),
+        *table(rows, right=(1,)),
     ]
     low, scheduled, high = utilisation(compiled, cost, step)
     whose = "of the model" if cost.model_flops else "of the partitioned program"

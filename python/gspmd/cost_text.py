@@ -11,9 +11,10 @@ from typing import Any
 
 from gspmd.costs import Buffer, CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
-from gspmd.report import bytes_text, mesh_text, placement_dict, placement_lines, table
+from gspmd.report import bytes_text, mesh_text, placement_dict, placement_lines
+from gspmd.tables import table, text_width
 
-_COLUMNS = 100  # characters that a line has at most, as far as its parts can be broken
+_COLUMNS = 100  # characters that a line has at most where no terminal says how wide it is
 
 
 def report_lines(report: CostReport, most: int = 10) -> list[str]:
@@ -26,7 +27,11 @@ def report_lines(report: CostReport, most: int = 10) -> list[str]:
         _work_lines(report),
         *_collective_blocks(report, most),
         _memory_lines(report, most),
-        [line for note in report.notes for line in textwrap.wrap(f"note: {note}", _COLUMNS, subsequent_indent="  ")],
+        [
+            line
+            for note in report.notes
+            for line in textwrap.wrap(f"note: {note}", text_width() or _COLUMNS, subsequent_indent="  ")
+        ],
     ]
     lines: list[str] = []
     for block in blocks:
@@ -84,7 +89,7 @@ def _grouped(
     shown = ranked[: int(min(most, len(ranked)))]
     rows = [_sums(members) + names for names, members in shown]
     rows.append((*_sums(report.collectives), "total", *[""] * (len(titles) - 1)))
-    lines = table([("runs", "sent", "time", *titles), *rows], right=(0, 1, 2), most=_COLUMNS)
+    lines = table([("runs", "sent", "time", *titles), *rows], right=(0, 1, 2), most=text_width() or _COLUMNS)
     if len(ranked) > len(shown):
         lines.insert(-1, f"  ... and {len(ranked) - len(shown)} more")
     return lines
@@ -111,11 +116,15 @@ def _memory_lines(report: CostReport, most: int) -> list[str]:
     rest = sum(b.bytes for b in memory.buffers[most:])
     return [
         f"memory of a device at its peak: {bytes_text(memory.peak)}{capacity}",
-        *textwrap.wrap(parts, _COLUMNS, initial_indent="  ", subsequent_indent="  "),
+        *_wrapped(parts, "  "),
         *([f"  beside that up to {bytes_text(memory.host)} in the memory of its host"] if memory.host else []),
         *table(rows, right=(0,)),
         *([f"  ... and {more} more of {bytes_text(rest)}"] if more > 0 else []),
     ]
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, text_width() or _COLUMNS, initial_indent=indent, subsequent_indent="  ")
 
 
 def _buffer_row(buffer: Buffer) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from gspmd.conflicts import Conflict
 from gspmd.derivations import Derivation, Step
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanation import Explanation, Value
-from gspmd.report import bytes_text, devices_text, mesh_text, table
+from gspmd.report import bytes_text, devices_text, mesh_text
+from gspmd.tables import table, text_width
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
@@ -52,7 +53,7 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
         change = tensor.has if tensor.has == tensor.runs_as else f"{tensor.has} -> {tensor.runs_as}"
         because = "; ".join(dict.fromkeys(derivation.origin.text for derivation in tensor.derivations))
         rows.append((f"{tensor.place} {tensor.value}", change, f"from {because}" if because else ""))
-    lines += [f"  {line}" for line in table(rows)]
+    lines += [f"  {line}" for line in _inner_table(rows)]
     for collective in conflict.collectives:
         times = "" if collective.count == 1 else f" x {collective.count or '?'}"
         axes = collective.axes.replace('"', "")
@@ -65,8 +66,21 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
         forms = [
             (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
         ]
-        lines += [f"    {line}" for line in table(forms[:alternatives], right=(0, 1))]
+        lines += [f"    {line}" for line in _inner_table(forms[:alternatives], right=(0, 1))]
     return lines
+
+
+def values_table(values: Sequence[Value], named: int = 4) -> list[str]:
+    """Values that are sharded alike, because of the same annotations, in a row; the largest groups first."""
+    groups: dict[tuple[str, str], list[Value]] = {}
+    for value in values:
+        origins = "; ".join(dict.fromkeys(derivation.origin.text for derivation in value.derivations))
+        groups.setdefault((value.sharding, origins), []).append(value)
+    rows = [("values", "", "sharding", "because of")]
+    for (sharding, origins), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        names = ", ".join(value.name for value in members[:named]) + (", .." if len(members) > named else "")
+        rows.append((str(len(members)), names, sharding, origins or "no annotation reaches them"))
+    return [f"{len(values)} values:", *table(rows, right=(0,))]
 
 
 def value_lines(value: Value) -> list[str]:
@@ -93,10 +107,16 @@ def _derivation_lines(derivation: Derivation) -> Iterator[str]:
         (f"from dimension {step.from_dimension} of {step.from_value}", _way(step), _at(step.location), _when(step))
         for step in derivation.steps
     ]
-    for line in table(rows):
+    for line in _inner_table(rows):
         yield f"  {line}"
     where = _at(origin.location, " at ")
     yield f"    annotated: {origin.text}, dimension {origin.dimension}{where}"
+
+
+def _inner_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """A table that stands further in than others."""
+    width = text_width()
+    return table(rows, right, width - 4 if width else None)
 
 
 def level_lines(values: Sequence[Value]) -> list[str]:

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
 from gspmd import reproducer
+from gspmd.dialect import progress
 from gspmd.dialect.diagnostic import listener
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
@@ -100,11 +101,12 @@ class PassManager:
         manager = MlirPassManager("builtin.module", module.context)
         manager.enable_verifier(self.verify_each)
         self.printing.check(self.names())
-        for element in self._elements:
+        for number, element in enumerate(self._elements, 1):
             if isinstance(element, Pass):
                 with self.printing.around(element.argument, manager, module):
                     name = type(element).__name__
-                    manager.add(run.pass_callable(element), name, str(element), element.summary)
+                    transformation = run.pass_callable(element, number, len(self._elements))
+                    manager.add(transformation, name, str(element), element.summary)
             else:
                 for part in self.printing.split(element):
                     with self.printing.around(next(part.passes()).name, manager, module):
@@ -146,10 +148,12 @@ class _Run:
         elif diagnostic.severity is not Severity.ERROR:
             self._outside(diagnostic)
 
-    def pass_callable(self, transformation: Pass) -> Callable[..., None]:
-        """The pass as MLIR calls it."""
+    def pass_callable(self, transformation: Pass, number: int, total: int) -> Callable[..., None]:
+        """The pass as MLIR calls it, one of so many."""
 
         def run(operation: Any, handle: Any) -> None:
+            if total > 1:  # else who runs it tells
+                progress.tell(transformation.argument, number, total)
             self._finished = None
             said = len(self._errors)
             try:

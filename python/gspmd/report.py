@@ -6,43 +6,19 @@ import contextlib
 import dataclasses
 import os
 import re
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gspmd.collectives import Collective
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.tables import table
 from gspmd.transforms.support.builder import bytes_of
 from gspmd.transforms.support.cost import Hardware
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.signature import Signature, ValueSignature
 from gspmd.transforms.support.torus import Placement
-
-_NARROWEST = 24  # characters that the last column of a table has at least, where lines are broken
-
-
-def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), most: int = 0) -> list[str]:
-    """Columns of equal width, indented; those in `right` are aligned to the right.
-
-    If `most` is given, lines have at most so many characters, as far as the last column can be continued below itself.
-    """
-    if not rows:
-        return []
-    to_right = set(right)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    before = sum(widths[:-1]) + 2 * len(widths)
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in to_right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        last, *rest = textwrap.wrap(row[-1], max(most - before, _NARROWEST)) if most and row[-1] else [cells[-1]]
-        lines.append(("  " + "  ".join([*cells[:-1], last])).rstrip())
-        lines += [" " * before + text for text in rest]
-    return lines
 
 
 def bytes_text(count: float) -> str:

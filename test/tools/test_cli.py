@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +42,7 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
 
 
 def test_modules_that_are_no_commands_cannot_be_run() -> None:
-    for name in ("cli", "opt", "command", "opt-arguments", "__init__"):
+    for name in ("cli", "opt", "command", "opt-arguments", "diagnostics", "presentation", "__init__"):
         with pytest.raises(UsageError):
             cli._load(name)
 
@@ -76,3 +81,74 @@ def test_a_command_is_run_with_its_arguments(
     assert seen == ["a.mlir"]
     assert capsys.readouterr().err == text
     assert cli.main(["try", "--no-such-option", "a.mlir"]) == 2
+
+
+@pytest.mark.parametrize("words", [["--help"], ["check", "--help"], ["cost", "--help"], ["completion", "--help"]])
+def test_help_fits_the_terminal_and_has_the_exit_codes(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width in (60, 80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        with contextlib.suppress(SystemExit):
+            assert cli.main(words) == 0
+        text = capsys.readouterr().out
+        assert "\n    3  the answer is no: " in text
+        if words != ["completion", "--help"] or width > 80:  # which has commands to copy
+            assert max(map(len, text.splitlines())) <= width
+    assert "--version" in text or len(words) > 1
+
+
+def test_every_help_fits_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in cli.commands():
+        with contextlib.suppress(SystemExit):
+            cli.main([command.NAME, "--help"])
+        text = capsys.readouterr().out
+        assert text
+        assert max(map(len, text.splitlines())) <= 80, command.NAME
+
+
+# ---- completion ----
+
+
+_ASK = """
+eval "$('{python}' -P -m gspmd.tools.cli completion bash --for {program})"
+COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+"$(complete -p {program} | sed 's/.*-F \\([^ ]*\\).*/\\1/')" {program} "${{COMP_WORDS[COMP_CWORD]}}"
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("gspmd ex", {"explain", "explain-error"}),
+        ("gspmd cost --bud", {"--budget"}),
+        ("gspmd check --color ''", {"auto", "always", "never"}),
+        ("gspmd partition pro", {"program.mlir"}),
+        ("gspmd explain-error G02", {"G0201", "G0202", "G0203"}),
+        ("gspmd-opt --gspmd-pro", {"--gspmd-propagate"}),
+        ("gspmd-opt --split", {"--split-input-file"}),
+        ("gspmd-opt pro", {"program.mlir"}),
+    ],
+)
+def test_bash_completes(words: str, expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "program.mlir").touch()
+    script = _ASK.format(python=sys.executable, program=words.partition(" ")[0], words=words)
+    finished = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert set(finished.stdout.split()) == expected, finished.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+@pytest.mark.parametrize("program", ["gspmd", "gspmd-opt"])
+def test_other_shells_have_a_script_with_everything(
+    shell: str, program: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.main(["completion", shell, "--for", program]) == 0
+    text = capsys.readouterr().out
+    for word in ("explain-error", "diagnostics", "budget") if program == "gspmd" else ("gspmd-propagate", "cse"):
+        assert word in text
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(text)
+        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)

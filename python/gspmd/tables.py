@@ -1,0 +1,119 @@
+"""Text for people: tables, and lines that fit the terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Iterable, Sequence
+
+_NARROWEST = 24  # what a column with texts is not made narrower than, where others can be
+_GAP = 2
+
+
+def text_width() -> int | None:
+    """The columns of the terminal that stdout is, or `$COLUMNS`; None where nothing limits a line."""
+    if os.environ.get("COLUMNS", "").isdigit() or (sys.stdout is not None and sys.stdout.isatty()):
+        return max(shutil.get_terminal_size().columns, 40)
+    return None
+
+
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), most: int | None = None) -> list[str]:
+    """Columns of equal width, indented; those in `right` are aligned to the right.
+
+    Lines have at most `most` characters, by default as many as the terminal, as far as cells can be continued below
+    themselves without breaking words.
+    """
+    if not rows:
+        return []
+    to_right, width = set(right), most or text_width()
+    widths = _widths(rows, to_right, width)
+    if width is not None and _is_crowded(rows, widths, width):
+        return _stacked(rows, to_right, width)
+    return [line for row in rows for line in _row_lines(row, widths, to_right)]
+
+
+def _row_lines(row: Sequence[str], widths: Sequence[int], to_right: Collection[int]) -> list[str]:
+    cells = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    lines = []
+    for index in range(max(map(len, cells))):
+        parts = [cell[index] if index < len(cell) else "" for cell in cells]
+        aligned = [
+            part.rjust(width) if column in to_right else part.ljust(width)
+            for column, (part, width) in enumerate(zip(parts, widths, strict=True))
+        ]
+        lines.append((" " * _GAP + (" " * _GAP).join(aligned)).rstrip())
+    return lines
+
+
+def _is_crowded(rows: Sequence[Sequence[str]], widths: Sequence[int], most: int) -> bool:
+    """Whether there is too little room for the last column, which has the texts."""
+    if len(widths) < 2 or (_total(widths) <= most and widths[-1] >= min(max(len(row[-1]) for row in rows), _NARROWEST)):
+        return False
+    return any(row[-1] for row in rows)
+
+
+def _stacked(rows: Sequence[Sequence[str]], to_right: Collection[int], most: int) -> list[str]:
+    """Rows with the last cell below the others, further in."""
+    others = [row[:-1] for row in rows]
+    widths = _widths(others, to_right, most)
+    indent = " " * (3 * _GAP)
+    lines = []
+    for row, rest in zip(rows, others, strict=True):
+        lines += _row_lines(rest, widths, to_right)
+        lines += [indent + text for text in _wrapped(row[-1], most - len(indent)) if text]
+    return lines
+
+
+def fitted(lines: Iterable[str]) -> list[str]:
+    """The lines, those that are wider than the terminal continued below, further in."""
+    width = text_width()
+    found: list[str] = []
+    for line in lines:
+        if width is None or len(line) <= width:
+            found.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()))
+        found += textwrap.wrap(
+            line.strip(),
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + "    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return found
+
+
+def _widths(rows: Sequence[Sequence[str]], fixed: Collection[int], most: int | None) -> list[int]:
+    """The width of each column; the widest are made narrower until a line fits, or words would break.
+
+    Columns in `fixed`, which hold numbers, stay as wide as they are.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if most is None:
+        return widths
+    words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    for floor in (_NARROWEST, 0):
+        least = [
+            width if column in fixed else max(word, min(floor, width))
+            for column, (word, width) in enumerate(zip(words, widths, strict=True))
+        ]
+        while _total(widths) > most:
+            wide = [(width, column) for column, width in enumerate(widths) if width > least[column]]
+            if not wide:
+                break
+            widths[max(wide)[1]] -= 1
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * len(widths)
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
+    return textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False) or [""]
