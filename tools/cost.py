@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: see `--help`."""
     from gspmd import cost_budget, cost_text, costs
     from gspmd.executable_module import is_partitioned
-    from gspmd.reading import read_program_file
+    from gspmd.reading import ProgramFile, read_program_file
     from gspmd.transforms.support.mlir import new_context
 
     budget = cost_budget.read_budget(args.budget) if args.budget else None
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             module,
             **partition_options(args),
             strict=strictness(args),
-            original=args.original,
+            original=None if args.original is None else ProgramFile(args.original),
         )
     if args.write_budget:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)

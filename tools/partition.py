@@ -25,9 +25,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd import report
+    from gspmd.reading import ProgramFile
 
     with stage("partitioning"):
-        product = partition(args.file, args)
+        product = partition(ProgramFile(args.file), args)
     data = product.module_text.encode()
     if args.emit_bytecode:
         buffer = io.BytesIO()

@@ -16,7 +16,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Error, SourceLocation
-from gspmd.transforms.support.mlir import source_location, split_subject
+from gspmd.transforms.support.mlir import message_of, source_location, split_subject
 
 
 class Severity(enum.Enum):
@@ -107,6 +107,5 @@ def _about(op: Any, severity: Severity, message: str) -> Diagnostic:
 
 def _from_mlir(diagnostic: Any) -> Diagnostic:
     severity = Severity[diagnostic.severity.name]
-    message = " ".join(str(diagnostic.message).split())
     notes = tuple(_from_mlir(note) for note in diagnostic.notes)
-    return Diagnostic(severity, message, source_location(diagnostic.location), notes)
+    return Diagnostic(severity, message_of(diagnostic), source_location(diagnostic.location), notes)
