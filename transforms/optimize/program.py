@@ -23,6 +23,7 @@ from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import REDUCER_OF
+from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.passes import Pass
 from gspmd.transforms.support.signature import MESH
@@ -252,6 +253,8 @@ def _mesh_of(module: ir.Module) -> Mesh | None:
 @dataclasses.dataclass(frozen=True)
 class CollectivePass(Pass):
     """A pass on the program of one device, which `gspmd-optimize` can run together with others."""
+
+    needs = (ONE_MAIN,)
 
     def run(self, module: ir.Module) -> None:
         program = DeviceProgram(module)

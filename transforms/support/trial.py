@@ -10,7 +10,6 @@ import enum
 import json
 import os
 import signal
-import subprocess
 import sys
 
 from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation
@@ -40,6 +39,8 @@ def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = F
 
     Raises ParseError for what it refuses, and for what ends it or takes it too long; InputError if none can be started.
     """
+    import subprocess  # not needed for most programs
+
     seconds = TRIAL_SECONDS + TRIAL_SECONDS_PER_MEBIBYTE * len(data) / 2**20
     memory = TRIAL_MEMORY_BYTES + TRIAL_MEMORY_PER_BYTE * len(data)
     flags = ["--allow-unregistered"] if allow_unregistered else []
