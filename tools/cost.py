@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd import cost_budget, cost_text, costs
     from gspmd.executable_module import is_partitioned
     from gspmd.output import beside, outputs
-    from gspmd.reading import read_program_file
+    from gspmd.reading import ProgramFile, read_program_file
     from gspmd.tables import fitted
     from gspmd.transforms.support.mlir import new_context
 
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             module,
             **partition_options(args),
             strict=strictness(args),
-            original=args.original,
+            original=None if args.original is None else ProgramFile(args.original),
         )
     with beside(output):
         print(

@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions. What `--strict` refuses is explained before."""
     if args.all and args.value:
         raise UsageError("--all and --value are both given", hint="give one of them", code=Code.OPTIONS_DISAGREE)
-    source = keep(STDIN, sys.stdin.buffer.read()) if args.file == "-" else args.file
+    from gspmd.reading import ProgramFile
+
+    source = keep(STDIN, sys.stdin.buffer.read()) if args.file == "-" else ProgramFile(args.file)
     _explain(args, source)
     if args.strict is not None:
         sys.stdout.flush()

@@ -26,10 +26,11 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd import report
     from gspmd.output import Output
+    from gspmd.reading import ProgramFile
 
     output = Output(args.output, stdout=True)
     with stage("partitioning"):
-        product = partition(args.file, args)
+        product = partition(ProgramFile(args.file), args)
     data = product.module_text.encode()
     if args.emit_bytecode:
         buffer = io.BytesIO()

@@ -13,6 +13,7 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
+from gspmd.transforms.support.attribute_text import required_text
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.cost import Hardware, collective_time, sent_bytes
@@ -91,10 +92,10 @@ def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
     attributes = op.attributes
     axes: Axes = ()
     if "gspmd.axes" in attributes:
-        axes = parse_axes("{" + ir.StringAttr(attributes["gspmd.axes"]).value + "}", mesh)
+        axes = parse_axes("{" + required_text(attributes, "gspmd.axes") + "}", mesh)
     kind = op.name[10:]
     local = _operand_bytes(op)
-    cause = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else ""
-    text = ir.StringAttr(attributes["gspmd.axes"]).value if "gspmd.axes" in attributes else ""
+    cause = required_text(attributes, "gspmd.cause") if "gspmd.cause" in attributes else ""
+    text = required_text(attributes, "gspmd.axes") if "gspmd.axes" in attributes else ""
     devices = size_of(axes) if axes else mesh.size
     return Collective(kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location))

@@ -14,13 +14,14 @@ from gspmd import reproducer
 from gspmd.dialect import progress
 from gspmd.dialect.diagnostic import listener
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, InternalError, Unsupported, UsageError
+from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, UsageError
 from gspmd.ir_printing import IrPrinting
 from gspmd.native_passes import check_native
 from gspmd.pipeline_text import Element, parse_option_texts, parse_pipeline
 from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
 from gspmd.transforms.support import diagnostics
 from gspmd.transforms.support.diagnostics import Diagnostic, Severity, Sink
+from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, make_pass, parse_options
 
 _OURS = {declaration.argument: declaration for declaration in PASSES}
@@ -78,7 +79,7 @@ class PassManager:
         `on_diagnostic` gets every diagnostic in order, errors included; without it remarks and warnings go to
         who listens outside, by default to stderr. A module whose run failed is in an undefined state.
         """
-        run = _Run(module, on_diagnostic)
+        run = _Run(module, on_diagnostic, self.verify_each)
         manager = self._build(module, run)
         try:
             with diagnostics.listening(run.hear, module.context), _collection_paused():
@@ -133,8 +134,9 @@ def _collection_paused() -> Iterator[None]:
 class _Run:
     """One run of a pipeline: what was said, and which pass of ours was at work last."""
 
-    def __init__(self, module: ir.Module, on_diagnostic: Sink | None) -> None:
+    def __init__(self, module: ir.Module, on_diagnostic: Sink | None, check_needs: bool) -> None:
         self._module = module
+        self._check_needs = check_needs
         self._on_diagnostic = on_diagnostic
         self._outside = listener()
         self._errors: list[Diagnostic] = []
@@ -158,7 +160,14 @@ class _Run:
             said = len(self._errors)
             try:
                 with self._module.context, ir.Location.unknown(), reproducer.in_pass(str(transformation), self._module):
+                    if self._check_needs:
+                        for need in transformation.needs:
+                            need(self._module)
                     transformation.run(self._module)
+            except Error as error:
+                raise self._at_least_in_the_module(error) from None
+            except RecursionError:
+                raise self._at_least_in_the_module(_too_deep(transformation)) from None
             except ir.MLIRError as error:
                 raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
             except Exception as error:
@@ -170,6 +179,13 @@ class _Run:
                 self._finished = str(transformation)
 
         return run
+
+    def _at_least_in_the_module(self, error: Error) -> Error:
+        """An error of the program that no operation is to blame for gets the module's place, if the text gives one."""
+        place = source_location(self._module.operation.location)
+        if error.kind in (ErrorKind.ANNOTATION, ErrorKind.PARSE, ErrorKind.UNSUPPORTED) and place and place.line:
+            error.at(place)
+        return error
 
     def failure(self, error: ir.MLIRError) -> Error:
         """A failed run as one error: a pass refused the program, or left a module that does not verify."""
@@ -191,6 +207,12 @@ class _Run:
             return bool(self._module.operation.verify())
         except ir.MLIRError:
             return False
+
+
+def _too_deep(transformation: Pass) -> Unsupported:
+    return Unsupported(
+        f"regions nest too deeply for '{transformation}'", hint="nest less deeply, or call from less deep"
+    )
 
 
 def _resolve(element: Element) -> list[Pass | Element]:

@@ -7,28 +7,34 @@ return. jaxlib does the conversion from HLO; jax itself is not needed.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from typing import Any
 
-from jaxlib import _hlo, _jax, xla_client
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
-from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, ParseError, SourceLocation, UsageError
-from gspmd.transforms.support.mlir import error_from_mlir, parse_module, read_module, read_source
+from gspmd.dialect.errors import ParseError, SourceLocation, UsageError
+from gspmd.transforms.support.mlir import BYTECODE_MAGIC, parse_module, parse_written, read_module, read_source
+from gspmd.transforms.support.trial import FORMATS, Format, tried
 
-_BYTECODE = b"ML\xefR"
 _PORTABLE_PRODUCER = b"StableHLO_v"
 _HLO_TEXT = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-_HLO_POSITION = re.compile(r"(?:was parsing )?(\d+):(\d+): error: ([^\n]*)")
 _HLO_INSTRUCTION = re.compile(r"^[ \t]*(?:ROOT )?%?([\w.\-]+) = ", re.MULTILINE)
 _ELIDED = re.compile(r"\bconstant\(\{\.\.\.\}\)")
 _NAME_LOCATION = re.compile(r'loc\("([^"\\]+)"\)')
-_FORMATS = "MLIR text or bytecode, a StableHLO portable artifact, HLO text or a serialized HloModuleProto"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """A path, whatever is in its name: `p{1}.mlir`, or `-` for stdin. (`pathlib.Path` takes `./-` for `-`.)"""
+
+    path: str
+
+    def __fspath__(self) -> str:
+        return self.path
 
 
 def read_program(source: Any, context: ir.Context, filename: str | None = None) -> ir.Module:
@@ -52,7 +58,7 @@ def read_program(source: Any, context: ir.Context, filename: str | None = None) 
         return parse_program(serialized, context, filename or "-")
     if callable(getattr(source, "compiler_ir", None)):
         return _copy(source.compiler_ir("stablehlo"), context, filename)
-    hint = "lower it first, as 'jax.jit(f).lower(*arguments)'" if callable(source) else f"give a path, {_FORMATS}"
+    hint = "lower it first, as 'jax.jit(f).lower(*arguments)'" if callable(source) else f"give a path, {FORMATS}"
     raise UsageError(f"cannot read a program from an object of type '{type(source).__name__}'", hint=hint)
 
 
@@ -69,7 +75,7 @@ def parse_program(source: str | bytes, context: ir.Context, filename: str = "-")
     if isinstance(source, str):
         is_hlo = _HLO_TEXT.match(source) is not None
         return _from_hlo_text(source, context, filename) if is_hlo else parse_module(source, context, filename)
-    if source.startswith(_BYTECODE):
+    if source.startswith(BYTECODE_MAGIC):
         portable = _PORTABLE_PRODUCER in source[:64]
         return (_from_portable_artifact if portable else parse_module)(source, context, filename)
     text = _decode(source)
@@ -78,7 +84,7 @@ def parse_program(source: str | bytes, context: ir.Context, filename: str = "-")
 
 def _copy(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
     """Copy through text, which unlike bytecode every context reads, with its locations."""
-    return parse_module(module.operation.get_asm(enable_debug_info=True), context, filename or "-")
+    return parse_written(module.operation.get_asm(enable_debug_info=True), context, filename or "-")
 
 
 def _decode(source: bytes) -> str | None:
@@ -91,20 +97,13 @@ def _decode(source: bytes) -> str | None:
 
 def _is_mlir_text(source: bytes) -> bool:
     """Whether no other format claims the bytes."""
-    text = None if source.startswith(_BYTECODE) else _decode(source)
+    text = None if source.startswith(BYTECODE_MAGIC) else _decode(source)
     return text is not None and _HLO_TEXT.match(text) is None
 
 
 def _from_portable_artifact(data: bytes, context: ir.Context, filename: str) -> ir.Module:
     """VHLO bytecode, as `jax.export` and `stablehlo.serialize_portable_artifact` write it."""
-    module = parse_module(data, context, filename)
-    upgrade = f"vhlo-to-version{{target={stablehlo.get_current_version()}}},vhlo-legalize-to-stablehlo"
-    try:
-        with context:
-            PassManager.parse(f"builtin.module({upgrade})").run(module.operation)
-    except ir.MLIRError as error:
-        raise error_from_mlir(error, ParseError, filename) from None
-    return module
+    return parse_written(tried(data, Format.PORTABLE_ARTIFACT, filename), context, filename)
 
 
 # ---- HLO ------------------------------------------------------------------------------------------
@@ -119,11 +118,7 @@ def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
             location=SourceLocation(filename, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)),
             code=Code.ELIDED,
         )
-    try:
-        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-    except RuntimeError as error:
-        raise _hlo_error(error, filename) from None
-    converted = _convert(proto, filename)
+    converted = tried(_encode(text, filename), Format.HLO_TEXT, filename).decode()
     module = parse_module(_with_lines(converted, text, filename), context, filename)
     # The converter drops the number of partitions, which is no part of the proto.
     count = re.search(r"\bnum_partitions=(\d+)", text[text.index("HloModule") :].split("\n", 1)[0])
@@ -135,26 +130,14 @@ def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
 
 
 def _from_proto(data: bytes, context: ir.Context, filename: str) -> ir.Module:
-    payload = _first_field(data)
-    # An HloProto holds a module, which begins with field 1, where the HloModuleProto has its name.
-    for proto in [payload, data] if payload[:1] == b"\x0a" else [data]:
-        try:
-            if not _hlo.HloModule.from_serialized_hlo_module_proto(proto).computations():
-                continue
-        except RuntimeError:
-            continue
-        return parse_module(_convert(proto, filename), context, filename)
-    raise ParseError(
-        f"'{filename}' is in no format that gspmd reads", hint=f"give {_FORMATS}", code=Code.UNKNOWN_FORMAT
-    )
+    return parse_module(tried(data, Format.HLO_PROTO, filename), context, filename)
 
 
-def _convert(proto: bytes, filename: str) -> str:
+def _encode(text: str, filename: str) -> bytes:
     try:
-        text: str | bytes = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(proto))
-    except RuntimeError as error:
-        raise _hlo_error(error, filename) from None
-    return text.decode() if isinstance(text, bytes) else text
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ParseError(f"'{filename}' is not valid HLO: it is no UTF-8", hint=f"give {FORMATS}") from None
 
 
 def _with_lines(converted: str, hlo: str, filename: str) -> str:
@@ -169,27 +152,3 @@ def _with_lines(converted: str, hlo: str, filename: str) -> str:
         column = start - hlo.rfind("\n", 0, start)
         places[match[1]] = f'loc("{match[1]}"("{quoted}":{line}:{column}))'
     return _NAME_LOCATION.sub(lambda match: places.get(match[1], match[0]), converted)
-
-
-def _hlo_error(error: RuntimeError, filename: str) -> Error:
-    match = _HLO_POSITION.search(str(error))
-    if match is None:
-        return ParseError(f"'{filename}' is not valid HLO: {_first_line(error)}")
-    message = match[3].split(", error: ")[-1]
-    return ParseError(
-        message[:1].lower() + message[1:], location=SourceLocation(filename, int(match[1]), int(match[2]))
-    )
-
-
-def _first_field(data: bytes) -> bytes:
-    """The payload of a protocol buffer that begins with field 1 of a type with a length; else empty."""
-    length = 0
-    for index, byte in enumerate(data[1:11]):
-        length |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return data[index + 2 : index + 2 + length] if data[0] == 0x0A else b""
-    return b""
-
-
-def _first_line(error: BaseException) -> str:
-    return re.sub(r"^[A-Z_]+: ", "", str(error)).strip().partition("\n")[0]

@@ -10,6 +10,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 
@@ -149,7 +150,7 @@ def _operations(module: ir.Module) -> list[Any]:
 def _call_target(op: Any) -> str:
     if op.name != "stablehlo.custom_call":
         return ""
-    return str(ir.StringAttr(op.attributes["call_target_name"]).value)
+    return text_of(op.attributes["call_target_name"])
 
 
 def _is_manual(op: Any) -> bool:

@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
-from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
+from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
 from gspmd.transforms.ingest.branches import inline_only_branches
@@ -32,6 +32,7 @@ from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
 from gspmd.transforms.support.passes import Pass, option

@@ -24,6 +24,7 @@ from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
+from gspmd.transforms.support.attribute_text import parse_attribute, text_of
 from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.mlir import located
@@ -268,11 +269,6 @@ def _remark_on(op: Any, what: str, said: Said | None) -> None:
         remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")
 
 
-def text_of(attribute: ir.Attribute | None) -> str:
-    """The content of a string attribute; empty for none and for other kinds."""
-    return str(attribute.value) if isinstance(attribute, ir.StringAttr) else ""
-
-
 def called_by(op: Any) -> list[str]:
     """The functions of the module that a custom call names."""
     attributes = op.attributes
@@ -310,15 +306,7 @@ def frontend(attributes: Any) -> dict[str, str]:
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:
     """An attribute that was carried as text. Raises AnnotationError when it is none."""
-    emit = context.emit_error_diagnostics
-    context.emit_error_diagnostics = False  # the location of an error in the text would be of no use
-    try:
-        return ir.Attribute.parse(text, context)
-    except ir.MLIRError as error:
-        reason = error.error_diagnostics[0].message if error.error_diagnostics else "malformed"
-        raise AnnotationError(f"frontend attribute '{text}' cannot be read: {reason}", code=Code.MARKER) from None
-    finally:
-        context.emit_error_diagnostics = emit
+    return parse_attribute(text, context, "frontend attribute")
 
 
 def stripped(attributes: Any) -> dict[str, ir.Attribute]:

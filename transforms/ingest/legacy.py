@@ -13,11 +13,12 @@ from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of, text_of
+from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of
 from gspmd.transforms.ingest.composites import POINTWISE, Expansions
 from gspmd.transforms.ingest.edits import create, drop, mark, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
-from gspmd.transforms.support.mlir import error_from_mlir, function_named, located
+from gspmd.transforms.support.attribute_text import text_of
+from gspmd.transforms.support.mlir import function_named, located, mlir_errors
 from gspmd.transforms.support.trip_count import constant_integer
 
 # MHLO's operations and CHLO's that mean the same.
@@ -178,7 +179,5 @@ def _said(op: Any) -> dict[str, ir.Attribute]:
 def _run(module: ir.Module, passes: str) -> None:
     """Run a pass of StableHLO's. Raises Unsupported, located, when it fails."""
     manager = PassManager.parse(f"builtin.module({passes})")
-    try:
+    with mlir_errors(module.context, Unsupported):
         manager.run(module.operation)
-    except ir.MLIRError as error:
-        raise error_from_mlir(error, Unsupported) from None

@@ -9,10 +9,11 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried, text_of
+from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located
 
 BOUNDARIES = {

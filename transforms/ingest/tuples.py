@@ -9,9 +9,10 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
-from gspmd.transforms.ingest.annotations import PREFIX, entries_of, frontend, text_of
+from gspmd.transforms.ingest.annotations import PREFIX, entries_of, frontend
 from gspmd.transforms.ingest.edits import create, drop, mark, mark_operand, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, all_operations
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.localize.fitting import RESHARDED
 from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
+from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.op_info import TypeReader
 from gspmd.transforms.support.partial_values import UNREDUCED, partial_sharding
 from gspmd.transforms.support.passes import Pass, option
@@ -27,6 +29,8 @@ class Localize(Pass):
 
     argument = "gspmd-localize"
     summary = "Rewrite the resharded program to per-device types and collectives"
+
+    needs = (INGESTED, RESHARDED)
 
     list_groups_up_to: int = option(
         64, "meshes of more devices name the mesh axes in replica groups instead of listing partition ids"

@@ -16,6 +16,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_axis_lists, parse_axis_moves
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
+from gspmd.transforms.support.attribute_text import required_text
 from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
@@ -43,9 +44,9 @@ class Collective:
         self.value = value
         self.emit = emit
         attributes = op.attributes
-        text = ir.StringAttr(attributes["gspmd.cause"]).value if "gspmd.cause" in attributes else "written by the user"
+        text = required_text(attributes, "gspmd.cause") if "gspmd.cause" in attributes else "written by the user"
         self.cause = Cause(text, op.location)
-        self.combiner = ir.StringAttr(attributes["gspmd.combiner"]).value if "gspmd.combiner" in attributes else "add"
+        self.combiner = required_text(attributes, "gspmd.combiner") if "gspmd.combiner" in attributes else "add"
 
     @property
     def local_shape(self) -> tuple[int, ...]:

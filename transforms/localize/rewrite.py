@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
 from gspmd.transforms.support.annotated import AnnotatedModule
+from gspmd.transforms.support.attribute_text import required_text, text_of
 from gspmd.transforms.support.callbacks import TRANSFERS
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.emitter import Emitter
@@ -113,7 +114,7 @@ class Localizer:
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
-            if name == CUSTOM_CALL and (target := ir.StringAttr(attributes["call_target_name"]).value) in table:
+            if name == CUSTOM_CALL and (target := text_of(attributes["call_target_name"])) in table:
                 name = target  # one with a local form of its own
             definition = table.get(name)
             if definition is not None and definition.localize is not None:
@@ -160,8 +161,7 @@ class Localizer:
 
     def _written(self, op: Any) -> None:
         """A collective of the user's stays as it is, on a channel of its own; one of single devices does nothing."""
-        axes = op.attributes.get("gspmd.axes")
-        if axes is None or ir.StringAttr(axes).value:
+        if "gspmd.axes" not in op.attributes or required_text(op.attributes, "gspmd.axes"):
             op.attributes["channel_handle"] = self.emit.next_channel()
             return
         for result, operand in zip(op.results, op.operands, strict=True):

@@ -20,6 +20,7 @@ from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.optimize.swap import SwapProducts
+from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.passes import Pass, option, same_option, select_options
 
 PASSES: tuple[type[CollectivePass], ...] = (
@@ -49,6 +50,8 @@ class Optimize(Pass):
 
     argument = "gspmd-optimize"
     summary = "Merge equal operations, drop unused ones, and simplify collectives"
+
+    needs = (ONE_MAIN,)
 
     hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
     keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")

@@ -16,12 +16,14 @@ from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.support.attribute_text import required_text, text_of
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.collective_builder import KINDS, Cause
 from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import REDUCER_OF
+from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.passes import Pass
 from gspmd.transforms.support.signature import MESH
@@ -65,12 +67,12 @@ class Collective:
         """The mesh axes it runs over, in the order of its groups; none where that is unknown."""
         if self._mesh is None or "gspmd.axes" not in self.attributes:
             return ()
-        return parse_axes("{" + str(ir.StringAttr(self.attributes["gspmd.axes"]).value) + "}", self._mesh)
+        return parse_axes("{" + required_text(self.attributes, "gspmd.axes") + "}", self._mesh)
 
     @property
     def cause(self) -> Cause:
         said = self.attributes["gspmd.cause"] if "gspmd.cause" in self.attributes else None  # noqa: SIM401
-        return Cause(ir.StringAttr(said).value if said is not None else "", self.op.location)
+        return Cause(text_of(said), self.op.location)
 
     @property
     def groups(self) -> Any:
@@ -243,7 +245,7 @@ def _mesh_of(module: ir.Module) -> Mesh | None:
     """The mesh of a partitioned module, under the name that groups know it by; without one, groups spell it out."""
     if MESH not in module.operation.attributes:
         return None
-    mesh = parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, "")
+    mesh = parse_mesh(required_text(module.operation.attributes, MESH), "")
     name = next((name for name, known in SdyCodec.of_module(module).meshes.items() if known == mesh), "")
     return dataclasses.replace(mesh, name=name)
 
@@ -251,6 +253,8 @@ def _mesh_of(module: ir.Module) -> Mesh | None:
 @dataclasses.dataclass(frozen=True)
 class CollectivePass(Pass):
     """A pass on the program of one device, which `gspmd-optimize` can run together with others."""
+
+    needs = (ONE_MAIN,)
 
     def run(self, module: ir.Module) -> None:
         program = DeviceProgram(module)

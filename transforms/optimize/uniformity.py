@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import without
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
+from gspmd.transforms.support.attribute_text import required_text
 from gspmd.transforms.support.collective_builder import KINDS
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.signature import SHARDING
@@ -28,7 +27,7 @@ class Uniformity:
         entries = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else []
         for argument, entry in zip(block.arguments, entries, strict=False):
             if SHARDING in entry:
-                text = str(ir.StringAttr(entry[SHARDING]).value)
+                text = required_text(entry, SHARDING)
                 self._known[argument] = '"' not in text  # no axis is named: every device holds the whole
 
     def on_all(self, value: Any) -> bool:

@@ -19,6 +19,7 @@ from gspmd.transforms.optimize.program import ELEMENTWISE, block_operations, own
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import Pass, option
 
@@ -38,6 +39,8 @@ class ShardWeightUpdate(Pass):
     details = (
         "Gradients are then reduce-scattered, and updated weights gathered; state takes a fraction of the memory.",
     )
+
+    needs = (INGESTED,)
 
     update_axes: tuple[str, ...] = option((), "mesh axes to split the update of weights over, most major first")
     update_min_bytes: int = option(1024, "smaller weights are updated on every device")

@@ -19,6 +19,7 @@ from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.order.placed import Placed
 from gspmd.transforms.order.rewrite import Rewriter
+from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.passes import Pass
 from gspmd.transforms.support.program import Program
 from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
@@ -30,6 +31,7 @@ class Order(Pass):
 
     argument = "gspmd-order"
     summary = "Permute shards between the device orders that annotations were written over"
+    needs = (ONE_MAIN,)
 
     def run(self, module: ir.Module) -> None:
         boundary = take_boundary(module)

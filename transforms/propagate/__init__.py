@@ -17,6 +17,7 @@ from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import Loss, settle, write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.user_collectives import check_manual
@@ -69,6 +70,8 @@ class Propagate(Pass):
         "where not everything can be had, first comes:",
         *(f"  {number}. {rule}" for number, rule in enumerate(CONFLICTS, 1)),
     )
+
+    needs = (INGESTED,)
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 

@@ -15,6 +15,7 @@ from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 from gspmd.transforms.support.annotated import AnnotatedProgram
+from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.memory_spaces import says_host
 from gspmd.transforms.support.passes import Pass, option
 from gspmd.transforms.support.rules import RuleBook
@@ -30,6 +31,8 @@ class Reshard(Pass):
 
     argument = "gspmd-reshard"
     summary = "Insert the collectives that bring every operand where it is needed"
+
+    needs = (INGESTED,)
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
     target: str = option("", "hardware that collectives are priced for: a name or a .toml file")

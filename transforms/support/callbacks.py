@@ -9,6 +9,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.support.attribute_text import text_of
+
 CALL_DEVICE = "gspmd.call_device"  # the partition that makes the call, where the program names one
 _CUSTOM_CALL = "stablehlo.custom_call"
 _PLATFORMS = ("cpu", "gpu")
@@ -37,7 +39,7 @@ def is_one_call(op: Any) -> bool:
 
 def target_of(op: Any) -> str:
     """The target of a custom call."""
-    return str(ir.StringAttr(op.attributes["call_target_name"]).value)
+    return text_of(op.attributes["call_target_name"])
 
 
 def is_host_transfer(attributes: Any) -> bool:

@@ -12,6 +12,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
 from gspmd.dialect.rule_notation import parse_rule
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.op_info import InfoReader, OpInfo, TypeReader
 
@@ -77,7 +78,7 @@ def attach_rules(custom_calls: Iterable[Any], rules: Mapping[str, RuleSource]) -
     types = TypeReader()
     read = InfoReader(types)
     for op in custom_calls:
-        source = rules.get(ir.StringAttr(op.attributes["call_target_name"]).value)
+        source = rules.get(text_of(op.attributes["call_target_name"]))
         batch = None if RULE in op.attributes else _batch_dims(op)
         if source is None and batch is None:
             continue
@@ -107,7 +108,7 @@ def _batch_dims(op: Any) -> int | None:
     """The number of leading dimensions that an operation of JAX's foreign function interface works on one by one."""
     if _FRONTEND not in op.attributes or _BATCH not in op.attributes[_FRONTEND]:
         return None
-    text = ir.StringAttr(op.attributes[_FRONTEND][_BATCH]).value
+    text = text_of(op.attributes[_FRONTEND][_BATCH])
     return int(text) if text.isdecimal() else None
 
 

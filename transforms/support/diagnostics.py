@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, of_error, send, telling
 from gspmd.dialect.errors import Error
-from gspmd.transforms.support.mlir import source_location, split_subject
+from gspmd.transforms.support.mlir import message_of, source_location, split_subject
 from gspmd.transforms.support.mlir_faults import code_of
 
 __all__ = [
@@ -76,6 +76,5 @@ def _about(op: Any, severity: Severity, message: str) -> Diagnostic:
 
 def _from_mlir(diagnostic: Any) -> Diagnostic:
     severity = Severity[diagnostic.severity.name]
-    message = " ".join(str(diagnostic.message).split())
     notes = tuple(_from_mlir(note) for note in diagnostic.notes)
-    return Diagnostic(severity, message, source_location(diagnostic.location), notes)
+    return Diagnostic(severity, message_of(diagnostic), source_location(diagnostic.location), notes)

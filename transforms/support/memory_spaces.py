@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.support.attribute_text import required_text, text_of
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
 from gspmd.transforms.support.program import CONTROL_FLOW, Program
 from gspmd.transforms.support.signature import MEMORY_KIND, dictionaries
@@ -25,7 +26,7 @@ _STAYING = {f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "d
 
 def memory_kind(entry: Mapping[str, Any]) -> str | None:
     """The memory that an argument or result is to be in, None where nothing is said."""
-    return str(ir.StringAttr(entry[MEMORY_KIND]).value) if MEMORY_KIND in entry else None
+    return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
 
 
 def is_host(kind: str | None) -> bool:
@@ -36,7 +37,7 @@ def _frontend(op: Any, name: str) -> str | None:
     attributes = op.attributes
     if _FRONTEND not in attributes or name not in attributes[_FRONTEND]:
         return None
-    return str(ir.StringAttr(attributes[_FRONTEND][name]).value)
+    return text_of(attributes[_FRONTEND][name])
 
 
 def host_computation(op: Any) -> dict[str, ir.Attribute]:

@@ -16,14 +16,19 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported
+from gspmd.dialect.notation import unquote
 from gspmd.dialect.source_text import STDIN, keep
 from gspmd.transforms.support.mlir_faults import code_of, code_of_invalid
+from gspmd.transforms.support.nesting import check_nesting, location_in
+from gspmd.transforms.support.suspicion import check_names, first_oddity
+from gspmd.transforms.support.trial import Format, tried
 
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
-_BYTECODE_MAGIC = b"ML\xefR"
+BYTECODE_MAGIC = b"ML\xefR"
 _registered = False
 
 
@@ -93,26 +98,60 @@ def source_location(location: ir.Location) -> SourceLocation | None:
     return SourceLocation(match[1], int(match[2]), int(match[3]))
 
 
-def error_from_mlir(error: ir.MLIRError, kind: type[Error] = ParseError, filename: str | None = None) -> Error:
-    """The first diagnostic of an MLIR failure as one located error; `filename` replaces MLIR's `-`."""
-    diagnostics = list(error.error_diagnostics)
-    if not diagnostics:
-        return kind(error.message or str(error))
-    first = diagnostics[0]
-    location = _named(source_location(first.location), filename)
-    text = " ".join(first.message.split())
-    op, message = split_subject(text)
-    code = code_of_invalid(text) if kind is ParseError else code_of(text)
-    return kind(message, location=location, op=op, code=code, notes=_notes(first, filename))
+def name_in(location: ir.NameLoc) -> str:
+    """The name of a location, read from its text, as the bindings end the process over one that is no UTF-8."""
+    match = re.match(r'loc\(("(?:[^"\\]|\\.)*")', str(location))
+    return os.fsencode(unquote(match[1])).decode(errors="backslashreplace") if match else ""
+
+
+@contextlib.contextmanager
+def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: str | None = None) -> Iterator[None]:
+    """A failure of MLIR inside becomes one located error, of the first diagnostic; `filename` replaces MLIR's `-`.
+
+    Diagnostics are heard here, as the bindings end the process over one that quotes what is no UTF-8. Where somebody
+    listens already (`diagnostics.listening`), they get them.
+    """
+    heard: list[tuple[str, SourceLocation | None, tuple[Note, ...]]] = []
+
+    def hear(diagnostic: Any) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            place = _named(source_location(diagnostic.location), filename)
+            heard.append((message_of(diagnostic), place, _notes(diagnostic, filename)))
+        return True
+
+    listened = context.emit_error_diagnostics
+    handler: Any = None if listened else context.attach_diagnostic_handler(hear)
+    context.emit_error_diagnostics = True
+    try:
+        yield
+    except ir.MLIRError as error:
+        if not heard:
+            raise kind(error.message or str(error)) from None
+        text, location, notes = heard[0]
+        op, message = split_subject(text)
+        code = code_of_invalid(text) if kind is ParseError else code_of(text)
+        raise kind(message, location=location, op=op, code=code, notes=notes) from None
+    finally:
+        context.emit_error_diagnostics = listened
+        if handler is not None:
+            handler.detach()
+
+
+def message_of(diagnostic: Any) -> str:
+    """What a diagnostic says, in one line."""
+    try:
+        return " ".join(str(diagnostic.message).split())
+    except RuntimeError:  # raised for what is no UTF-8
+        return "is refused, in a message that quotes what is no UTF-8"
 
 
 def _notes(diagnostic: Any, filename: str | None) -> tuple[Note, ...]:
     """The notes that name another place, without MLIR's dump of the operation."""
     notes = []
     for note in diagnostic.notes:
-        message, location = " ".join(str(note.message).split()), source_location(note.location)
+        message = message_of(note)
         if not message.startswith("see current operation:"):
-            notes.append(Note(message, _named(location, filename)))
+            notes.append(Note(message, _named(source_location(note.location), filename)))
     return tuple(notes)
 
 
@@ -130,21 +169,21 @@ def split_subject(message: str) -> tuple[str | None, str]:
 
 
 def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
-    """Read a module from MLIR text or bytecode and verify it. Raises ParseError, located in `filename`.
+    """Read a module from MLIR text or bytecode that somebody gave us, and verify it.
 
-    Operations without locations of their own get their place in the text, under the name `-`.
+    This is the door: what could end the process is refused, or tried in another one. Operations without locations of
+    their own get their place in the text, under the name `-`. Raises ParseError, located in `filename`.
     """
-    try:
-        if isinstance(source, bytes) and not source.startswith(_BYTECODE_MAGIC):
-            source = source.decode()
-        with context, ir.Location.unknown(context):
-            return ir.Module.parse(source)
-    except UnicodeDecodeError as error:
-        raise ParseError(
-            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
-        ) from error
-    except ir.MLIRError as error:
-        raise error_from_mlir(error, ParseError, filename) from None
+    if isinstance(source, bytes) and source.startswith(BYTECODE_MAGIC):
+        rewritten = tried(source, Format.BYTECODE, filename, context.allow_unregistered_dialects)
+        return parse_written(rewritten, context, filename)
+    return parse_written(_checked(source, context, filename), context, filename)
+
+
+def parse_written(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
+    """Read what MLIR wrote, in this process or in one that tried it: nothing has to be feared of that."""
+    with mlir_errors(context, ParseError, filename), context, ir.Location.unknown(context):
+        return ir.Module.parse(source)
 
 
 def read_module(path: str, context: ir.Context) -> ir.Module:
@@ -154,18 +193,37 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
     Raises InputError if there is nothing to read, ParseError with the location if it is not a module.
     """
     source, regular = read_source(path)
-    if not regular or source.startswith(_BYTECODE_MAGIC):
+    if not regular or source.startswith(BYTECODE_MAGIC):
         return parse_module(source, context, "<stdin>" if path == "-" else path)
+    _checked(source, context, path)
+    with mlir_errors(context, ParseError, path), context, ir.Location.unknown(context):
+        return ir.Module.parseFile(path)
+
+
+def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
+    """The text, if it can be parsed in this process. Raises ParseError."""
     try:
-        source.decode()
-        with context, ir.Location.unknown(context):
-            return ir.Module.parseFile(path)
-    except UnicodeDecodeError as error:
+        data, text = (source, source.decode()) if isinstance(source, bytes) else (source.encode(), source)
+    except UnicodeError as error:
         raise ParseError(
-            f"'{path}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
+            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
         ) from error
-    except ir.MLIRError as error:
-        raise error_from_mlir(error, ParseError, path) from None
+    check_nesting(data, filename)
+    check_names(data, filename)
+    odd = first_oddity(data)
+    if odd is not None:
+        try:
+            tried(data, Format.TEXT, filename, context.allow_unregistered_dialects)
+        except ParseError as error:
+            raise error.at(location_in(data, odd, filename)) from None
+    return text
+
+
+def upgraded(module: ir.Module, filename: str | None = None) -> None:
+    """Make StableHLO, in place, of the versioned dialect that portable artifacts are in. Raises ParseError."""
+    upgrade = f"vhlo-to-version{{target={stablehlo.get_current_version()}}},vhlo-legalize-to-stablehlo"
+    with mlir_errors(module.context, ParseError, filename), module.context:
+        PassManager.parse(f"builtin.module({upgrade})").run(module.operation)
 
 
 def read_source(path: str) -> tuple[bytes, bool]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.support.attribute_text import text_of
+
 
 class TensorType(NamedTuple):
     """Shape and element type (MLIR's spelling) of a value; what is not a tensor has rank 0."""
@@ -71,8 +73,7 @@ class OpInfo:
 
     def text(self, name: str) -> str:
         """A string attribute; empty when absent."""
-        attribute = self.attributes.get(name)
-        return "" if attribute is None else str(ir.StringAttr(attribute).value)
+        return text_of(self.attributes.get(name))
 
 
 class TypeReader:

@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.sharding import DimSharding, TensorSharding
+from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.bodies import op_with_body
 from gspmd.transforms.support.builder import Builder, read_type
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL
@@ -38,7 +39,7 @@ def partial_sharding(sharding: TensorSharding) -> TensorSharding:
 
 def is_taking_apart(op: Any) -> bool:
     """Whether an operation of MLIR is the call that takes a value apart."""
-    return bool(op.name == CUSTOM_CALL and op.attributes["call_target_name"].value == APART)
+    return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == APART)
 
 
 def summed(build: Builder, value: Any) -> Any:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.support.attribute_text import required_text
 from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.manual import ManualRegion, read_region
 from gspmd.transforms.support.program import MANUAL
@@ -110,7 +109,7 @@ class _Walk:
         """Whether a collective of the user's makes one value of what all manual axes hold."""
         if "gspmd.axes" not in op.attributes:
             return False
-        axes = parse_axes("{" + ir.StringAttr(op.attributes["gspmd.axes"]).value + "}", self._mesh)
+        axes = parse_axes("{" + required_text(op.attributes, "gspmd.axes") + "}", self._mesh)
         return all(axis in axes for axis in held)
 
     def _mark(self, value: Any, varies: bool) -> None:

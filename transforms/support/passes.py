@@ -10,13 +10,13 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import Error, UsageError
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -34,18 +34,37 @@ def same_option(declaration: type[Pass], field: str) -> Any:
     return dataclasses.field(default=found.default, metadata=found.metadata)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Precondition:
+    """What holds of modules that a pass can work on, because the pass named `left_by` leaves them so.
+
+    `check` raises an Error, located where it can be, that says what is wrong; what to do is to run that pass.
+    """
+
+    left_by: str
+    check: Callable[[ir.Module], None]
+
+    def __call__(self, module: ir.Module) -> None:
+        try:
+            self.check(module)
+        except Error as error:
+            error.hint = f"run {self.left_by} first"
+            raise
+
+
 @dataclasses.dataclass(frozen=True)
 class Pass:
     """One transformation of a module, in place.
 
     Subclasses are frozen dataclasses that set `argument` (the name in pipelines, e.g. `gspmd-propagate`)
     and `summary` (one line of help), declare options with `option`, and implement `run`. `details` are further lines
-    of help.
+    of help. `needs` is what has to hold of a module before: the pass manager checks it in the order given.
     """
 
     argument: ClassVar[str]
     summary: ClassVar[str]
     details: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[Precondition, ...]] = ()
 
     def run(self, module: ir.Module) -> None:
         """Transform `module` in place. Raises `gspmd.dialect.errors.Error` on what it refuses."""

@@ -16,6 +16,7 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.support.attribute_text import required_text
 from gspmd.transforms.support.callbacks import is_callback
 from gspmd.transforms.support.program import Block, Op, Program
 
@@ -69,7 +70,7 @@ class _Finder:
 
     def _text(self, op: Op) -> str | None:
         attributes = op.ir.attributes
-        return ir.StringAttr(attributes["gspmd.axes"]).value if "gspmd.axes" in attributes else None
+        return required_text(attributes, "gspmd.axes") if "gspmd.axes" in attributes else None
 
     def _axes(self, op: Op) -> Names:
         """The axes that a collective runs over, all if it does not say."""

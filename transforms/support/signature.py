@@ -18,7 +18,8 @@ from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.mlir import main_function
+from gspmd.transforms.support.attribute_text import required_text, text_of
+from gspmd.transforms.support.mlir import main_function, name_in
 
 MESH = "gspmd.mesh"
 GLOBAL_TYPE = "gspmd.global_type"
@@ -154,16 +155,16 @@ def device_orders(func: Any) -> tuple[tuple[DeviceIds | None, ...], tuple[Device
 def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
     """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
     if NAME in entry:
-        return str(ir.StringAttr(entry[NAME]).value)
+        return required_text(entry, NAME)
     location = argument.location
-    return str(location.name_str) if isinstance(location, ir.NameLoc) else None
+    return name_in(location) if isinstance(location, ir.NameLoc) else None
 
 
 def result_name(entry: dict[str, ir.Attribute]) -> str | None:
     """The name that a result has by attribute, ours or JAX's `jax.result_info`."""
     for key in (NAME, "jax.result_info"):
         if key in entry:
-            return str(ir.StringAttr(entry[key]).value) or None
+            return text_of(entry[key]) or None
     return None
 
 
@@ -174,7 +175,7 @@ def read_signature(module: ir.Module) -> Signature:
     """
     if MESH not in module.operation.attributes:
         raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
-    mesh = parse_mesh(ir.StringAttr(module.operation.attributes[MESH]).value, _MESH_SYMBOL)
+    mesh = parse_mesh(required_text(module.operation.attributes, MESH), _MESH_SYMBOL)
     _check_num_partitions(module, mesh)
     func = main_function(module)
     types, arguments = func.type, list(func.arguments)
@@ -213,9 +214,9 @@ def _read_value(
             )
     shape, element_type = _type_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
     try:
-        sharding = parse_sharding(ir.StringAttr(entry[SHARDING]).value, {_MESH_SYMBOL: mesh})
+        sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
-        kind = str(ir.StringAttr(entry[MEMORY_KIND]).value) if MEMORY_KIND in entry else None
+        kind = required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
         value = ValueSignature(shape, element_type, sharding, donated, name, kind)
     except Error as error:
         raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
