@@ -1,4 +1,4 @@
-"""Makes every lit test an item of pytest, and gives jax eight CPU devices."""
+"""Makes every lit test an item of pytest, gives jax eight CPU devices, and keeps what takes long for `--slow`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
 _TEST_ROOT = Path(__file__).parent
+_SLOW = {
+    *("benchmarks", "ecosystem", "examples", "explain", "frameworks", "machines", "models", "ops", "optimize", "pipeline"),
+    *("proof", "python", "reshard", "runtime", "test_package.py", "tools/test_supervision.py"),
+}
+"""Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
+_QUICK = {"ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"}
+"""What of these does not."""
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()
 
 
@@ -27,6 +34,27 @@ def _environment() -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run what a plain pytest leaves out, as it takes long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without files or folders on the command line, run what is quick, or with `--slow` the rest."""
+    slow = config.getoption("slow")
+    if config.args_source is pytest.Config.ArgsSource.ARGS and not slow:
+        return
+    left_out = [item for item in items if _is_slow(item) != slow]
+    items[:] = [item for item in items if _is_slow(item) == slow]
+    config.hook.pytest_deselected(items=left_out)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """lit tests are quick, wherever they are."""
+    path = item.path.relative_to(_TEST_ROOT)
+    places = {path.as_posix(), *(parent.as_posix() for parent in path.parents)}
+    return not isinstance(item, LitTest) and not places & _QUICK and bool(places & _SLOW)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
