@@ -17,9 +17,10 @@ from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
-from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
+from gspmd.transforms.ingest.boundaries import drop_copied_results
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
+from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
@@ -69,7 +70,7 @@ class Ingest(Pass):
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
-            inline_calls(found)
+            inline_calls(found, {name for op in found.all("stablehlo.custom_call") for name in called_by(op)})
             if annotations.has_fewer:
                 number_all_devices(found.main)
             if target.orders is not None:
@@ -116,6 +117,7 @@ def _prepare(module: ir.Module) -> Survey:
     functions = functions_of(module)
     flatten_main(functions[find_main(functions)])
     found = survey(module)
+    check_calls(found)
     if has_dynamic_shapes(found):
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):

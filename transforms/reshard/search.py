@@ -7,6 +7,7 @@ import itertools
 import math
 
 from gspmd.dialect.axes import Axes, atoms, canonical, split_at
+from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.moves import Moves
 from gspmd.transforms.reshard.path import Move, Path, State, Step
@@ -132,10 +133,6 @@ def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
     """Bounds of parts, each the one before it times a prime number."""
     found = list(bounds[:1])
     for bound in bounds[1:]:
-        factor = 2
-        while found[-1] < bound:
-            if bound // found[-1] % factor:
-                factor += 1
-            else:
-                found.append(found[-1] * factor)
+        for factor in prime_factors(bound // found[-1]):
+            found.append(found[-1] * factor)
     return tuple(found)

@@ -1,0 +1,26 @@
+"""How much of anything is looked at: time and memory grow with a program's text, not with the numbers in it.
+
+Each limit is far above what programs need. Above it there is an error that says what to do, or something plainer is done.
+"""
+
+# Numbers of devices are of 32 bits, with a sign, in modules ('mhlo.num_partitions') and in every runtime.
+MAX_DEVICES = 2**31 - 1
+
+# Devices that are listed one by one, by id: above it there is only the compact form, in axes. Lists take some 40 bytes a
+# device, in several places at a time.
+MAX_LISTED_DEVICES = 2**22
+
+# Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left
+# counts as one piece.
+MAX_TRIAL_DIVISOR = 2**16
+
+# Chips of a topology that is given as a target: fifty times the largest pod, whose layouts are compared one by one.
+MAX_TOPOLOGY_CHIPS = 2**20
+
+# Operations of a program after all its calls are replaced by what they call, or so many times what is written, if that
+# is more: large models have some 100,000, and nobody calls everything so often.
+MAX_INLINED_OPERATIONS = 500_000
+MAX_INLINED_GROWTH = 10
+
+# Calls inside calls: Python, in which programs are traced, allows for some hundred.
+MAX_CALL_DEPTH = 1000
