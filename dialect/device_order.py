@@ -16,7 +16,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
-from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.limits import MAX_DEVICES, MAX_LISTED_DEVICES
 
 ALL = "devices"  # the one axis that holds all devices
 
@@ -36,6 +37,10 @@ class Iota:
         for size in self.dims:
             if size < 1:
                 raise AnnotationError(f"device order is reshaped to {list(self.dims)}; sizes must be at least 1")
+        if math.prod(self.dims) > MAX_DEVICES:
+            raise AnnotationError(
+                f"device order is reshaped to {list(self.dims)}; expected at most {MAX_DEVICES} devices"
+            )
         if sorted(self.perm) != list(range(len(self.dims))):
             raise AnnotationError(
                 f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}"
@@ -69,7 +74,8 @@ class Iota:
         return position
 
     def expand(self) -> tuple[int, ...]:
-        """The ids, written out."""
+        """The ids, written out. Raises Unsupported for more than anybody can list."""
+        check_listed(self.size)
         ids = [0]
         for part in self.parts():
             stride = self.size // part.end
@@ -90,6 +96,15 @@ def from_parts(parts: Iterable[Axis]) -> Iota:
     parts = tuple(parts)
     ascending = sorted(parts)
     return Iota(tuple(part.size for part in ascending), tuple(ascending.index(part) for part in parts))
+
+
+def check_listed(count: int) -> None:
+    """Raise Unsupported where so many devices would have to be listed one by one."""
+    if count > MAX_LISTED_DEVICES:
+        raise Unsupported(
+            f"needs a list of {count} devices, expected at most {MAX_LISTED_DEVICES}",
+            hint="use fewer devices, or shardings in the order of the mesh",
+        )
 
 
 def check_ids(ids: tuple[int, ...]) -> None:

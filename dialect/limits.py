@@ -1,14 +1,21 @@
 """How much of anything is looked at: time and memory grow with a program's text, not with the numbers in it.
 
-Each limit is far above what programs need. Above it there is an error that says what to do, or something plainer is done.
+Each limit is far above what programs need. Above it there is an error that says what to do, or something plainer is
+done.
 """
 
 # Numbers of devices are of 32 bits, with a sign, in modules ('mhlo.num_partitions') and in every runtime.
 MAX_DEVICES = 2**31 - 1
 
-# Devices that are listed one by one, by id: above it there is only the compact form, in axes. Lists take some 40 bytes a
-# device, in several places at a time.
-MAX_LISTED_DEVICES = 2**22
+# Devices that are listed one by one, by id: above it there is only the compact form, in axes. Lists take some 40 bytes
+# a device, in several places at a time.
+MAX_LISTED_DEVICES = 2**20
+
+# Shards of a dimension, where it is looked at who sends what of it to whom: in Python, one by one.
+MAX_EXCHANGED_SHARDS = 2**18
+
+# Places of a window that are counted one by one for an estimate; of more, every so manieth is.
+MAX_COUNTED_PLACES = 2**16
 
 # Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left
 # counts as one piece.
@@ -24,3 +31,7 @@ MAX_INLINED_GROWTH = 10
 
 # Calls inside calls: Python, in which programs are traced, allows for some hundred.
 MAX_CALL_DEPTH = 1000
+
+# Moves of collectives that are looked at to find the best way for one operation, unless an option says otherwise: a
+# second or two. What models need is a tenth of it.
+MAX_RESHARD_MOVES = 20_000

@@ -122,6 +122,7 @@ class Explanation:
                 self._reshard.replicate_unsupported,
                 self._reshard.target,
                 max_temporary_bytes=self._reshard.max_temporary_bytes,
+                max_moves=self._reshard.max_reshard_moves,
             )
         PassManager(self._later).run(module)
         target, mesh = self._reshard.target, self.mesh

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, size_of
+from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.optimize.program import integers, owner
 from gspmd.transforms.support.builder import read_type
@@ -60,6 +61,8 @@ class PartitionValues:
 
     def _compute(self, op: Any, value: Any, depth: int) -> Ids | None:
         type_ = read_type(value)
+        if self._mesh.size > MAX_LISTED_DEVICES:
+            return None
         dtype = "bool" if type_.element == "i1" else _DTYPES.get(type_.element)
         if dtype is None or any(n != 1 for n in type_.shape):
             return None
