@@ -14,7 +14,7 @@ MAX_LISTED_DEVICES = 2**20
 # Shards of a dimension, where it is looked at who sends what of it to whom: in Python, one by one.
 MAX_EXCHANGED_SHARDS = 2**18
 
-# Places of a window that are counted one by one for an estimate; of more, every so manieth is.
+# Places of a window that are counted one by one for an estimate; of more, one in so many is.
 MAX_COUNTED_PLACES = 2**16
 
 # Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left
@@ -35,3 +35,15 @@ MAX_CALL_DEPTH = 1000
 # Moves of collectives that are looked at to find the best way for one operation, unless an option says otherwise: a
 # second or two. What models need is a tenth of it.
 MAX_RESHARD_MOVES = 20_000
+
+# Virtual devices of the CPU: a process makes them all before anything runs, with memory and threads for each.
+MAX_VIRTUAL_DEVICES = 4096
+
+# Numbers in options and files, for what is counted in 64 bits.
+MAX_COUNT = 2**63 - 1
+
+# Pieces and steps that operations are written out in.
+MAX_UNROLLED = 1024
+
+# What a budget may be exceeded by, as a part of it: a thousandfold is no budget any more.
+MAX_TOLERANCE = 1000

@@ -154,6 +154,8 @@ class Explanation:
 
         Raises UsageError, naming near misses, if there are none.
         """
+        if not text.strip():
+            raise UsageError("no value is named", hint="name one as %12, state['w'] or main.py:80")
         names = {text, *self._names.stands_for(text)}
         if not text.startswith(("%", "@")):
             names |= {f"%{text}", *self._names.stands_for(f"%{text}")}

@@ -13,7 +13,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
+from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.limits import MAX_DEVICES
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped, text_of
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
@@ -49,13 +50,13 @@ class Ingest(Pass):
     argument = "gspmd-ingest"
     summary = "Bring what frameworks emit into the one form that the other passes read"
 
-    num_partitions: int = option(0, "number of devices of a program without a mesh; 0 takes the module's")
+    num_partitions: int = option(
+        0, "number of devices of a program without a mesh; 0 takes the module's", most=MAX_DEVICES
+    )
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown(module.context), _in_module(module):
-            if self.num_partitions < 0:
-                raise UsageError(f"option num-partitions is {self.num_partitions}; expected at least 0")
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -65,12 +66,13 @@ class Ingest(Pass):
             has_manual = bool(calls or found.all("sdy.manual_computation"))
             target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
             found = _convert_manual(module, found, calls, target)
+            named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
-            inline_calls(found, {name for op in found.all("stablehlo.custom_call") for name in called_by(op)})
+            inline_calls(found, named)
             if annotations.has_fewer:
                 number_all_devices(found.main)
             if target.orders is not None:

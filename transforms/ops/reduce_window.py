@@ -165,7 +165,7 @@ def reduce_window_sends(info: OpInfo, operands: Shardings, results: Shardings) -
 
 
 def _taken(window: Window, size: int) -> range:
-    """The elements p of a dimension at taps of its only window: where `low + p * spread` is a multiple of `dilation`."""
+    """The elements p of a dimension that are at taps of its only window, every `dilation` places."""
     first, end = max(0, -(window.low // window.spread)), min(size, -((window.low - window.extent) // window.spread))
     common = math.gcd(window.spread, window.dilation)
     if window.low % common:

@@ -55,14 +55,13 @@ class PartitionValues:
     def __call__(self, value: Any, depth: int = 0) -> Ids | None:
         if value not in self._known:
             op = owner(value)
-            found = None if op is None or depth > _MAX_DEPTH else self._compute(op, value, depth + 1)
+            is_far = depth > _MAX_DEPTH or self._mesh.size > MAX_LISTED_DEVICES
+            found = None if op is None or is_far else self._compute(op, value, depth + 1)
             self._known[value] = found
         return self._known[value]
 
     def _compute(self, op: Any, value: Any, depth: int) -> Ids | None:
         type_ = read_type(value)
-        if self._mesh.size > MAX_LISTED_DEVICES:
-            return None
         dtype = "bool" if type_.element == "i1" else _DTYPES.get(type_.element)
         if dtype is None or any(n != 1 for n in type_.shape):
             return None

@@ -38,7 +38,9 @@ class Reshard(Pass):
         0, "what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)"
     )
     max_reshard_moves: int = option(
-        MAX_RESHARD_MOVES, "moves of collectives that are looked at for one operation; then the best found is taken"
+        MAX_RESHARD_MOVES,
+        "moves of collectives that are looked at for one operation; then the best found is taken",
+        least=1,
     )
     strict: bool = option(False, "refuse programs with reshards that nobody asked for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")

@@ -25,6 +25,7 @@ class Moves:
 
     def __init__(self, prices: Prices, source: State, target: State) -> None:
         self.prices, self.source, self.target = prices, source, target
+        self.priced_directly = 0  # how often it was asked who sends what to whom, which takes longest
 
     def single(self) -> Move | None:
         """A single gather or slice, where that is all it takes: nothing can be cheaper."""
@@ -219,6 +220,7 @@ class Moves:
             yield from self._direct(state, goal, most_s)
 
     def _direct(self, state: State, after: Dims, most_s: float) -> Iterator[Move]:
+        self.priced_directly += 1
         price = self.prices.directly(*state, after, most_s)
         if price is not None:
             yield Move(price[0], (after, state[1]), "reshard", peak_bytes=price[1])

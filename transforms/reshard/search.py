@@ -19,6 +19,9 @@ Cuts = dict[str, tuple[int, ...]]
 # States that are looked at for something better than what is found already, and for anything at all.
 MOST_STATES, MOST_IN_VAIN = 500, 1000
 
+# As many moves as a direct exchange takes the time of to price.
+_DIRECT = 10
+
 
 class Search:
     """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
@@ -70,6 +73,7 @@ class Search:
             if looked_at > MOST_IN_VAIN and self.target not in best and self.finer:
                 return None
             self.budget.left -= len(state[0])
+            directly = self.moves.priced_directly
             for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
                 self.budget.left -= 1
                 total = time_s + move.time_s
@@ -80,6 +84,7 @@ class Search:
                     best[move.after] = total
                     came[move.after] = (state, move)
                     heapq.heappush(queue, (total, next(counter), move.after))
+            self.budget.left -= _DIRECT * (self.moves.priced_directly - directly)
         return self._given_up(came, best, most_bytes, most_s) if queue else None
 
     def _given_up(

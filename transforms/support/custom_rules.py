@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
-from gspmd.dialect.rule_notation import parse_rule
+from gspmd.dialect.rule_notation import check_rule, parse_rule
 from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.op_info import InfoReader, OpInfo, TypeReader
 
@@ -58,6 +58,10 @@ def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
             raise UsageError(f"custom rule '{text}' names no target", hint="write it as my_target=([i, j])->([i, j])")
         if target.strip() in rules:
             raise UsageError(f"custom call '{target.strip()}' has two custom rules", hint="give one")
+        try:
+            check_rule(rule)
+        except AnnotationError as error:
+            raise UsageError(f"custom rule of '{target.strip()}': {error.message}", hint=error.hint) from None
         rules[target.strip()] = rule.strip()
     return rules
 
