@@ -124,6 +124,7 @@ def joint_order(tilings: Sequence[Tiled], num_devices: int) -> DeviceOrder:
     tilings fit, with cuts that nest and these numbers, then they fit on one in this order as well: it
     transposes the axes, and changes the order only where all of them hold copies.
     """
+    device_order.check_listed(num_devices)
     keys: list[list[int]] = [[] for _ in range(num_devices)]
     for of_value in (True, False):
         for tiled in tilings:

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.limits import MAX_DEVICES, MAX_LISTED_DEVICES
 
 ALL = "devices"  # the one axis that holds all devices
 
@@ -39,6 +40,11 @@ class Iota:
                 raise AnnotationError(
                     f"device order is reshaped to {list(self.dims)}; sizes must be at least 1", code=Code.DEVICE_LIST
                 )
+        if math.prod(self.dims) > MAX_DEVICES:
+            raise AnnotationError(
+                f"device order is reshaped to {list(self.dims)}; expected at most {MAX_DEVICES} devices",
+                code=Code.LIMIT,
+            )
         if sorted(self.perm) != list(range(len(self.dims))):
             raise AnnotationError(
                 f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}",
@@ -73,7 +79,8 @@ class Iota:
         return position
 
     def expand(self) -> tuple[int, ...]:
-        """The ids, written out."""
+        """The ids, written out. Raises Unsupported for more than anybody can list."""
+        check_listed(self.size)
         ids = [0]
         for part in self.parts():
             stride = self.size // part.end
@@ -94,6 +101,16 @@ def from_parts(parts: Iterable[Axis]) -> Iota:
     parts = tuple(parts)
     ascending = sorted(parts)
     return Iota(tuple(part.size for part in ascending), tuple(ascending.index(part) for part in parts))
+
+
+def check_listed(count: int) -> None:
+    """Raise Unsupported where so many devices would have to be listed one by one."""
+    if count > MAX_LISTED_DEVICES:
+        raise Unsupported(
+            f"needs a list of {count} devices, expected at most {MAX_LISTED_DEVICES}",
+            hint="use fewer devices, or shardings in the order of the mesh",
+            code=Code.LIMIT,
+        )
 
 
 def check_ids(ids: tuple[int, ...]) -> None:

@@ -62,6 +62,7 @@ class Code(enum.StrEnum):
     CALLS = "G0507"
     RESHARD = "G0508"
     REPLICAS = "G0509"
+    LIMIT = "G0510"
 
     EXECUTION = "G0600"
     TOO_FEW_DEVICES = "G0601"

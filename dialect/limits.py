@@ -26,3 +26,47 @@ TRIAL_SECONDS = 25
 TRIAL_SECONDS_PER_MEBIBYTE = 5
 TRIAL_MEMORY_BYTES = 2**33
 TRIAL_MEMORY_PER_BYTE = 64
+
+# Numbers of devices are of 32 bits, with a sign, in modules ('mhlo.num_partitions') and in every runtime.
+MAX_DEVICES = 2**31 - 1
+
+# Devices that are listed one by one, by id: above it there is only the compact form, in axes. Lists take some 40 bytes
+# a device, in several places at a time.
+MAX_LISTED_DEVICES = 2**20
+
+# Shards of a dimension, where it is looked at who sends what of it to whom: in Python, one by one.
+MAX_EXCHANGED_SHARDS = 2**18
+
+# Places of a window that are counted one by one for an estimate; of more, one in so many is.
+MAX_COUNTED_PLACES = 2**16
+
+# Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left
+# counts as one piece.
+MAX_TRIAL_DIVISOR = 2**16
+
+# Chips of a topology that is given as a target: fifty times the largest pod, whose layouts are compared one by one.
+MAX_TOPOLOGY_CHIPS = 2**20
+
+# Operations of a program after all its calls are replaced by what they call, or so many times what is written, if that
+# is more: large models have some 100,000, and nobody calls everything so often.
+MAX_INLINED_OPERATIONS = 500_000
+MAX_INLINED_GROWTH = 10
+
+# Calls inside calls: Python, in which programs are traced, allows for some hundred.
+MAX_CALL_DEPTH = 1000
+
+# Moves of collectives that are looked at to find the best way for one operation, unless an option says otherwise: a
+# second or two. What models need is a tenth of it.
+MAX_RESHARD_MOVES = 20_000
+
+# Virtual devices of the CPU: a process makes them all before anything runs, with memory and threads for each.
+MAX_VIRTUAL_DEVICES = 4096
+
+# Numbers in options and files, for what is counted in 64 bits.
+MAX_COUNT = 2**63 - 1
+
+# Pieces and steps that operations are written out in.
+MAX_UNROLLED = 1024
+
+# What a budget may be exceeded by, as a part of it: a thousandfold is no budget any more.
+MAX_TOLERANCE = 1000

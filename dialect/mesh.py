@@ -8,6 +8,7 @@ import math
 from gspmd.dialect.axes import Axes, Axis
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.limits import MAX_DEVICES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,12 +42,19 @@ class Mesh:
                 raise AnnotationError(f'mesh axis "{name}" has size {size}; expected at least 1', code=Code.MESH)
             if names.count(name) > 1:
                 raise AnnotationError(f'mesh axis "{name}" occurs twice; give every axis its own name', code=Code.MESH)
+        if self.size > MAX_DEVICES:
+            sizes = " x ".join(str(size) for _, size in self.axes)
+            raise AnnotationError(
+                f"{self._words} has {sizes} devices, expected at most {MAX_DEVICES}",
+                hint="use smaller axes",
+                code=Code.LIMIT,
+            )
         if not self.axes and len(self.device_ids) <= 1:
             if self.device_ids and self.device_ids[0] < 0:
                 raise AnnotationError(f"device id {self.device_ids[0]} is negative", code=Code.MESH)
             return
         if self.device_ids:
-            if sorted(self.device_ids) != list(range(self.size)):
+            if len(self.device_ids) != self.size or sorted(self.device_ids) != list(range(self.size)):
                 raise AnnotationError(
                     f"device_ids of a mesh of {self.size} devices must be a permutation of 0..{self.size - 1}",
                     code=Code.MESH,

@@ -29,7 +29,7 @@ _SYMBOL = r"[a-z](?:_\d+)?"
 _TENSOR = r"\[[\w\s,]*\]"
 _TENSORS = rf"\(\s*((?:{_TENSOR}(?:\s*,\s*{_TENSOR})*)?)\s*\)"
 _RULE = re.compile(rf"\s*{_TENSORS}\s*->\s*{_TENSORS}\s*(?:\{{([^}}]*)\}})?(.*)", re.DOTALL)
-_SIZE = re.compile(rf"\s*({_SYMBOL})\s*=\s*(\d+)\s*")
+_SIZE = re.compile(rf"\s*({_SYMBOL})\s*=\s*([0-9]{{1,19}})\s*")
 _KIND = re.compile(r"\s*,?\s*(reduction|need_replication|permutation|blocked_propagation)\s*=\s*\{([^}]*)\}")
 _KINDS = {"reduction": REDUCTION, "need_replication": NEED_REPLICATION, "permutation": PERMUTATION}
 _ATTRIBUTE = re.compile(r"\s*#sdy\.op_sharding_rule<(.*)>\s*", re.DOTALL)
@@ -43,14 +43,7 @@ def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None
 
     With shapes the rule is checked against them and sizes may be missing. Raises AnnotationError with the reason.
     """
-    attribute = _ATTRIBUTE.fullmatch(text)
-    text = attribute[1] if attribute else text
-    match = _RULE.fullmatch(text)
-    if match is None:
-        raise _error(text, "it is not of the form (operands)->(results)")
-    tensors = [[_tensor(text, t) for t in re.findall(_TENSOR, match[side])] for side in (1, 2)]
-    sizes = None if match[3] is None else _sizes(text, match[3])
-    kinds, blocked = _kinds(text, match[4])
+    text, tensors, sizes, (kinds, blocked) = _read(text)
     flat = [tensor for side in tensors for tensor in side]
     symbols = {symbol for tensor in flat for dim in tensor for symbol in dim}
     if operands is not None and results is not None:
@@ -75,6 +68,27 @@ def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None
         )
     except AnnotationError as error:
         raise _error(text, error.message.removesuffix(" of the rule").removesuffix(" in the rule")) from None
+
+
+def check_rule(text: str) -> None:
+    """Raise AnnotationError for a text that is no rule, whatever the shapes may be."""
+    text, tensors, _, (kinds, blocked) = _read(text)
+    used = {symbol for side in tensors for tensor in side for dim in tensor for symbol in dim}
+    for symbol in sorted({*kinds, *blocked} - used):
+        raise _error(text, f"factor {symbol} is used nowhere")
+
+
+def _read(
+    text: str,
+) -> tuple[str, list[list[_Symbols]], dict[str, int] | None, tuple[dict[str, FactorKind], list[str]]]:
+    """The rule without what may be around it, its tensors, sizes if there are any, and kinds of factors."""
+    attribute = _ATTRIBUTE.fullmatch(text)
+    text = attribute[1] if attribute else text
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise _error(text, "it is not of the form (operands)->(results)")
+    tensors = [[_tensor(text, t) for t in re.findall(_TENSOR, match[side])] for side in (1, 2)]
+    return text, tensors, None if match[3] is None else _sizes(text, match[3]), _kinds(text, match[4])
 
 
 def _error(text: str, reason: str, hint: str = _HINT) -> AnnotationError:

@@ -18,7 +18,18 @@ os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools
 
 _TEST_ROOT = Path(__file__).parent
 _SLOW = {
-    *("benchmarks", "ecosystem", "examples", "explain", "frameworks", "machines", "models", "ops", "optimize", "pipeline"),
+    *(
+        "benchmarks",
+        "ecosystem",
+        "examples",
+        "explain",
+        "frameworks",
+        "machines",
+        "models",
+        "ops",
+        "optimize",
+        "pipeline",
+    ),
     *("proof", "python", "reshard", "runtime", "test_package.py", "tools/test_supervision.py"),
 }
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""

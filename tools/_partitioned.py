@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_TOLERANCE
 from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
@@ -82,14 +82,16 @@ def byte_count(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(B|KiB|MiB|GiB)?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, such as 4096 or 64KiB")
+    if len(match[1]) > 18:
+        raise argparse.ArgumentTypeError(f"{text} is more than any machine has")
     return round(float(match[1]) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[match[2] or "B"])
 
 
 def tolerance(text: str) -> float:
-    """An argparse type: a finite number of at least 0."""
+    """An argparse type: a number from 0 to the largest tolerance."""
     number = float(text)
-    if not (math.isfinite(number) and number >= 0):
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    if not 0 <= number <= MAX_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {MAX_TOLERANCE}")
     return number
 
 

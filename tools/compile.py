@@ -53,14 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
     options = {name: _TRUTH.get(value, value) for name, value in named(args.compiler_option, "--compiler-option")}
     hlo, output = outputs(args.hlo, args.output)
-    platform, _, rest = args.target.partition(":")
+    platform = args.target.partition(":")[0]
     topology = is_topology(args.target)
     module = read_program_file(args.file, new_context())
     with stage("partitioning"):
         chosen_for = argparse.Namespace(**{**vars(args), "target": args.target if topology else ""})
         product, count = partitioned(module, chosen_for)
     here = platform if platform in ("gpu", "tpu") and not topology else "cpu"
-    request_devices(here, max(count, int(rest)) if rest.isdigit() else 1 if topology else count)
+    # What the target has beyond the program's devices, nothing is compiled for.
+    request_devices(here, 1 if topology else count)
     from gspmd import compile_text
     from gspmd.ahead_of_time import compile_for
     from gspmd.report import bytes_text

@@ -169,4 +169,21 @@ module attributes {mhlo.num_replicas = 2 : i32} {
         ),
         "Make the replicas an axis of the mesh, and split the batch over it.",
     ),
+    Page(
+        Code.LIMIT,
+        "More than gspmd looks at",
+        "Time and memory are to grow with what is written, not with the numbers in it, so that there are limits: on the "
+        "depth of nesting, on operations after calls are inlined, on devices that are listed one by one. Each is far "
+        "above what programs need.",
+        Example(
+            _PARTITION,
+            text="""\
+sdy.mesh @mesh = <["x"=4294967296]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}
+""",
+        ),
+        "Write what is repeated as a loop, nest less deeply, or use fewer devices, as the message says.",
+    ),
 )

@@ -148,6 +148,8 @@ class _Finder:
             tensors.extend(self._tensors(place, decision))
             reasons.extend(self._reasons(decision))
             reasons.extend(self._elsewhere(place, decision, collectives))
+            if not decision.complete:
+                reasons.append("there are too many ways to compare all; max-reshard-moves allows for more")
         if not decisions:
             reasons = list(dict.fromkeys(c.cause for c in collectives))
         sent = sum(c.bytes * (c.count or 1) for c in collectives)
@@ -279,8 +281,7 @@ class _Finder:
     def _strategies(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
         """All ways with the bytes that a device sends for each."""
         if situation not in self._candidates:
-            ways = self.chooser.candidates(rule, situation)
-            self._candidates[situation] = [(way, self.chooser.sent_bytes(situation, way)) for way in ways]
+            self._candidates[situation] = self.chooser.candidates(rule, situation)
         return self._candidates[situation]
 
 

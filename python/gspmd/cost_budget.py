@@ -15,6 +15,7 @@ from typing import Any
 from gspmd.costs import CostReport
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError
+from gspmd.dialect.limits import MAX_COUNT, MAX_TOLERANCE
 from gspmd.report import bytes_text
 
 
@@ -126,6 +127,10 @@ def read_budget(path: str) -> Budget:
         raise ParseError(
             f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
+    except RecursionError:
+        raise ParseError(
+            f"'{path}' is no budget: it is nested too deeply", hint="write one with --write-budget", code=Code.BAD_FILE
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot read '{path}': {reason.lower()}", hint="write it with --write-budget") from None
@@ -158,11 +163,11 @@ def _text(value: Any) -> bool:
 
 
 def _part(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_TOLERANCE
 
 
 def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _counts(value: Any) -> bool:

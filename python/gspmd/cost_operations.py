@@ -10,6 +10,7 @@ import math
 
 from jaxlib.mlir.dialects import chlo, stablehlo
 
+from gspmd.dialect.limits import MAX_COUNTED_PLACES
 from gspmd.transforms.ops import elementwise
 from gspmd.transforms.support.op_info import OpInfo
 
@@ -87,15 +88,24 @@ def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: i
     count = 0
     # Positions are stride * o + dilation * k - low. The shorter of the two is walked, the longer counted.
     walk, step, number = (dilation, stride, result) if kernel <= result else (stride, dilation, kernel)
-    for k in range(min(kernel, result)):
+    walked = min(kernel, result)
+    every = -(-walked // MAX_COUNTED_PLACES)
+    for k in range(0, walked, every):
         offset = walk * k - low
         first = max(0, -(offset // step)) if offset < 0 else 0
         last = min(number - 1, (end - offset) // step) if end >= offset else -1
-        if spread == 1:
-            count += max(0, last - first + 1)
-        else:
-            count += sum(1 for o in range(first, last + 1) if (offset + step * o) % spread == 0)
+        count += min(every, walked - k) * _multiples(offset, step, first, last, spread)
     return count
+
+
+def _multiples(offset: int, step: int, first: int, last: int, of: int) -> int:
+    """How many of `offset + step * o`, for every o from `first` to `last`, are multiples of `of`."""
+    common = math.gcd(step, of)
+    if offset % common:
+        return 0
+    period = of // common
+    place = -offset // common * pow(step // common, -1, period) % period
+    return max(0, last - first - (place - first) % period + period) // period
 
 
 def _at(info: OpInfo, name: str, index: int, default: int) -> int:

@@ -158,9 +158,10 @@ class Explainer:
         ]
         entries = dictionaries(function, "res_attrs", len(self.program.body.returned))
         self.result_labels = [result_name(entry) or "" for entry in entries]
-        own = expand(order_of(self.completion.annotated.mesh))
+        mesh = self.completion.annotated.mesh
         self._argument_ids, self._result_ids = (
-            [() if order is None or order == own else order for order in orders] for orders in device_orders(function)
+            [() if order is None or order == expand(order_of(mesh)) else order for order in orders]
+            for orders in device_orders(function)
         )
 
     def _named(self, op: Op) -> _Named:

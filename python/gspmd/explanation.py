@@ -123,6 +123,7 @@ class Explanation:
                 self._reshard.replicate_unsupported,
                 self._reshard.target,
                 max_temporary_bytes=self._reshard.max_temporary_bytes,
+                max_moves=self._reshard.max_reshard_moves,
             )
         PassManager(self._later).run(module)
         target, mesh = self._reshard.target, self.mesh
@@ -154,6 +155,8 @@ class Explanation:
 
         Raises UsageError, naming near misses, if there are none.
         """
+        if not text.strip():
+            raise UsageError("no value is named", hint="name one as %12, state['w'] or main.py:80")
         names = {text, *self._names.stands_for(text)}
         if not text.startswith(("%", "@")):
             names |= {f"%{text}", *self._names.stands_for(f"%{text}")}

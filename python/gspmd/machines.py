@@ -33,6 +33,7 @@ _QUIET = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 PLATFORMS = ("cpu", "gpu", "tpu")
+_HERE = re.compile(rf"({'|'.join(PLATFORMS)})(:[1-9][0-9]{{0,9}})?")
 # How the converter of modules, and jaxlib, tell that the plugin is of another time.
 _OUTDATED = re.compile(r"forward incompatibility|unsupported plugin|PJRT (C )?API version|PJRT_Api.*size")
 _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
@@ -58,8 +59,7 @@ class Machine:
 
 def is_here(target: str) -> bool:
     """Whether a target names devices by their platform only, as `tpu` and `cpu:8` do."""
-    platform, _, count = target.partition(":")
-    return platform in PLATFORMS and (not count or count.isdigit())
+    return _HERE.fullmatch(target) is not None
 
 
 def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import re
 
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
+
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 _COUNT = "JAX_NUM_CPU_DEVICES"
 
@@ -13,13 +17,22 @@ def request_devices(platform: str, count: int) -> None:
     """Let jax, once imported, have `platform`; of CPU devices at least `count`, of the others what is there.
 
     A larger number of CPU devices that the user asked for, in JAX_NUM_CPU_DEVICES or XLA_FLAGS, stays. The number
-    goes into the former: XLA may have read its flags by now, to convert an HLO program.
+    goes into the former: XLA may have read its flags by now, to convert an HLO program. Raises UsageError for what is
+    no number, or for more than a process can have.
     """
     os.environ["JAX_PLATFORMS"] = platform
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
     if platform != "cpu":
         return
     asked = [int(n) for n in _COUNT_FLAG.findall(os.environ.get("XLA_FLAGS", ""))]
-    if os.environ.get(_COUNT, "").isdigit():
-        asked.append(int(os.environ[_COUNT]))
+    given = os.environ.get(_COUNT, "")
+    if given and not re.fullmatch(r"[0-9]{1,9}", given):
+        raise UsageError(f"{_COUNT} is '{given}', expected a number of devices", hint=f"set it as {_COUNT}=8")
+    asked += [int(given)] if given else []
+    if max([count, *asked]) > MAX_VIRTUAL_DEVICES:
+        raise UsageError(
+            f"{max([count, *asked])} virtual devices, expected at most {MAX_VIRTUAL_DEVICES}",
+            hint="use a smaller mesh",
+            code=Code.LIMIT,
+        )
     os.environ[_COUNT] = str(max([count, *asked]))

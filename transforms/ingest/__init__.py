@@ -14,13 +14,15 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, Error, Unsupported, UsageError
+from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.limits import MAX_DEVICES
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
-from gspmd.transforms.ingest.boundaries import drop_copied_results, inline_calls
+from gspmd.transforms.ingest.boundaries import drop_copied_results
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.group_lists import list_groups
+from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
@@ -50,15 +52,13 @@ class Ingest(Pass):
     argument = "gspmd-ingest"
     summary = "Bring what frameworks emit into the one form that the other passes read"
 
-    num_partitions: int = option(0, "number of devices of a program without a mesh; 0 takes the module's")
+    num_partitions: int = option(
+        0, "number of devices of a program without a mesh; 0 takes the module's", most=MAX_DEVICES
+    )
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown(module.context), _in_module(module):
-            if self.num_partitions < 0:
-                raise UsageError(
-                    f"option num-partitions is {self.num_partitions}; expected at least 0", code=Code.BAD_VALUE
-                )
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -68,12 +68,13 @@ class Ingest(Pass):
             has_manual = bool(calls or found.all("sdy.manual_computation"))
             target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
             found = _convert_manual(module, found, calls, target)
+            named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
             main = text_of(found.main.attributes["sym_name"])
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
-            inline_calls(found)
+            inline_calls(found, named)
             if annotations.has_fewer:
                 number_all_devices(found.main)
             if target.orders is not None:
@@ -122,6 +123,7 @@ def _prepare(module: ir.Module) -> Survey:
     functions = functions_of(module)
     flatten_main(functions[find_main(functions)])
     found = survey(module)
+    check_calls(found)
     if has_dynamic_shapes(found):
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):

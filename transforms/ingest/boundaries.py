@@ -1,7 +1,4 @@
-"""Functions and calls: what is said at their boundaries becomes constraints, then every call is inlined.
-
-MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicalizer moves constants out of loops.
-"""
+"""Functions and calls: what is said at their boundaries becomes constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.device_order import DeviceOrder
@@ -22,7 +18,6 @@ from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entri
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
 from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
-from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
 from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located
@@ -152,16 +147,6 @@ def rewrite_call(call: Any, target: Target) -> None:
             for value, sharding in zip(call.results, shardings, strict=True):
                 if sharding is not None:
                     constrain_users(value, sharding, call)
-
-
-def inline_calls(found: Survey) -> None:
-    """Replace every call by what it calls, callees first, so that what is copied has no calls left."""
-    functions = {text_of(op.attributes["sym_name"]): op for op in found.functions}
-    for calls in found.calls:
-        for call in calls:
-            with ir.InsertionPoint(call):
-                values = inlined_func_call(functions[callee_of(call)], list(call.operands), call.location)
-            replace(call, values)
 
 
 def _of_main(annotations: Annotations, attributes: Any) -> Said | None:

@@ -7,7 +7,8 @@ about 2 us an operation, and sorts what it finds by operation name.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -20,9 +21,9 @@ from gspmd.transforms.support.user_collectives import COLLECTIVES
 # What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
-_CALLS = ("func.call", "stablehlo.composite")
+CALLS = ("func.call", "stablehlo.composite")
 _SOUGHT = {
-    *_CALLS,
+    *CALLS,
     "chlo.constant",
     "stablehlo.case",
     "stablehlo.custom_call",
@@ -53,13 +54,14 @@ class Survey:
     """What was found.
 
     `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
-    each of them; `found` lists the operations that ingest knows, by name; `annotated` are the
-    others, and collectives, that carry one of `CARRIERS`; `lookups` are gathers and scatters;
+    each of them, `sizes` the numbers of operations in them; `found` lists the operations that ingest knows, by name;
+    `annotated` are the others, and collectives, that carry one of `CARRIERS`; `lookups` are gathers and scatters;
     `types` are all types of results and of functions' arguments.
     """
 
     functions: list[Any] = dataclasses.field(default_factory=list)
     calls: list[list[Any]] = dataclasses.field(default_factory=list)
+    sizes: list[int] = dataclasses.field(default_factory=list)
     annotated: list[Any] = dataclasses.field(default_factory=list)
     found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     lookups: list[Any] = dataclasses.field(default_factory=list)
@@ -136,34 +138,38 @@ def survey(module: ir.Module) -> Survey:
     """Walk over @main and everything it calls. Raises Unsupported (located) for recursion and missing bodies."""
     result = Survey()
     functions = functions_of(module)
-    done: set[str] = set()
-    active: list[str] = []
+    known: set[str] = set()
+    # The functions that call each other up to the one looked at: their calls, those that are left, and their sizes.
+    active: dict[str, tuple[list[Any], Iterator[Any], int]] = {}
 
-    def visit(name: str) -> None:
-        active.append(name)
-        op = functions[name]
+    def enter(name: str) -> None:
+        op, calls = functions[name], list[Any]()
+        known.add(name)
         result.types.update(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
-        calls: list[Any] = []
-        _walk(op, result, calls)
-        for call in calls:
-            _check_call(call, functions, active)
-            callee = callee_of(call)
-            if callee not in done:
-                visit(callee)
-        active.pop()
-        done.add(name)
-        result.functions.append(op)
-        result.calls.append(calls)
+        size = _walk(op, result, calls)
+        active[name] = calls, iter(calls), size
 
-    visit(find_main(functions))
+    enter(find_main(functions))
+    while active:
+        name, (calls, left, size) = next(reversed(active.items()))
+        for call in left:
+            _check_call(call, functions, active)
+            if callee_of(call) not in known:
+                enter(callee_of(call))
+                break
+        else:
+            del active[name]
+            result.functions.append(functions[name])
+            result.calls.append(calls)
+            result.sizes.append(size)
     return result
 
 
-def _check_call(call: Any, functions: dict[str, Any], active: list[str]) -> None:
+def _check_call(call: Any, functions: dict[str, Any], active: Iterable[str]) -> None:
     callee = callee_of(call)
     with located(call):
         if callee in active:
-            chain = " -> ".join(f"@{name}" for name in [*active[active.index(callee) :], callee])
+            chain = " -> ".join(f"@{name}" for name in [*itertools.dropwhile(lambda n: n != callee, active), callee])
             raise Unsupported(
                 f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'", code=Code.CALLS
             )
@@ -175,17 +181,18 @@ def _check_call(call: Any, functions: dict[str, Any], active: list[str]) -> None
             )
 
 
-def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
-    """Sort the operations inside `op`; this is the hot loop of ingest."""
-    found, annotated, types = result.found, result.annotated, result.types
+def _walk(op: Any, result: Survey, calls: list[Any]) -> int:
+    """Sort the operations inside `op`, and count them; this is the hot loop of ingest."""
+    found, annotated, types, size = result.found, result.annotated, result.types, 0
     for region in op.regions:
         for block in region:
+            size += len(block.operations)
             for view in block:
                 inner = view.operation
                 name = inner.name
                 if name in _SOUGHT or name in DEPRECATED or name.startswith(("sdy.", "mhlo.")):
                     found.setdefault(name, []).append(inner)
-                    if name in _CALLS:
+                    if name in CALLS:
                         calls.append(inner)
                 else:
                     if name in COLLECTIVES:
@@ -204,7 +211,8 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> None:
                 for value in inner.results:
                     types.add(value.type)
                 if len(inner.regions):
-                    _walk(inner, result, calls)
+                    size += _walk(inner, result, calls)
+    return size
 
 
 def all_operations(op: Any) -> Iterator[Any]:

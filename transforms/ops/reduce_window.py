@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,20 +164,26 @@ def reduce_window_sends(info: OpInfo, operands: Shardings, results: Shardings) -
     return len(info.results) * (sent_bytes(local, exchanges) + gathered)
 
 
+def _taken(window: Window, size: int) -> range:
+    """The elements p of a dimension that are at taps of its only window, every `dilation` places."""
+    first, end = max(0, -(window.low // window.spread)), min(size, -((window.low - window.extent) // window.spread))
+    common = math.gcd(window.spread, window.dilation)
+    if window.low % common:
+        return range(0)
+    period = window.dilation // common
+    place = -window.low // common * pow(window.spread // common, -1, period) % period
+    return range(first + (place - first) % period, end, period)
+
+
 def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> Any:
     """The elements that the only window of a dimension takes of this shard; the others become `fill`."""
     emit, type_, size = op.emit, read_type(value), op.info.operands[0].shape[dim]
     axes = op.operand_axes(0, dim)
-    taken = [
-        p
-        for p in range(size)
-        if 0 <= (at := window.low + p * window.spread) < window.extent and at % window.dilation == 0
-    ]
-    if taken == list(range(type_.shape[dim] * size_of(axes))):
+    taken = _taken(window, size)
+    if taken == range(type_.shape[dim] * size_of(axes)):
         return value
-    # Those taken are evenly apart.
     first, last = (taken[0], taken[-1]) if taken else (0, -1)
-    period = taken[1] - first if len(taken) > 1 else 1
+    period = taken.step if len(taken) > 1 else 1
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
     begin = emit.shard_offset(axes, type_.shape[dim])

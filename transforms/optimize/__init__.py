@@ -6,6 +6,7 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
@@ -63,7 +64,9 @@ class Optimize(Pass):
     max_unrolled_steps: int = same_option(CollectiveMatmul, "max_unrolled_steps")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")
-    gather_pieces: int = option(1, "pieces of gathers that products wait for; 1 for whole ones")
+    gather_pieces: int = option(
+        1, "pieces of gathers that products wait for; 1 for whole ones", least=1, most=MAX_UNROLLED
+    )
     pieces_min_bytes: int = same_option(GatherInPieces, "pieces_min_bytes")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
     move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from typing import Any
 
+from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
 from gspmd.transforms.optimize.ring import Ring, cut, paste
@@ -36,7 +37,7 @@ class CollectiveMatmul(CollectivePass):
 
     matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")
     bidirectional: bool = option(False, "let shards travel around the ring both ways")
-    max_unrolled_steps: int = option(8, "rings of more devices become a while loop")
+    max_unrolled_steps: int = option(8, "rings of more devices become a while loop", most=MAX_UNROLLED)
     use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
     target: str = option("", "hardware that this is estimated for: a name or a .toml file")
 

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
@@ -30,7 +31,7 @@ class GatherInPieces(CollectivePass):
     argument = "gspmd-gather-in-pieces"
     summary = "Gather what products wait for in pieces, each with a product of its own"
 
-    gather_pieces: int = option(2, "pieces of a gather")
+    gather_pieces: int = option(2, "pieces of a gather", least=1, most=MAX_UNROLLED)
     pieces_min_bytes: int = option(1 << 20, "smallest gathered value for this")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, size_of
+from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.optimize.program import integers, owner
 from gspmd.transforms.support.builder import read_type
@@ -54,7 +55,8 @@ class PartitionValues:
     def __call__(self, value: Any, depth: int = 0) -> Ids | None:
         if value not in self._known:
             op = owner(value)
-            found = None if op is None or depth > _MAX_DEPTH else self._compute(op, value, depth + 1)
+            is_far = depth > _MAX_DEPTH or self._mesh.size > MAX_LISTED_DEVICES
+            found = None if op is None or is_far else self._compute(op, value, depth + 1)
             self._known[value] = found
         return self._known[value]
 

@@ -51,9 +51,12 @@ class Order(Pass):
 
 
 def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:
-    """The device at each position of the mesh, in every order that there is; the mesh's own is the first."""
+    """The device at each position of the mesh, in every order that there is; the mesh's own is the first.
+
+    None at all where nothing is said of any.
+    """
     said = [order for order in (*boundary.arguments, *boundary.results) if order is not None]
-    return list(dict.fromkeys([expand(order_of(mesh)), *said]))
+    return list(dict.fromkeys([expand(order_of(mesh)), *said])) if said else []
 
 
 def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: Moves) -> Signature:

@@ -6,6 +6,7 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
@@ -39,12 +40,24 @@ class Reshard(Pass):
     max_temporary_bytes: int = option(
         0, "what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)"
     )
+    max_reshard_moves: int = option(
+        MAX_RESHARD_MOVES,
+        "moves of collectives that are looked at for one operation; then the best found is taken",
+        least=1,
+    )
     strict: bool = option(False, "refuse programs with reshards that nobody asked for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
     def run(self, module: ir.Module) -> None:
         allowed_bytes = self.strict_bytes if self.strict else None
-        reshard(module, self.replicate_unsupported, self.target, allowed_bytes, self.max_temporary_bytes)
+        reshard(
+            module,
+            self.replicate_unsupported,
+            self.target,
+            allowed_bytes,
+            self.max_temporary_bytes,
+            self.max_reshard_moves,
+        )
 
 
 def reshard(
@@ -53,18 +66,19 @@ def reshard(
     target: str = "",
     allowed_bytes: int | None = None,
     max_temporary_bytes: int = 0,
+    max_moves: int = MAX_RESHARD_MOVES,
 ) -> list[Decision]:
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed.
 
     `target` is the hardware that collectives are priced for; without one, bytes count first. With `allowed_bytes`,
-    raises ReshardError if a device sends more than that for any reshard that nobody asked for. `max_temporary_bytes` is
-    as in `Planner`.
+    raises ReshardError if a device sends more than that for any reshard that nobody asked for. `max_temporary_bytes`
+    and `max_moves` are as in `Planner`.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes)
+    planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
     rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
     in_host_memory = says_host(annotated.program)
     rewriter.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, size_of
+from gspmd.dialect.axes import Axes, canonical, common_prefix, overlap, size_of
 from gspmd.dialect.placement import FactorAxes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule
 
@@ -37,16 +37,21 @@ def _sharing(rule: OpShardingRule, axes: FactorAxes, idle: Axes) -> Iterator[Fac
 
 def valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
     """Whether factors can be split so at once."""
-    seen: list[Axis] = []
+    seen: Axes = ()
     for factor, mine in axes.items():
-        if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
+        if not _valid_beside(rule, factor, mine, seen):
             return False
-        if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
-            return False
-        if factor in rule.even and rule.sizes[factor] % size_of(mine):
-            return False
-        seen.extend(mine)
+        seen += mine
     return True
+
+
+def _valid_beside(rule: OpShardingRule, factor: int, mine: Axes, seen: Axes) -> bool:
+    """Whether a factor can be split so where others are split over the axes `seen`."""
+    if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
+        return False
+    if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
+        return False
+    return factor not in rule.even or rule.sizes[factor] % size_of(mine) == 0
 
 
 def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
@@ -76,14 +81,23 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
         if seen:
             ordered = sorted(seen, key=lambda a: (-size_of(a), a))
             options.append([(factor, axes) for axes in ordered] + [(factor, ())])
-    yielded = 0
-    for combination in itertools.product(*options):
-        chosen = {factor: axes for factor, axes in combination if axes}
-        if valid(rule, chosen):
-            yield chosen
-            yielded += 1
-            if yielded >= MOST_ASSIGNMENTS:
-                return
+    yield from itertools.islice(_combinations(rule, options), MOST_ASSIGNMENTS)
+
+
+def _combinations(rule: OpShardingRule, options: list[list[tuple[int, Axes]]]) -> Iterator[FactorAxes]:
+    """Every way to take one of each of the options that is valid, in their order.
+
+    What is not valid is left before more is added to it, so that few are tried of very many.
+    """
+    pending: list[tuple[tuple[tuple[int, Axes], ...], Axes]] = [((), ())]
+    while pending:
+        taken, seen = pending.pop()
+        if len(taken) == len(options):
+            yield {factor: axes for factor, axes in taken if axes}
+            continue
+        for factor, axes in reversed(options[len(taken)]):
+            if not axes or _valid_beside(rule, factor, axes, seen):
+                pending.append(((*taken, (factor, axes)), seen + axes))
 
 
 def agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:

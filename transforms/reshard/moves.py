@@ -25,6 +25,7 @@ class Moves:
 
     def __init__(self, prices: Prices, source: State, target: State) -> None:
         self.prices, self.source, self.target = prices, source, target
+        self.priced_directly = 0  # how often it was asked who sends what to whom, which takes longest
 
     def single(self) -> Move | None:
         """A single gather or slice, where that is all it takes: nothing can be cheaper."""
@@ -48,6 +49,29 @@ class Moves:
         yield from self._permutes(state)
         yield from self._retilings(state, most_s)
         yield from self._blocks(state, most_s)
+
+    def through_whole(self) -> list[Move]:
+        """What always leads to the target: sums are finished, dimensions that change are gathered, then cut."""
+        state, made = self.source, list[Move]()
+        goal, left = self.target
+        pending = tuple(a for a in state[1] if a not in left)
+        whole = tuple(
+            shared if self._nests_both(d, size_of(shared), (size_of(a), size_of(b))) else ()
+            for d, (a, b) in enumerate(zip(state[0], goal, strict=True))
+            for shared in [_shared(a, b)]
+        )
+        if pending:
+            made.append(next(self._reductions(state, pending)))
+        for find, dims in ((self._gather, whole), (self._slice, goal)):
+            state = made[-1].after if made else state
+            if state[0] != dims:
+                move = find(state, dims)
+                assert move is not None, "what is whole nests with everything"
+                made.append(move)
+        return made
+
+    def _nests_both(self, dim: int, coarse: int, counts: tuple[int, int]) -> bool:
+        return all(self._nests(dim, coarse, fine) for fine in counts)
 
     def _nests(self, dim: int, coarse: int, fine: int) -> bool:
         return nests(self.prices.shape[dim], coarse, fine)
@@ -196,6 +220,7 @@ class Moves:
             yield from self._direct(state, goal, most_s)
 
     def _direct(self, state: State, after: Dims, most_s: float) -> Iterator[Move]:
+        self.priced_directly += 1
         price = self.prices.directly(*state, after, most_s)
         if price is not None:
             yield Move(price[0], (after, state[1]), "reshard", peak_bytes=price[1])

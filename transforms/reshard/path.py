@@ -28,11 +28,26 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Path:
-    """Steps, the seconds they take, and the most bytes that a device holds of the value between two of them."""
+    """Steps, the seconds they take, and the most bytes that a device holds of the value between two of them.
+
+    It need not be the best path where it is not `complete`: the search has been given up.
+    """
 
     steps: tuple[Step, ...]
     time_s: float
     peak_bytes: float = 0.0
+    complete: bool = True
+
+
+@dataclasses.dataclass(slots=True)
+class Budget:
+    """Moves that may still be looked at; below 0 where searches had to be given up."""
+
+    left: int
+
+    @property
+    def used_up(self) -> bool:
+        return self.left < 0
 
 
 State = tuple[Dims, Axes]

@@ -10,12 +10,16 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
+from collections.abc import Iterator
 
 from gspmd.dialect.axes import Axis, size_of
+from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.reshard.path import Path, Step
+from gspmd.transforms.reshard.path import Budget, Path, Step
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
@@ -40,19 +44,43 @@ PADDING = 1.5
 # A path on which a device holds more than both source and target must save so much of the time to be taken.
 WORTH_MEMORY = 2.0
 
+_Question = tuple[TensorType, TensorSharding, TensorSharding]
+
 
 class Planner:
     """Plans reshards on one mesh.
 
     With `max_temporary_bytes`, no device holds more than that of a value on its way, or than of source and target,
-    where there is such a path; else the path that holds least is taken. 0 leaves it to the time that is saved.
+    where there is such a path; else the path that holds least is taken. 0 leaves it to the time that is saved. After
+    `max_moves`, for one reshard or for all that are planned while one operation's way is chosen, the best path found is
+    taken.
     """
 
-    def __init__(self, mesh: Mesh, hardware: Hardware | None = None, max_temporary_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        mesh: Mesh,
+        hardware: Hardware | None = None,
+        max_temporary_bytes: int = 0,
+        max_moves: int = MAX_RESHARD_MOVES,
+    ) -> None:
         self.mesh = mesh
         self.hardware = hardware or BYTES_FIRST
         self.max_temporary_bytes = max_temporary_bytes
-        self._memo: dict[tuple[TensorType, TensorSharding, TensorSharding], Path] = {}
+        self.max_moves = max_moves
+        self._memo: dict[_Question, Path] = {}
+        # While a way is chosen: what is left for it, and the paths that were not looked for to the end.
+        self._shared: Budget | None = None
+        self._rough: dict[_Question, Path] = {}
+
+    @contextlib.contextmanager
+    def choosing(self) -> Iterator[Budget]:
+        """Inside, all reshards together are planned with the budget of one."""
+        self._shared = Budget(self.max_moves)
+        try:
+            yield self._shared
+        finally:
+            self._shared = None
+            self._rough.clear()
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target, or, as far as `source` is not partial as it asks, to what is finished."""
@@ -60,9 +88,14 @@ class Planner:
         if source == target:
             return Path((), 0.0)
         key = (type_, source, target)
-        found = self._memo.get(key)
+        found = self._memo.get(key) or self._rough.get(key)
         if found is None:
-            found = self._memo[key] = self._search(type_, source, target)
+            budget = self._shared or Budget(self.max_moves)
+            found = self._search(type_, source, target, budget)
+            if budget.used_up:
+                found = dataclasses.replace(found, complete=False)
+            memo = self._memo if found.complete or self._shared is None else self._rough
+            memo[key] = found
         return found
 
     def nearest(
@@ -72,10 +105,10 @@ class Planner:
         paths = [(source, self.plan(type_, source, target)) for source in sources]
         return min(paths, key=lambda pair: pair[1].time_s)
 
-    def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
+    def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: Budget) -> Path:
         prices = Prices(type_, source, self.hardware)
         ends = max(prices.local_bytes(sharding.dim_axes()) for sharding in (source, target))
-        searches = _Searches(prices, type_, source, target)
+        searches = _Searches(prices, type_, source, target, budget)
         if self.max_temporary_bytes:
             return searches.within(max(ends, self.max_temporary_bytes))
         lean = searches.best(max(ends * PADDING, SMALL_BYTES))
@@ -102,14 +135,16 @@ def _within(part: Axis, axis: Axis) -> bool:
 class _Searches:
     """For one reshard: with axes cut no finer than the two shardings have them, then into prime factors."""
 
-    def __init__(self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding) -> None:
+    def __init__(
+        self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: Budget
+    ) -> None:
         self._question = type_, source, target
         self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES
         cuts = common_cuts(source, target)
-        self._coarse = Search(prices, source, target, cuts)
+        self._coarse = Search(prices, source, target, cuts, budget)
         # Part of an axis may change places at once where the whole of it cannot.
         finer = finer_cuts(cuts, MOST_PARTS)
-        self._finer = None if finer is None else Search(prices, source, target, finer, finer=True)
+        self._finer = None if finer is None else Search(prices, source, target, finer, budget, finer=True)
 
     @property
     def limited(self) -> bool:

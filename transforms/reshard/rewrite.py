@@ -19,6 +19,7 @@ from gspmd.transforms.reshard.strict import ValueMove
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.callbacks import is_one_call
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL, RULE
+from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 from gspmd.transforms.support.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
@@ -43,7 +44,8 @@ class Decision:
 
     `have` are the shardings of the operands, then the results, that were completed; `runs` those that the
     operation runs with. Where a value is only handed on (`rule` is None), these are of the operand `operand`
-    alone: what it has and what it is moved to. `situation` is what was chosen in, None where nothing was to choose.
+    alone: what it has and what it is moved to. `situation` is what was chosen in, None where nothing was to choose;
+    not all ways have been compared where the choice is not `complete`.
     """
 
     location: Any
@@ -54,6 +56,7 @@ class Decision:
     rule: OpShardingRule | None = None
     situation: Situation | None = None
     operand: int = 0
+    complete: bool = True
 
 
 _CONSTRAINT = "sdy.sharding_constraint"
@@ -113,6 +116,7 @@ class Rewriter:
         self._partial: dict[int, _Partial] = {}
         calls = (op for op in self.program.ops if op.info.name == CUSTOM_CALL)
         self._taken_apart = {op.operands[0] for op in calls if is_taking_apart(op.ir)}
+        self._told: set[tuple[str, str]] = set()
         self.decisions: list[Decision] = []
         self.moves: list[ValueMove] = []
 
@@ -254,13 +258,16 @@ class Rewriter:
         strategy = self._strategies.get(situation)
         if strategy is None:
             strategy = self._strategies[situation] = self.chooser.choose(rule, situation)
+            if not strategy.complete:
+                self._tell_given_up(op.ir, "the ways to compute this")
         runs, have, wanted = strategy.operands + strategy.results, situation.operands, situation.results
         if runs == situation.shardings:
             if not any(moved):
                 self._right.add(key)
             return
         name = op.info.name
-        self.decisions.append(Decision(op.ir.location, name, have + wanted, runs, op.info, strategy.rule, situation))
+        found = Decision(op.ir.location, name, have + wanted, runs, op.info, strategy.rule, situation)
+        self.decisions.append(dataclasses.replace(found, complete=strategy.complete))
         for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
             if have[index] != need:
                 text = _operand_cause(op, index)
@@ -292,6 +299,8 @@ class Rewriter:
         """Bring a result from the sharding it is made with to the one its users expect."""
         raw = op.ir.results[index]
         path = self.planner.plan(op.info.results[index], *move)
+        if not path.complete:
+            self._tell_given_up(op.ir, f"the ways to bring result {index} from {print_dims(move[0])} to its users")
         self.moves.append(ValueMove(op.info.name, op.ir.location, op.info.results[index], move[0], path.steps, text))
         final, created = self._emit(raw, path.steps, before, op.ir.location, text, combiner)
         raw.replace_all_uses_except(final, created[0])
@@ -384,10 +393,19 @@ class Rewriter:
         depth, point = self._where(value, user)
         type_ = self.program.value_type[value]
         source, path = self.planner.nearest(type_, tuple(known), need)
+        if not path.complete:
+            self._tell_given_up(user, f"the ways to bring a value from {print_dims(source)} to {print_dims(need)}")
         self.moves.append(ValueMove(user.name, user.location, type_, source, path.steps, cause))
         moved, _ = self._emit(known[source], path.steps, point, user.location, cause, "add")
         self._moved[depth].setdefault(value, {})[need] = moved
         return moved
+
+    def _tell_given_up(self, op: Any, what: str) -> None:
+        """Say, once for equal ones, that the best of what was looked at is taken."""
+        if (op.name, what) not in self._told:
+            self._told.add((op.name, what))
+            most = self.planner.max_moves
+            remark(op, f"takes the best of {most} moves looked at of {what}; max-reshard-moves allows for more")
 
     def _moved_to(self, value: int) -> tuple[TensorSharding, ...]:
         """What a value has been moved to for earlier users, where that serves here as well."""

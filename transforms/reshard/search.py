@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 import math
 
 from gspmd.dialect.axes import Axes, atoms, canonical, split_at
+from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.moves import Moves
-from gspmd.transforms.reshard.path import Move, Path, State, Step
+from gspmd.transforms.reshard.path import Budget, Move, Path, State, Step
 from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]
@@ -17,12 +19,16 @@ Cuts = dict[str, tuple[int, ...]]
 # States that are looked at for something better than what is found already, and for anything at all.
 MOST_STATES, MOST_IN_VAIN = 500, 1000
 
+# As many moves as a direct exchange takes the time of to price.
+_DIRECT = 10
+
 
 class Search:
     """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
 
     `cuts` are those of the source and of the target, which differ for axes whose parts do not nest. A search is `finer`
-    where they are more than needed; it may give up.
+    where they are more than needed; it may give up. So may any when its `budget` is used up: it takes the best that it
+    has found by then, or what always leads to the target.
     """
 
     def __init__(
@@ -31,9 +37,11 @@ class Search:
         source: TensorSharding,
         target: TensorSharding,
         cuts: tuple[Cuts, Cuts],
+        budget: Budget,
         finer: bool = False,
     ) -> None:
         self.prices = prices
+        self.budget = budget
         self.form = source
         self.source, self.target = (_state(sharding, cut) for sharding, cut in zip((source, target), cuts, strict=True))
         self.moves = Moves(prices, self.source, self.target)
@@ -53,7 +61,7 @@ class Search:
         best: dict[State, float] = {self.source: 0.0}
         came: dict[State, tuple[State, Move]] = {}
         looked_at = 0
-        while queue:
+        while queue and not (looked_at and self.budget.used_up):
             time_s, _, state = heapq.heappop(queue)
             if state == self.target:
                 return self._path(came, time_s)
@@ -64,7 +72,10 @@ class Search:
                 return self._path(came, best[self.target])
             if looked_at > MOST_IN_VAIN and self.target not in best and self.finer:
                 return None
+            self.budget.left -= len(state[0])
+            directly = self.moves.priced_directly
             for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
+                self.budget.left -= 1
                 total = time_s + move.time_s
                 known = min(most_s, best.get(move.after, math.inf), best.get(self.target, math.inf))
                 if total < known and self._peak(move) > most_bytes:
@@ -73,7 +84,25 @@ class Search:
                     best[move.after] = total
                     came[move.after] = (state, move)
                     heapq.heappush(queue, (total, next(counter), move.after))
-        return None
+            self.budget.left -= _DIRECT * (self.moves.priced_directly - directly)
+        return self._given_up(came, best, most_bytes, most_s) if queue else None
+
+    def _given_up(
+        self, came: dict[State, tuple[State, Move]], best: dict[State, float], most_bytes: float, most_s: float
+    ) -> Path | None:
+        """The best of what has been found and of what always leads to the target."""
+        moves = self.moves.through_whole()
+        time_s = sum(move.time_s for move in moves)
+        if time_s < min(most_s, best.get(self.target, math.inf)) and max(map(self._peak, moves)) <= most_bytes:
+            came, state = {}, self.source
+            for move in moves:
+                came[move.after] = state, move
+                state = move.after
+        elif self.target in best:
+            time_s = best[self.target]
+        else:
+            return None
+        return dataclasses.replace(self._path(came, time_s), complete=False)
 
     def _peak(self, move: Move) -> float:
         held = 0.0 if move.after == self.target else self.prices.local_bytes(move.after[0])
@@ -132,10 +161,6 @@ def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
     """Bounds of parts, each the one before it times a prime number."""
     found = list(bounds[:1])
     for bound in bounds[1:]:
-        factor = 2
-        while found[-1] < bound:
-            if bound // found[-1] % factor:
-                factor += 1
-            else:
-                found.append(found[-1] * factor)
+        for factor in prime_factors(bound // found[-1]):
+            found.append(found[-1] * factor)
     return tuple(found)

@@ -15,6 +15,7 @@ from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
+from gspmd.transforms.reshard.path import Budget
 from gspmd.transforms.reshard.planner import Path, Planner
 from gspmd.transforms.reshard.traffic import sent_by_step
 from gspmd.transforms.support.cost import collective_time
@@ -69,12 +70,16 @@ class Situation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
-    """The operation runs by `rule`, with its operands as `operands`, and makes `results` (possibly unreduced)."""
+    """The operation runs by `rule`, with its operands as `operands`, and makes `results` (possibly unreduced).
+
+    It need not be the cheapest where it is not `complete`: others were left when the planner's budget was used up.
+    """
 
     rule: OpShardingRule
     operands: tuple[TensorSharding, ...]
     results: tuple[TensorSharding, ...]
     time_s: float
+    complete: bool = True
 
 
 class Chooser:
@@ -89,14 +94,16 @@ class Chooser:
         """The cheapest way to get the results from the operands."""
         if self._agree(rule, situation.split(rule), situation.shardings):
             return Strategy(rule, situation.operands, situation.results, 0.0)
-        ways = [self._best(way, situation) for way in (rule, *self._others(situation.info))]
-        return min(ways, key=lambda strategy: strategy.time_s)
+        with self.planner.choosing() as budget:
+            ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
+        best = min(ways, key=lambda strategy: strategy.time_s)
+        return dataclasses.replace(best, complete=False) if budget.used_up else best
 
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
         definition = self.table.get(info.name)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
-    def _best(self, rule: OpShardingRule, situation: Situation) -> Strategy:
+    def _best(self, rule: OpShardingRule, situation: Situation, budget: Budget) -> Strategy:
         """The cheapest way by one rule."""
         split = situation.split(rule)
         common = agreed(rule, split)
@@ -105,6 +112,8 @@ class Chooser:
         kept: tuple[float, Strategy] | None = None
         best: tuple[float, Strategy] | None = None
         for axes, alone in assignments(rule, split, situation.idle(self.planner.mesh)):
+            if budget.used_up and best is not None:
+                break
             keeps = all(starts_with(axes.get(factor, ()), mine) for factor, mine in common.items())
             bound, weight = kept if keeps else best, 1 if axes is alone else SHARING_WORTH
             found = self._price(rule, axes, alone, situation, bound[0] / weight if bound else math.inf)
@@ -121,12 +130,22 @@ class Chooser:
             return whole
         return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
 
-    def candidates(self, rule: OpShardingRule, situation: Situation) -> list[Strategy]:
-        """All the ways to get the results from the operands that `choose` compares, the cheapest first."""
+    def candidates(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
+        """All the ways to get the results from the operands that `choose` compares, the cheapest first, with the bytes
+
+        that a device sends for each. They are fewer where the planner's budget is used up.
+        """
+        with self.planner.choosing() as budget:
+            ways = self._candidates(rule, situation, budget)
+            return [(way, self.sent_bytes(situation, way)) for way in ways]
+
+    def _candidates(self, rule: OpShardingRule, situation: Situation, budget: Budget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
         for way in (rule, *self._others(situation.info)):
             ways = assignments(way, situation.split(way), situation.idle(self.planner.mesh))
             for axes, alone in itertools.chain(ways, [({}, {})]):
+                if budget.used_up and found:
+                    break
                 priced = self._price(way, axes, alone, situation, math.inf)
                 if priced is not None:
                     found.setdefault(priced.operands + priced.results, priced)

@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ParseError
 from gspmd.dialect.limits import MAX_ATTRIBUTE_TEXT_BYTES
 from gspmd.transforms.support.mlir import mlir_errors
@@ -38,7 +39,8 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
         raise AnnotationError(f"{name} is empty", hint="leave it out, or write what it is to be")
     if len(text) > MAX_ATTRIBUTE_TEXT_BYTES:
         raise AnnotationError(
-            f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'"
+            f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'",
+            code=Code.LIMIT,
         )
     emit = context.emit_error_diagnostics
     context.emit_error_diagnostics = False  # the location of an error in the text would be of no use to who listens

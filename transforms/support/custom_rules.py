@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
-from gspmd.dialect.rule_notation import parse_rule
+from gspmd.dialect.rule_notation import check_rule, parse_rule
 from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.op_info import InfoReader, OpInfo, TypeReader
@@ -65,6 +65,10 @@ def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
             )
         if target.strip() in rules:
             raise UsageError(f"custom call '{target.strip()}' has two custom rules", hint="give one")
+        try:
+            check_rule(rule)
+        except AnnotationError as error:
+            raise UsageError(f"custom rule of '{target.strip()}': {error.message}", hint=error.hint) from None
         rules[target.strip()] = rule.strip()
     return rules
 

@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
 from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 Ints = npt.NDArray[np.int64]
@@ -99,8 +102,19 @@ class Schedule:
         return _longest(self.rounds)
 
 
+def check_shards(count: int) -> None:
+    """Raise Unsupported for more shards of a dimension than can be looked at one by one."""
+    if count > MAX_EXCHANGED_SHARDS:
+        raise Unsupported(
+            f"exchanges parts of a dimension that is split {count} times, expected at most {MAX_EXCHANGED_SHARDS}",
+            hint="split another dimension, or over fewer devices",
+            code=Code.LIMIT,
+        )
+
+
 def tiles(size: int, count: int) -> tuple[Range, ...]:
     """The ranges that `count` shards of a dimension hold; the last may be short or empty."""
+    check_shards(count)
     local = -(-size // count)
     return tuple((min(i * local, size), min((i + 1) * local, size)) for i in range(count))
 
@@ -112,6 +126,7 @@ def nests(size: int, coarse: int, fine: int) -> bool:
 
 def blocks(local: int, count: int) -> tuple[Range, ...]:
     """`count` ranges side by side."""
+    check_shards(count)
     return tuple((i * local, (i + 1) * local) for i in range(count))
 
 

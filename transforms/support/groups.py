@@ -9,6 +9,7 @@ import numpy.typing as npt
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at, without
+from gspmd.dialect.device_order import check_listed
 from gspmd.dialect.mesh import Mesh
 
 Ids = npt.NDArray[np.int64]
@@ -59,6 +60,7 @@ def _cuts(mesh: Mesh, axes: Axes) -> dict[str, tuple[int, ...]]:
 
 def _grid(mesh: Mesh, axes: Axes) -> tuple[Ids, list[Axis]]:
     """Partition ids as an array with one dimension a part of an axis, in mesh order."""
+    check_listed(mesh.size)
     parts = list(split_at(mesh.all_axes(), _cuts(mesh, axes)))
     ids = np.array(mesh.device_ids, np.int64) if mesh.device_ids else np.arange(mesh.size, dtype=np.int64)
     return ids.reshape([axis.size for axis in parts]), parts

@@ -16,7 +16,17 @@ from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at, withou
 from gspmd.transforms.support.builder import read_type
 from gspmd.transforms.support.collective_builder import Cause
 from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.exchange import Exchange, Ints, Pieces, Range, blocks, cheapest, schedule, tiles
+from gspmd.transforms.support.exchange import (
+    Exchange,
+    Ints,
+    Pieces,
+    Range,
+    blocks,
+    cheapest,
+    check_shards,
+    schedule,
+    tiles,
+)
 from gspmd.transforms.support.grouped_permute import permute
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import is_splat
@@ -49,6 +59,7 @@ class Windows:
     length: int
 
     def ranges(self, count: int) -> tuple[Range, ...]:
+        check_shards(count)
         begins = [self.start + self.step * shard for shard in range(count)]
         return tuple((begin, begin + self.length) for begin in begins)
 
@@ -104,6 +115,7 @@ def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) ->
     few, many = counts[0] // moved, counts[1] * moved
     joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
     part = -(-shard // moved)
+    check_shards(many)
     begins = [min(j * shard + m * part, (j + 1) * shard) for j in range(counts[1]) for m in range(moved)]
     held = [(min(a, sizes[1]), min(b, sizes[1])) for a, b in itertools.pairwise((*begins, counts[1] * shard))]
     return (

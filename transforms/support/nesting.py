@@ -12,6 +12,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError, SourceLocation
 from gspmd.dialect.limits import MAX_ALIAS_DEPTH, MAX_ALIAS_EXPANSION, MAX_BRACKET_DEPTH, MAX_REGION_DEPTH
 
@@ -100,6 +101,7 @@ def _check_depth(found: Brackets, depth: NDArray[np.int32], limit: int, what: st
         raise ParseError(
             f"{what} {deepest} deep; at most {limit} are read",
             hint="nest less deeply",
+            code=Code.LIMIT,
             location=location_in(found.text, first, filename),
         )
 
@@ -136,6 +138,7 @@ def _check_aliases(found: Brackets, filename: str) -> None:
             f"aliases stand for others, {depth} deep, of up to {size} bytes; at most {MAX_ALIAS_DEPTH} and "
             f"{MAX_ALIAS_EXPANSION} are read",
             hint="nest less deeply",
+            code=Code.LIMIT,
             location=location_in(found.text, zones[0][0], filename),
         )
 

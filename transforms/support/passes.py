@@ -17,15 +17,19 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError
+from gspmd.dialect.limits import MAX_COUNT
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _PLAIN_VALUE = re.compile(r"[^\s{}()'\"]+")
 
 
-def option(default: Any, help: str) -> Any:
-    """A field of a pass: an option of type bool, int, float, str or tuple[str, ...], with its help text."""
-    return dataclasses.field(default=default, metadata={"help": help})
+def option(default: Any, help: str, least: int = 0, most: int = MAX_COUNT) -> Any:
+    """A field of a pass: an option of type bool, int, float, str or tuple[str, ...], with its help text.
+
+    Numbers are from `least` to `most`; entries of a tuple are not empty.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most})
 
 
 def same_option(declaration: type[Pass], field: str) -> Any:
@@ -90,6 +94,8 @@ class Option:
     optional: bool
     default: Any
     help: str
+    least: int = 0
+    most: int = MAX_COUNT
 
     @property
     def type_name(self) -> str:
@@ -103,24 +109,35 @@ class Option:
             if self.type is bool:
                 return _BOOLEANS[text.lower()]
             if self.type is tuple:
-                return tuple(split_list(text)) if text else ()
-            return self.type(text)
+                return self._within(tuple(split_list(text)) if text else (), owner)
+            value = self.type(text)
         except (KeyError, ValueError):
             raise UsageError(
                 f"option '{self.name}' of pass '{owner}' has value '{text}'",
                 hint=f"give a value of type {self.type_name}",
                 code=Code.BAD_VALUE,
             ) from None
+        return self._within(value, owner)
+
+    def _within(self, value: Any, owner: str) -> Any:
+        """The value, if it is one that the declaration allows."""
+        subject = f"option '{self.name}' of pass '{owner}'"
+        if self.type in (int, float) and not self.least <= value <= self.most:
+            allowed = f"at least {self.least}" if self.most == MAX_COUNT else f"{self.least} to {self.most}"
+            raise UsageError(f"{subject} is {value}, expected {allowed}", hint="give such a number")
+        if self.type is tuple and not all(value):
+            raise UsageError(f"{subject} has an empty entry", hint="write entries as x,y")
+        return value
 
     def checked(self, value: Any, owner: str) -> Any:
         """A value given in Python, of the option's type, or a list for a tuple. Raises UsageError naming `owner`."""
         if self.optional and value is None:
             return None
         if self.type is tuple and isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
-            return tuple(value)
+            return self._within(tuple(value), owner)
         allowed = (int, float) if self.type is float else self.type
         if isinstance(value, allowed) and self.type is not tuple and (self.type is bool) == isinstance(value, bool):
-            return value
+            return self._within(value, owner)
         raise UsageError(
             f"option '{self.name}' of pass '{owner}' has value {value!r}",
             hint=f"give a value of type {self.type_name}",
@@ -165,7 +182,7 @@ def options_of(declaration: type[Pass]) -> tuple[Option, ...]:
         if base is not tuple and base not in _SCALARS:
             raise TypeError(f"option '{field.name}' of {declaration.__name__} has type {hint}, which has no text form")
         name = field.name.replace("_", "-")
-        options.append(Option(name, field.name, base, optional, field.default, field.metadata.get("help", "")))
+        options.append(Option(name, field.name, base, optional, field.default, **field.metadata))
     return tuple(options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import re
 import tomllib
@@ -11,10 +10,13 @@ from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError
+from gspmd.dialect.limits import MAX_COUNT
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.targets import NEUTRAL, TARGETS, Network, Target
 
+# What may be multiplied and divided with others of the kind without leaving the range of floating-point numbers.
+_MOST = 1e60
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -60,7 +62,7 @@ def _topology(text: str) -> Target:
         raise UsageError(
             f"unknown TPU '{version}' in target '{text}'", hint=f"known are {known}", code=Code.UNKNOWN_TARGET
         )
-    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", dims):
+    if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*", dims):
         example = "x".join(["4"] * target.network.dims)
         raise UsageError(
             f"target '{text}' has no topology", hint=f"write it as tpu:{version}:{example}", code=Code.UNKNOWN_TARGET
@@ -139,6 +141,13 @@ class _Reader:
                 location=SourceLocation(self.path, *where),
                 code=Code.TARGET_FILE,
             ) from None
+        except RecursionError:
+            raise ParseError("not TOML that can be read: it is nested too deeply", location=self._at_start()) from None
+        except ValueError:  # of Python, for more digits than it converts
+            raise ParseError("not TOML that can be read: a number is too long", location=self._at_start()) from None
+
+    def _at_start(self) -> SourceLocation:
+        return SourceLocation(self.path, 1, 1)
 
     def _base(self, table: dict[str, Any]) -> Target | None:
         name = table.get("like")
@@ -182,7 +191,7 @@ class _Reader:
         value = table.get(key, default)
         if value is None:
             raise self._error(prefix + key, "is missing", "give it, or the target it is 'like'")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
             raise self._error(prefix + key, f"is {value!r}", "expected a number")
         if value < 0 or (value == 0 and not zero):
             raise self._error(prefix + key, f"is {value}", "expected a number above 0")
@@ -190,8 +199,8 @@ class _Reader:
 
     def _integer(self, table: dict[str, Any], key: str, prefix: str, default: int) -> int:
         value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self._error(prefix + key, f"is {value!r}", "expected a whole number of at least 0")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+            raise self._error(prefix + key, f"is {value!r}", f"expected a whole number from 0 to {MAX_COUNT}")
         return value
 
     def _error(self, key: str, message: str, hint: str) -> ParseError:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_TOPOLOGY_CHIPS
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import AxisLinks, Hardware, collective_time
 from gspmd.transforms.support.torus import Placement, Slot, Torus, best_placement
@@ -95,12 +96,19 @@ class Target:
     def on(self, dims: tuple[int, ...]) -> Target:
         """The target as chips in a torus of these dimensions.
 
-        Errors: UsageError for a wrong number of dimensions.
+        Errors: UsageError for a wrong number of dimensions, or too many chips.
         """
         if len(dims) != self.network.dims:
             shape = "x".join(["N"] * self.network.dims) or "no dimensions"
             raise UsageError(
                 f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}", code=Code.UNKNOWN_TARGET
+            )
+        if math.prod(dims) > MAX_TOPOLOGY_CHIPS:
+            raise UsageError(
+                f"a topology of {'x'.join(map(str, dims))} has {math.prod(dims)} chips, "
+                f"expected at most {MAX_TOPOLOGY_CHIPS}",
+                hint="the largest pods have some 10,000",
+                code=Code.LIMIT,
             )
         name, torus = f"{self.name}:{'x'.join(map(str, dims))}", Torus(dims, self.chip_devices)
         if not self.fused:

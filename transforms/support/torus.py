@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.primes import divisors
 
 MOST_PLACEMENTS = 4096
 
@@ -55,8 +56,8 @@ class Torus:
             return self
         options = [
             Torus(dims, cores)
-            for cores in _divisors(self.cores)
-            for dims in itertools.product(*(range(1, n + 1) for n in self.dims))
+            for cores in divisors(self.cores)
+            for dims in itertools.product(*([d for d in divisors(devices) if d <= n] for n in self.dims))
             if math.prod(dims) * cores == devices
         ]
         if not options:
@@ -140,7 +141,7 @@ def _fillings(
     if not sizes:
         yield ()
         return
-    for parts in itertools.product(*map(_divisors, left)):
+    for parts in itertools.product(*map(divisors, left)):
         if math.prod(parts) != sizes[0]:
             continue
         slots = tuple(Slot(dim, part, strides[dim]) for dim, part in enumerate(parts) if part > 1)
@@ -148,8 +149,3 @@ def _fillings(
         steps = tuple(s * part for s, part in zip(strides, parts, strict=True))
         for others in _fillings(sizes[1:], rest, steps):
             yield (slots, *others)
-
-
-@functools.cache
-def _divisors(n: int) -> tuple[int, ...]:
-    return tuple(d for d in range(1, n + 1) if n % d == 0)

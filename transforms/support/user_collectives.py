@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.device_order import check_listed
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
@@ -114,6 +115,7 @@ def _ids(attribute: Any, mesh: Mesh) -> Ids:
     """Partition ids, `[groups, devices in a group]`; shorter groups end with -1. None at all stand for one of all."""
     if not isinstance(attribute, ir.DenseElementsAttr):
         raise Unsupported("has groups that are not lists of partitions", hint="list the partitions of each group")
+    check_listed(mesh.size)
     found = np.array(ir.DenseIntElementsAttr(attribute), np.int64)
     if not found.size:
         return np.arange(mesh.size, dtype=np.int64).reshape(1, -1)

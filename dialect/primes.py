@@ -1,0 +1,32 @@
+"""Factors of numbers, in a time that does not grow with the number."""
+
+from __future__ import annotations
+
+import functools
+
+from gspmd.dialect.limits import MAX_TRIAL_DIVISOR
+
+
+@functools.lru_cache(maxsize=4096)
+def prime_factors(number: int) -> tuple[int, ...]:
+    """Prime factors in ascending order, as often as they occur; none for 1.
+
+    What has no factor up to `MAX_TRIAL_DIVISOR` counts as one, even where it is the product of larger primes.
+    """
+    found: list[int] = []
+    divisor = 2
+    while divisor * divisor <= number and divisor <= MAX_TRIAL_DIVISOR:
+        while number % divisor == 0:
+            found.append(divisor)
+            number //= divisor
+        divisor += 1 if divisor == 2 else 2
+    return (*found, number) if number > 1 else tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def divisors(number: int) -> tuple[int, ...]:
+    """All products of its prime factors, in ascending order."""
+    found = {1}
+    for factor in prime_factors(number):
+        found |= {divisor * factor for divisor in found}
+    return tuple(sorted(found))
