@@ -172,7 +172,7 @@ module attributes {mhlo.num_replicas = 2 : i32} {
     Page(
         Code.LIMIT,
         "More than gspmd looks at",
-        "Time and memory are to grow with what is written, not with the numbers in it, so that there are limits: on the "
+        "Time and memory are to grow with what is written, not with the numbers in it, so there are limits: on the "
         "depth of nesting, on operations after calls are inlined, on devices that are listed one by one. Each is far "
         "above what programs need.",
         Example(
