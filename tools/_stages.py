@@ -5,6 +5,7 @@ Without a terminal, and without --verbose, a line is printed for what takes more
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -87,7 +88,8 @@ def _watch(work: _Work, done: threading.Event) -> None:
     """Show the work until it is done, if it takes long."""
     if work.chosen.is_terminal and not work.chosen.is_verbose:
         if not done.wait(_GLANCE_S):
-            _show(work, done)
+            with contextlib.suppress(ImportError):  # an installation without rich shows nothing meanwhile
+                _show(work, done)
     elif not work.chosen.is_verbose and not done.wait(_PATIENCE_S):
         _say(f"{work.name} ...")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from gspmd.dialect.errors import UsageError
 from gspmd.tools.command import ArgumentParser
 
 NAME = "completion"
@@ -28,8 +29,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0."""
-    import shtab
+    """Exit code 0; errors are exceptions."""
+    try:
+        import shtab
+    except ImportError:
+        raise UsageError("completion needs the package 'shtab'", hint="pip install shtab") from None
 
     parser = _gspmd() if args.program == "gspmd" else _gspmd_opt()
     print(shtab.complete(parser, shell=args.shell))

@@ -37,6 +37,9 @@ def print_error(program: str, error: Error) -> None:
     """Tell an error, and those that were found together with it, on stderr."""
     for told in (error, *error.others):
         print_diagnostic(program, of_error(told))
+    chosen = current()
+    if chosen.is_terminal and chosen.form is Form.FULL:
+        print(_styled("code", f"gspmd explain-error {error.code} tells more", chosen), file=sys.stderr)
 
 
 def print_diagnostic(program: str, diagnostic: Diagnostic) -> None:

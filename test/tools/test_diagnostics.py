@@ -187,7 +187,7 @@ def test_verbose_tells_the_time_of_every_pass(capfd: pytest.CaptureFixture[str])
 
 
 def test_stdin_has_lines_as_well() -> None:
-    command = [sys.executable, "-P", "-m", "gspmd.tools.cli", "partition", "-"]
+    command = [sys.executable, "-P", "-m", "gspmd.tools.cli", "partition", "-", "-q"]
     finished = subprocess.run(command, input=UNKNOWN_AXIS, capture_output=True, text=True, check=False)
     assert finished.stderr.splitlines()[1] == f" 2 | {UNKNOWN_AXIS.splitlines()[1]}"
 
