@@ -15,10 +15,10 @@ from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.op_info import TypeReader
 from gspmd.transforms.support.partial_values import UNREDUCED, partial_sharding
 from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.preconditions import INGESTED
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.signature import Signature, ValueSignature, dictionaries, write_signature
 

@@ -23,9 +23,9 @@ from gspmd.transforms.support.diagnostics import remark
 from gspmd.transforms.support.emitter import Emitter
 from gspmd.transforms.support.groups import replica_groups
 from gspmd.transforms.support.identity import REDUCER_OF
-from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.mlir import main_function
 from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.preconditions import ONE_MAIN
 from gspmd.transforms.support.signature import MESH
 
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}

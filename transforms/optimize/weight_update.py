@@ -19,9 +19,9 @@ from gspmd.transforms.optimize.program import ELEMENTWISE, block_operations, own
 from gspmd.transforms.support.annotated import AnnotatedModule
 from gspmd.transforms.support.builder import bytes_of, read_type
 from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.op_info import TensorType
 from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.preconditions import INGESTED
 
 _ALIAS = "tf.aliasing_output"
 

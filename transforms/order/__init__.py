@@ -19,8 +19,8 @@ from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.order.placed import Placed
 from gspmd.transforms.order.rewrite import Rewriter
-from gspmd.transforms.support.ingested import ONE_MAIN
 from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.support.preconditions import ONE_MAIN
 from gspmd.transforms.support.program import Program
 from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
 

@@ -17,8 +17,8 @@ from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import Loss, settle, write_shardings
 from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.preconditions import INGESTED
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.user_collectives import check_manual
 

@@ -16,9 +16,9 @@ from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.ingested import INGESTED
 from gspmd.transforms.support.memory_spaces import says_host
 from gspmd.transforms.support.passes import Pass, option
+from gspmd.transforms.support.preconditions import INGESTED, PROPAGATED
 from gspmd.transforms.support.rules import RuleBook
 from gspmd.transforms.support.target_file import planned_for
 from gspmd.transforms.support.user_collectives import check_manual
@@ -33,7 +33,7 @@ class Reshard(Pass):
     argument = "gspmd-reshard"
     summary = "Insert the collectives that bring every operand where it is needed"
 
-    needs = (INGESTED,)
+    needs = (INGESTED, PROPAGATED)
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
     target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
