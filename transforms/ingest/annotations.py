@@ -96,9 +96,12 @@ class Annotations:
         self._written_as: dict[Mesh, Mesh] = {}
         self.reader: Any = None  # the operation being read
         self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
-        self._written = SdyCodec.of_module(module)
         named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
         self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
+        for name, op in self.mesh_ops.items():
+            with located(op):
+                parse_mesh(str(op.attributes["mesh"]), name)
+        self._written = SdyCodec.of_module(module)
         carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
         self.is_round_trip = carried is not None
         meshes = dict(self._written.meshes)

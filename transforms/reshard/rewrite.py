@@ -20,6 +20,7 @@ from gspmd.transforms.support.annotated import AnnotatedProgram
 from gspmd.transforms.support.callbacks import is_one_call
 from gspmd.transforms.support.custom_rules import CUSTOM_CALL, RULE
 from gspmd.transforms.support.diagnostics import remark
+from gspmd.transforms.support.mlir import located
 from gspmd.transforms.support.op_info import OpInfo, TensorType
 from gspmd.transforms.support.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
@@ -257,7 +258,8 @@ class Rewriter:
             situation = dataclasses.replace(situation, moved=moved)
         strategy = self._strategies.get(situation)
         if strategy is None:
-            strategy = self._strategies[situation] = self.chooser.choose(rule, situation)
+            with located(op.ir):
+                strategy = self._strategies[situation] = self.chooser.choose(rule, situation)
             if not strategy.complete:
                 self._tell_given_up(op.ir, "the ways to compute this")
         runs, have, wanted = strategy.operands + strategy.results, situation.operands, situation.results

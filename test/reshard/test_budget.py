@@ -1,0 +1,75 @@
+"""A search for a reshard that is given up takes the best it has found, which always leads to the target."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from random_shardings import random_sharding
+
+import gspmd
+from gspmd.checking import check
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.reshard.planner import Path, Planner
+from gspmd.transforms.support.op_info import TensorType
+
+MESH = Mesh((("a", 2), ("b", 2), ("c", 2)))
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[tuple[int, ...], TensorSharding, TensorSharding]]:
+    rng = random.Random(seed)
+    for _ in range(count):
+        shape = tuple(rng.choice((6, 7, 8)) for _ in range(3))
+        yield shape, random_sharding(rng, MESH, 3, unreduced=True), random_sharding(rng, MESH, 3)
+
+
+@pytest.mark.parametrize("most", [1, 10, 40])
+def test_a_path_that_is_given_up_leads_to_the_target(most: int) -> None:
+    given_up = 0
+    for shape, source, target in cases(most, 60):
+        type_ = TensorType(shape, "f32")
+        path, best = (Planner(MESH, max_moves=moves).plan(type_, source, target) for moves in (most, 10**6))
+        assert (path.steps[-1].after if path.steps else source) == (best.steps[-1].after if best.steps else source)
+        assert path.time_s >= best.time_s * (1 - 1e-12)
+        assert best.complete
+        given_up += not path.complete
+    assert given_up
+
+
+def test_what_was_not_looked_for_to_the_end_while_choosing_is_looked_for_later() -> None:
+    (shape, source, target) = next(c for c in cases(5, 60) if not rough(c).complete)
+    planner = Planner(MESH, max_moves=200)
+    with planner.choosing() as budget:
+        budget.left = 0
+        assert not planner.plan(TensorType(shape, "f32"), source, target).complete
+    assert planner.plan(TensorType(shape, "f32"), source, target).complete
+
+
+def rough(case: tuple[tuple[int, ...], TensorSharding, TensorSharding]) -> Path:
+    shape, source, target = case
+    return Planner(MESH, max_moves=1).plan(TensorType(shape, "f32"), source, target)
+
+
+PROGRAM = f"""sdy.mesh @mesh = {print_mesh(MESH)}
+func.func public @main(
+    %a: tensor<8x8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"a"}}, {{"b"}}, {{"c"}}]>}},
+    %b: tensor<8x8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"c"}}, {{"a"}}, {{"b"}}]>}})
+    -> (tensor<8x8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"b", "c"}}, {{}}, {{"a"}}]>}}) {{
+  %0 = stablehlo.add %a, %b : tensor<8x8x8xf32>
+  return %0 : tensor<8x8x8xf32>
+}}
+"""
+
+
+def test_a_choice_that_is_given_up_is_right_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    gspmd.partition(PROGRAM, options={"max-reshard-moves": 1})
+    told = capsys.readouterr().err
+    assert "remark: 'stablehlo.add' op takes the best of 1 moves looked at of the ways to compute this" in told
+    gspmd.partition(PROGRAM)
+    assert "remark" not in capsys.readouterr().err
+    assert check(PROGRAM, options={"options": {"max-reshard-moves": 1}})
+    conflicts = gspmd.explain(PROGRAM, options={"max-reshard-moves": 1}).conflicts
+    assert any("too many ways to compare all" in reason for c in conflicts for reason in c.reasons)
