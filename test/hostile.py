@@ -67,37 +67,42 @@ def _campaign(options: argparse.Namespace, wanted: Wanted, root: str, limits: Li
 
     tally = campaign.run(None if options.seconds else options.count, options.seconds, progress)
     families = sorted(tally.families.values(), key=lambda f: (f.fault.kind, -f.count, f.number))
-    for family in families:
-        if options.reduce:
-            campaign.reduce(family, options.reduce)
-    campaign.stop()
     families += tally.differing()
-    _report(tally, families, options)
+    for index, family in enumerate(families):
+        if options.reduce and family.smallest is None:
+            campaign.reduce(family, options.reduce)
+        _show(index, family, options)
+    campaign.stop()
+    _summarise(tally, families, options)
     return 1 if families else 0
 
 
-def _report(tally: Tally, families: list[Family], options: argparse.Namespace) -> None:
-    for index, family in enumerate(families):
-        case = family.smallest or family.case
-        number = options.start + family.number
-        note = f" ({family.note})" if family.note else ""
-        print(f"\n== {family.count} x {family.fault.family}{note}\n   --seed {options.seed} --start {number} --count 1: {case}")
-        for name, data in case.files:
-            print(f"   {name}: {data[:600]!r}{f' ... {len(data)} bytes' if len(data) > 600 else ''}")
-        print("   | " + "\n   | ".join(family.fault.told.strip().splitlines()[-12:]))
-        if options.keep:
-            options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{family.fault.kind.replace(' ', '-')}-{index:03}.json").write_text(to_json(case))
+def _show(index: int, family: Family, options: argparse.Namespace) -> None:
+    """One family, with its smallest case."""
+    case = family.smallest or family.case
+    number = options.start + family.number
+    note = f" ({family.note})" if family.note else ""
+    print(f"\n== {family.count} x {family.fault.family}{note}")
+    print(f"   --seed {options.seed} --start {number} --count 1: {case}")
+    for name, data in case.files:
+        print(f"   {name}: {data[:600]!r}{f' ... {len(data)} bytes' if len(data) > 600 else ''}")
+    print("   | " + "\n   | ".join(family.fault.told.strip().splitlines()[-12:]), flush=True)
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        (options.keep / f"{family.fault.kind.replace(' ', '-')}-{index:03}.json").write_text(to_json(case))
+
+
+def _summarise(tally: Tally, families: list[Family], options: argparse.Namespace) -> None:
     if options.keep:
         rows = [(f.fault.kind, f.count, f.fault.family, str(f.smallest or f.case)) for f in families]
         options.keep.mkdir(parents=True, exist_ok=True)
         (options.keep / "families.json").write_text(json.dumps(rows, indent=1))
-    total = tally.cases.total()
     print(f"\n{'family':<100} {'count':>6}")
     for family in families:
         print(f"{family.fault.family[:100]:<100} {family.count:>6}")
-    print(f"\n{total} cases in {tally.seconds:.0f} s, {total / tally.seconds:.1f} a second; exit codes "
-          + ", ".join(f"{status or 'none'}: {n}" for status, n in sorted(tally.statuses.items())))  # fmt: skip
+    total = tally.cases.total()
+    statuses = ", ".join(f"{status or 'none'}: {n}" for status, n in sorted(tally.statuses.items()))
+    print(f"\n{total} cases in {tally.seconds:.0f} s, {total / tally.seconds:.1f} a second; exit codes {statuses}")
     print("formats " + ", ".join(f"{name}: {n}" for name, n in sorted(tally.cases.items())))
     print(f"{sum(f.count for f in families)} faults in {len(families)} families")
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import signal
 
 from case import Case
 from entries import Outcome
 
-EXIT_INTERNAL, EXIT_INTERRUPTED = 70, 130
-# By command; the pages of --help say what they mean.
-EXIT_CODES = {"check": {0, 1, 2, 3, 4}}
-_USUAL_CODES = {0, 1, 2}
+EXIT_VERDICT, EXIT_INTERNAL, EXIT_INTERRUPTED = 3, 70, 130
+_USUAL_CODES = {0, 1, 2}  # as every page of --help says
+_WITH_VERDICT = {"check", "demo", "cost"}
 _LONGEST_LINE = 1500
-_ERROR_LINE = re.compile(r"(?:^|: )error(?:\[\w+\])?: ", re.MULTILINE)
+_ERROR_LINE = re.compile(r"(?:^|: )error: |^\{\"severity\": \"error\"")
 _PROGRESS = re.compile(r"^gspmd: [\w ]+ \.\.\.$\n?", re.MULTILINE)
 _FRAME = re.compile(r'File "([^"]+)", line \d+,? in (\S+)')
 _CHECK = re.compile(r"Check failed: .*|.*terminate called.*|.*what\(\): .*|.*Assertion .*failed.*|LLVM ERROR.*")
@@ -63,14 +63,16 @@ def _internal(case: Case, outcome: Outcome) -> Fault | None:
         return Fault("traceback", f"traceback: {plain(lines[-1] if lines else '')[:120]} ({_place(text, last=True)})", text)
     if outcome.status == EXIT_INTERNAL or re.search("internal error|please report this|InternalError", text):
         found = re.search(r"[^\n]*(?:internal error|please report this)[^\n]*", text)
-        return Fault("internal", f"internal: {plain(found[0] if found else text)[:160]}", text)
+        told = re.sub(r"^.*?internal error: |; (?:run again|please report).*| \[G\d+\]$", "", found[0] if found else text)
+        where = f" ({_place(outcome.frames, last=True)})" if outcome.frames else ""
+        return Fault("internal", f"{plain(told)[:120]}{where}", f"{text}\n{outcome.frames}")
     return None
 
 
 def _codes(case: Case, outcome: Outcome) -> Fault | None:
     """Exit codes, and whether what had to be refused was."""
     status, text = outcome.status, outcome.stderr + outcome.stdout
-    allowed = EXIT_CODES.get(case.command, _USUAL_CODES)
+    allowed = _USUAL_CODES | ({EXIT_VERDICT} if case.command in _WITH_VERDICT else set())
     if case.terminal.startswith(_SIGNALS_OF_THEIR_OWN):
         allowed = allowed | {EXIT_INTERRUPTED}
         if status == EXIT_INTERRUPTED and outcome.seconds > 8:
@@ -81,7 +83,7 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
         option = next((w for w in case.words if w.startswith("-")), case.inlet or case.command).partition("=")[0]
         value = next((w for w in case.words if "=" in w), "").partition("=")[2]
         return Fault("accepted", f"accepted: {case.command} {option} {plain(value)[:40]}".strip(), f"{case}\n{text[:500]}")
-    if case.command == "check" and status == 1:
+    if case.command == "check" and re.search(r"^FAIL|\"passed\": false", outcome.stdout, re.MULTILINE):
         return Fault("wrong result", "check says FAIL", text)
     return None
 
@@ -97,7 +99,7 @@ def _output(case: Case, outcome: Outcome) -> Fault | None:
         return Fault("success", f"success with an error: {plain(said[0])[:120]}", text)
     if outcome.status == 0 or case.terminal not in ("", "a process"):
         return None
-    if not text.strip() and not outcome.error and not (case.command in ("check", "demo") and outcome.status == 1):
+    if not text.strip() and not outcome.error and outcome.status != EXIT_VERDICT:
         return Fault("silent", f"silent refusal: {case.command}", f"exit code {outcome.status}")
     if len(said) > 1 and not several & {*case.words} and not any(word.startswith("--strict") for word in case.words):
         return Fault("several", f"several errors: {_message(outcome)}", text)
@@ -124,15 +126,17 @@ def plain(text: str) -> str:
 
 def _message(outcome: Outcome) -> str:
     """The first error without its place."""
-    lines = [line for line in outcome.stderr.splitlines() if _ERROR_LINE.search(line)]
-    text = lines[0] if lines else outcome.error or outcome.stderr[:200]
-    return plain(re.sub(r"^.*?error(?:\[\w+\])?: ", "", text))[:100]
+    return plain(message(outcome) or re.sub(r"^.*?error: ", "", outcome.error) or outcome.stderr[:200])[:100]
 
 
 def message(outcome: Outcome) -> str:
     """The error that a refusal tells, for comparing commands; "" where there is none."""
     lines = [line for line in outcome.stderr.splitlines() if _ERROR_LINE.search(line)]
-    return " ".join(re.sub(r"^.*?error(?:\[\w+\])?: ", "", lines[0]).split()) if lines else ""
+    if not lines:
+        return ""
+    if lines[0].startswith("{"):
+        return str(json.loads(lines[0])["message"])
+    return " ".join(re.sub(r"^.*?error: | \[G\d+\]$", "", lines[0]).split())
 
 
 def _place(text: str, last: bool = False) -> str:
