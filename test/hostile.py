@@ -1,12 +1,12 @@
 """Hostile inputs: whatever a file, an option or a terminal says, the answer is a result or one clear error.
 
-Run as `python test/hostile.py [--seed N] [--count N | --seconds S] [--format F] [--command C] [--jobs N] [--keep DIR]`; a
-seed and a number name a case, whatever the others are. Good inputs of all formats are changed and given to all commands
-and functions, in workers that are watched: faults are death by a signal, no end, too much memory, tracebacks, internal
-errors, exceptions that are no `gspmd.Error`, exit codes that are not documented or differ between commands, several
-errors for one fault, and outputs that are there after a refusal or are no longer what they were. Each family of faults
-is shown with its smallest case found; `--keep` writes these, `--replay` runs such a file. The exit code is 1 if there are
-any.
+Run as `python test/hostile.py [--seed N] [--count N | --seconds S] [--format F] [--command C] [--jobs N] [--keep DIR]`.
+A seed and a number name a case, whatever the others are. Good inputs of all formats are changed and given to all
+commands and functions, in workers that are watched. Faults are death by a signal, no end, too much memory, tracebacks,
+internal errors, exceptions that are no `gspmd.Error`, exit codes that are not documented or differ between commands,
+several errors for one fault, and outputs that are there after a refusal or are no longer what they were. Each family of
+faults is shown with its smallest case found; `--keep` writes these, `--replay` runs such a file. The exit code is 1 if
+there are any.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ import time
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-_HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(_HERE / "hostile"), str(_HERE / "proof"), str(_HERE / "reshard"), str(_HERE.parent / "docs")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "hostile"))
 
+from calls import CALLS
 from campaign import Campaign, Family, Tally
 from case import Case, from_json, to_json
-from entries import CALLS
 from judgement import fault
-from making import FORMATS, Unfit, Wanted, made
+from making import FORMATS, made
 from supervision import Limits, Supervisor
+from wanted import Unfit, Wanted
 
 _COMMANDS = ("opt", "partition", "explain", "cost", "check", "run", "compile", "demo", "api", *CALLS)
 
@@ -116,7 +119,8 @@ def _replay(paths: list[Path], root: str, limits: Limits) -> int:
         outcome = supervisor.outcome(case)
         found = fault(case, outcome)
         failed += found is not None
-        print(f"{path}: {found.family if found else 'no fault'}\n  {case}\n  exit code {outcome.status} {outcome.ended}, {outcome.seconds:.2f} s")
+        print(f"{path}: {found.family if found else 'no fault'}\n  {case}")
+        print(f"  exit code {outcome.status} {outcome.ended}, {outcome.seconds:.2f} s")
         for stream in (outcome.error, outcome.stdout[-400:], outcome.stderr[-1500:], outcome.complaint):
             if stream.strip():
                 print("  | " + "\n  | ".join(stream.strip().splitlines()))
@@ -138,7 +142,13 @@ def _parse() -> argparse.Namespace:
     add("--keep", type=Path, metavar="DIR", help="write the smallest case of each family there")
     add("--limit", type=float, default=30.0, help="seconds a case may take (default: 30)")
     add("--memory", type=float, default=4.0, help="GiB a case may hold (default: 4)")
-    add("--reduce", type=float, default=20.0, metavar="S", help="seconds for making a case smaller; 0: none (default: 20)")
+    add(
+        "--reduce",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="seconds for making a case smaller; 0: none (default: 20)",
+    )
     add("--no-terminals", action="store_true", help="no cases in processes of their own")
     add("--replay", type=Path, nargs="+", metavar="FILE", help="run kept cases instead")
     return parser.parse_args()

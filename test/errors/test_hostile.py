@@ -16,9 +16,10 @@ from case import Case, from_json, read_cases, to_json
 from command_lines import command_line
 from entries import Outcome
 from judgement import fault
-from making import FORMATS, Wanted, made
+from making import FORMATS, made
 from places import complaint, prepare, state
 from supervision import Limits, Supervisor
+from wanted import Wanted
 
 _FOLDER = Path(__file__).parents[1] / "hostile"
 CORPUS = read_cases(_FOLDER / "corpus")
@@ -50,7 +51,9 @@ def test_what_once_broke_something(name: str, supervisor: Supervisor) -> None:
     assert said(case, supervisor.outcome(case)) == ""
 
 
-@pytest.mark.parametrize("name", [name for name, case in CORPUS.items() if case.files and case.files[0][0].startswith("p.")])
+@pytest.mark.parametrize(
+    "name", [name for name, case in CORPUS.items() if case.files and case.files[0][0].startswith("p.")]
+)
 def test_a_kept_program_in_every_command(name: str, supervisor: Supervisor) -> None:
     kept = CORPUS[name]
     for command in _READING:
@@ -75,10 +78,13 @@ def test_a_seed_names_the_same_cases_in_every_process() -> None:
         "formats = [name for name in FORMATS if name != 'compiled']\n"
         "print(hashlib.sha256(''.join(to_json(made(3, i, formats)) for i in range(200)).encode()).hexdigest())"
     )
-    path = os.pathsep.join(map(str, (_FOLDER, _FOLDER.parent / "proof", _FOLDER.parent / "reshard", _FOLDER.parents[1] / "docs")))
+    path = os.pathsep.join(
+        map(str, (_FOLDER, _FOLDER.parent / "proof", _FOLDER.parent / "reshard", _FOLDER.parents[1] / "docs"))
+    )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed}, check=True,
+            capture_output=True
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip
@@ -148,7 +154,8 @@ REFUSED = Outcome(1, stderr="p.mlir:1:2: error: is wrong; do better\n")
         ("partition", dataclasses.replace(REFUSED, stderr="gspmd: error: a\x1b[31m"), "control characters"),
         ("partition", Outcome(1), "silent refusal: partition"),
         ("partition", Outcome(70, stderr="gspmd: internal error: KeyError: 'x'; please report this"), "KeyError: '_'"),
-        ("partition", Outcome(1, stderr="Traceback (most recent call last):\n  File\nKeyError: 1"), "traceback: KeyError: N"),
+        ("partition", Outcome(1, stderr="Traceback (most recent call last):\n  File\nKeyError: 1"),
+         "traceback: KeyError: N"),
         ("partition", Outcome(-11), "SIGSEGV: "),
         ("partition", Outcome(0, complaint="replaced: null"), "output: partition"),
         ("check", Outcome(3, stdout="FAIL: 1 of 1 results differ"), "check says FAIL"),

@@ -7,34 +7,51 @@ from random import Random
 from mutations import mutated_words
 
 _SDY = (
-    '#sdy.sharding<@mesh, [{"x"}, {}]>', '#sdy.sharding<@mesh, [{"x", "y"}, {?}]>', '#sdy.sharding<@mesh, [{"x":(1)2, ?}p1, {}p0]>',
-    '#sdy.sharding<@mesh, [{}, {}], replicated={"x"}, unreduced={"y"}>', '#sdy.sharding<mesh<["x"=4, "y"=2]>, [{"y"}, {"x"}]>',
-    '#sdy.sharding<@mesh, [{"x":(1)2, "y"}, {"x":(2)2}]>', "#sdy.sharding<@empty, [{?}, {?}]>", "#sdy.sharding<@mesh, []>",
+    '#sdy.sharding<@mesh, [{"x"}, {}]>', '#sdy.sharding<@mesh, [{"x", "y"}, {?}]>',
+    '#sdy.sharding<@mesh, [{"x":(1)2, ?}p1, {}p0]>',
+    '#sdy.sharding<@mesh, [{}, {}], replicated={"x"}, unreduced={"y"}>',
+    '#sdy.sharding<mesh<["x"=4, "y"=2]>, [{"y"}, {"x"}]>',
+    '#sdy.sharding<@mesh, [{"x":(1)2, "y"}, {"x":(2)2}]>', "#sdy.sharding<@empty, [{?}, {?}]>",
+    "#sdy.sharding<@mesh, []>",
     "#sdy.sharding<@max, []>", '#sdy.sharding<mesh<["x"=4], device_ids=[3, 1, 2, 0]>, [{}, {"x"}]>',
 )  # fmt: skip
 _PER_VALUE = (
-    '#sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>', '#sdy.sharding_per_value<[<@mesh, [{?}, {"y", ?}]>]>', "#sdy.sharding_per_value<[]>",
+    '#sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>', '#sdy.sharding_per_value<[<@mesh, [{?}, {"y", ?}]>]>',
+    "#sdy.sharding_per_value<[]>",
     '#sdy.sharding_per_value<[<@mesh, [{"x":(1)2}, {}], unreduced={"y"}>, <@mesh, [{}]>]>',
 )  # fmt: skip
 _HLO = (
-    "{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=1}", "{devices=[4,2]<=[8]}", "{devices=[2,4]<=[4,2]T(1,0)}",
+    "{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=1}", "{devices=[4,2]<=[8]}",
+    "{devices=[2,4]<=[4,2]T(1,0)}",
     "{devices=[4,1,2]<=[8] last_tile_dim_replicate}", "{devices=[8,1]0,3,1,6,2,5,4,7}", "{unknown shard_as 3}",
-    "{devices=[2,2,2]<=[2,2,2]T(2,0,1) last_tile_dims={manual}}", "{devices=[1,1,4,2]<=[8] last_tile_dims={manual, replicated}}",
-    "{{replicated}, {devices=[2,1]<=[2]}}", "{devices=[2,1]<=[2] shard_like 7}", "{devices=[4,2]<=[8] metadata={op_name=\\22a\\22}}",
+    "{devices=[2,2,2]<=[2,2,2]T(2,0,1) last_tile_dims={manual}}",
+    "{devices=[1,1,4,2]<=[8] last_tile_dims={manual, replicated}}",
+    "{{replicated}, {devices=[2,1]<=[2]}}", "{devices=[2,1]<=[2] shard_like 7}",
+    "{devices=[4,2]<=[8] metadata={op_name=\\22a\\22}}",
     "{mesh['x'=4,'y'=2], [{'x'}, {}]}", "{mesh['x'=4,'y'=2], [{'x':(1)2}, {'y'}], replicated={'x':(2)2}}", "{}",
     "{mesh['a'=8], device_ids=([2,4]T(1,0)), [{'a'}, {}]}", "{maximal_mesh[device_id=3]}",
 )  # fmt: skip
-_MESHES = ('{mesh = #sdy.mesh<[\\22x\\22=4, \\22y\\22=2]>}', "{}", "{mesh = #sdy.mesh<[]>, other = #sdy.mesh<[\\22x\\22=8]>}",
+_MESHES = ('{mesh = #sdy.mesh<[\\22x\\22=4, \\22y\\22=2]>}', "{}",
+           "{mesh = #sdy.mesh<[]>, other = #sdy.mesh<[\\22x\\22=8]>}",
            "{mesh = #sdy.mesh<[\\22x\\22=4], device_ids=[3, 2, 1, 0]>}")  # fmt: skip
 _RULES = (
-    "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}>", "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}, custom>",
+    "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}>",
+    "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}, custom>",
     "#sdy.op_sharding_rule<([i, kl])->([i, k]) {i=8, k=4, l=2} reduction={l} need_replication={k}, custom>",
     "#sdy.op_sharding_rule<([])->([i, j]) {i=8, j=8} permutation={i} blocked_propagation={j}, custom>",
 )  # fmt: skip
 _AXES = ('"x"', '"x", "y"', '"x":(1)2', "")
-_PLAIN_MESH = ('<["x"=4, "y"=2]>', '<["x"=8], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>', "<[]>", "<[], device_ids=[3]>", '<["a b"=2, "c"=1]>')
-_PLAIN_RULES = ("([i, j])->([i, j])", "([i, k], [k, j])->([i, j]) reduction={k}", "([ij])->([i, j]) {i=4, j=2}", "([])->([])",
-                "([i])->([i]) need_replication={i}", "([i, *], [*])->([i, *])", "([z_1, a])->([z_1, a]) {z_1=2, a=3}")  # fmt: skip
+_PLAIN_MESH = (
+    '<["x"=4, "y"=2]>',
+    '<["x"=8], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>',
+    "<[]>",
+    "<[], device_ids=[3]>",
+    '<["a b"=2, "c"=1]>',
+)
+_PLAIN_RULES = ("([i, j])->([i, j])", "([i, k], [k, j])->([i, j]) reduction={k}", "([ij])->([i, j]) {i=4, j=2}",
+                "([])->([])",
+                "([i])->([i]) need_replication={i}", "([i, *], [*])->([i, *])",
+                "([z_1, a])->([z_1, a]) {z_1=2, a=3}")  # fmt: skip
 
 _HEAD = """\
 sdy.mesh @mesh = <["x"=4, "y"=2]>
@@ -89,9 +106,11 @@ _PLACES = (
     )),
     (_PER_VALUE, (
         _main(operation="  %0 = stablehlo.negate %a {sdy.sharding = @@} : tensor<8x8xf32>\n"),
-        _main(operation='  %0 = stablehlo.negate %a {mhlo.frontend_attributes = {xla.sdy.sharding = "@@"}} : tensor<8x8xf32>\n'),
+        _main(operation='  %0 = stablehlo.negate %a {mhlo.frontend_attributes = {xla.sdy.sharding = "@@"}} : '
+              'tensor<8x8xf32>\n'),
         _custom_call("xla.sdy.FuncResultSharding", 'mhlo.frontend_attributes = {xla.sdy.sharding = "@@"}'),
-        _custom_call("xla.sdy.GlobalToLocalShape", 'mhlo.frontend_attributes = {xla.sdy.in_shardings = "@@", xla.sdy.manual_axes = "#sdy<manual_axes{\\22x\\22}>"}'),
+        _custom_call("xla.sdy.GlobalToLocalShape", 'mhlo.frontend_attributes = {xla.sdy.in_shardings = "@@", '
+                     'xla.sdy.manual_axes = "#sdy<manual_axes{\\22x\\22}>"}'),
         _custom_call("Sharding", 'mhlo.frontend_attributes = {xla.sdy.sharding = "@@"}'),
     )),
     (_HLO, (
@@ -107,20 +126,25 @@ _PLACES = (
     (_MESHES, (_main(module='mhlo.frontend_attributes = {xla.sdy.meshes = "@@"}', head=""),
                _main(' {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\\22x\\22}, {}]>"}}',
                      module='mhlo.frontend_attributes = {xla.sdy.meshes = "@@"}', head=""))),
-    (_RULES, (_custom_call("mine", "sdy.sharding_rule = @@"), _custom_call("mine", 'mhlo.frontend_attributes = {xla.sdy.sharding_rule = "@@"}'),
+    (_RULES, (_custom_call("mine", "sdy.sharding_rule = @@"),
+              _custom_call("mine", 'mhlo.frontend_attributes = {xla.sdy.sharding_rule = "@@"}'),
               _main(operation="  %0 = stablehlo.negate %a {sdy.sharding_rule = @@} : tensor<8x8xf32>\n"))),
-    (_AXES, (_custom_call("xla.sdy.LocalToGlobalShape", 'mhlo.frontend_attributes = {xla.sdy.manual_axes = "#sdy<manual_axes{@@}>"}'),
-             _main(operation="  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{@@}, {}]>] out_shardings=[<@mesh, [{}, {@@}]>] "
-                   "manual_axes={@@} (%b: tensor<2x8xf32>) {\n    sdy.return %b : tensor<2x8xf32>\n  } : (tensor<8x8xf32>) -> tensor<8x8xf32>\n"))),
+    (_AXES, (_custom_call("xla.sdy.LocalToGlobalShape",
+                          'mhlo.frontend_attributes = {xla.sdy.manual_axes = "#sdy<manual_axes{@@}>"}'),
+             _main(operation="  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{@@}, {}]>] out_shardings="
+                   "[<@mesh, [{}, {@@}]>] manual_axes={@@} (%b: tensor<2x8xf32>) {\n    sdy.return %b : "
+                   "tensor<2x8xf32>\n  } : (tensor<8x8xf32>) -> tensor<8x8xf32>\n"))),
     (_PLAIN_MESH, (_main(' {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}', head="sdy.mesh @mesh = @@\n"),
                    _main(module="gspmd.mesh = #sdy.mesh@@", head=""))),
     (("unspecified_dims=[0,1]", "unspecified_dims=[]", '{\\22a\\22: 1}', ""), (
         _custom_call("Sharding", 'backend_config = "@@", mhlo.sharding = "{devices=[2,1]<=[2]}"'),
         _custom_call("mine", 'backend_config = "@@", mhlo.frontend_attributes = {num_batch_dims = "@@"}'))),
     (("1", "21 : i64", "-1 : i32", "1 : i32", "2", "8 : i32"), (
-        _custom_call("xla.sdy.ShardingGroup", 'has_side_effect = true, mhlo.frontend_attributes = {xla.sdy.sharding_group_id = "@@"}'),
+        _custom_call("xla.sdy.ShardingGroup",
+                     'has_side_effect = true, mhlo.frontend_attributes = {xla.sdy.sharding_group_id = "@@"}'),
         _custom_call("xla.sdy.PropagationBarrier", 'mhlo.frontend_attributes = {xla.sdy.allowed_direction = "@@"}'),
-        _main(module="mhlo.num_partitions = @@"), _main(module="mhlo.num_replicas = @@"), _main(" {tf.aliasing_output = @@}"))),
+        _main(module="mhlo.num_partitions = @@"), _main(module="mhlo.num_replicas = @@"),
+        _main(" {tf.aliasing_output = @@}"))),
     (("unknown", '"f.py":1:1', '"a"("f.py":1:2)', 'callsite("f"("g.py":1:1) at "h.py":2:2)', 'fused<"x">["a", "b"]'), (
         _main(operation="  %0 = stablehlo.negate %a : tensor<8x8xf32> loc(@@)\n"),
         _main(operation="  %0 = stablehlo.custom_call @nobody(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32> loc(@@)\n"))),

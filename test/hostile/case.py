@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from generated import BUILDERS
+
 _READABLE = re.compile(r"[\t\n -~\u00a0-\ud7ff]*")
 
 
@@ -102,13 +104,10 @@ def _plain(data: bytes) -> list[Any] | Mapping[str, str]:
         return {"base64": base64.b64encode(data).decode()}
     if not _READABLE.fullmatch(text):
         return {"base64": base64.b64encode(data).decode()}
-    lines: list[Any] = []
-    for line in text.split("\n"):
-        lines.append(_pieces(line) if len(line) > 400 else line)
-    return lines
+    return [_pieces(line) if len(line) > 400 else line for line in text.split("\n")]
 
 
-_REPEATED = re.compile(r"(.{1,40}?)\1{19,}", re.DOTALL)
+_REPEATED = re.compile(r"(.{1,100}?)\1{19,}", re.DOTALL)
 
 
 def _pieces(line: str) -> list[Any]:
@@ -124,6 +123,10 @@ def _pieces(line: str) -> list[Any]:
 
 
 def _data(plain: Any) -> bytes:
+    """What `_plain` wrote, or, as `{"made": [...]}` by hand, what a function of `generated` gives for arguments."""
+    if isinstance(plain, Mapping) and "made" in plain:
+        name, *arguments = plain["made"]
+        return BUILDERS[name](*arguments).encode()
     if isinstance(plain, Mapping):
         return base64.b64decode(plain["base64"])
     return "\n".join(line if isinstance(line, str) else _joined(line) for line in plain).encode()

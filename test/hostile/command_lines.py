@@ -11,28 +11,48 @@ from mutations import NAMES, NUMBERS
 PASSES = (
     "gspmd-ingest", "gspmd-propagate", "gspmd-reshard", "gspmd-localize", "gspmd-optimize", "gspmd-order",
     "gspmd-fuse-collectives", "gspmd-reduce-after-loops", "gspmd-narrow-collectives", "gspmd-shard-weight-update",
-    "gspmd-collective-matmul", "gspmd-move-permutes", "gspmd-merge-collectives", "gspmd-swap-products", "gspmd-regather",
+    "gspmd-collective-matmul", "gspmd-move-permutes", "gspmd-merge-collectives", "gspmd-swap-products",
+    "gspmd-regather",
     "gspmd-gather-in-pieces", "gspmd-delay-reductions", "gspmd-hoist-collectives", "gspmd-simplify-permutes",
     "gspmd-combine-collectives", "canonicalize", "cse", "symbol-dce", "inline",
 )  # fmt: skip
-_PRINTING = ("--mlir-print-debuginfo", "--mlir-print-op-generic", "--mlir-print-local-scope", "--emit-bytecode", "--mlir-timing",
+_PRINTING = ("--mlir-print-debuginfo", "--mlir-print-op-generic", "--mlir-print-local-scope", "--emit-bytecode",
+             "--mlir-timing",
              "--mlir-print-ir-after-all", "--mlir-print-ir-before=gspmd-localize", "--mlir-print-ir-after-failure",
              "--split-input-file", "--verify-diagnostics", "--allow-unregistered-dialect", "--verify-each=false",
              "--mlir-elide-elementsattrs-if-larger=2", "--dump-pass-pipeline", "--debug")  # fmt: skip
-_CHOICES = (("--replicate-unsupported",), ("--strict",), ("--strict=1KiB",), ("--target", "tpu-v5p"), ("--target", "gpu-h100"),
+_CHOICES = (("--replicate-unsupported",), ("--strict",), ("--strict=1KiB",), ("--target", "tpu-v5p"), ("--target",
+                                                                                                       "gpu-h100"),
             ("--num-partitions", "8"), ("--option", "list-groups-up-to=1"), ("--option", "update-axes=x"),
             ("--target", "tpu:v5e:4x2"), ("--option", "collective-matmul=true"), ("--option", "combine-bytes=0"),
             ("--custom-rule", "mine=([i, k])->([i, k])"))  # fmt: skip
 _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "partition": (("--report",), ("--emit-bytecode",)),
-    "explain": (("--all",), ("--conflicts",), ("--json",), ("--print-module",), ("--value", "%0"), ("--value", "a"), ("--all", "--json")),
+    "explain": (("--all",), ("--conflicts",), ("--json",), ("--print-module",), ("--value", "%0"), ("--value", "a"),
+                ("--all", "--json")),
     "cost": (("--json",), ("--top", "2"), ("--target", "tpu-v5p", "--json")),
     "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30")),
     "run": (("--seed", "3"), ("--repeat", "2")),
     "compile": (("--json",), ("--top", "1"), ("--compiler-option", "xla_cpu_enable_fast_math=true")),
 }  # fmt: skip
-WITH_OUTPUT = {"opt": ("-o",), "partition": ("-o",), "run": ("-o",), "compile": ("-o", "--hlo"), "cost": ("--write-budget",)}
-READERS = ("opt", "partition", "explain", "cost", "api.partition", "api.propagate", "api.explain", "api.cost", "api.passes")
+WITH_OUTPUT = {
+    "opt": ("-o",),
+    "partition": ("-o",),
+    "run": ("-o",),
+    "compile": ("-o", "--hlo"),
+    "cost": ("--write-budget",),
+}
+READERS = (
+    "opt",
+    "partition",
+    "explain",
+    "cost",
+    "api.partition",
+    "api.propagate",
+    "api.explain",
+    "api.cost",
+    "api.passes",
+)
 RUNNERS = ("check", "run", "compile", "api.check", "api.run", "api.compile")
 
 
@@ -70,7 +90,11 @@ def _opt_line(rng: Random, name: str) -> tuple[str, ...]:
 def _keywords(rng: Random, command: str) -> dict[str, object]:
     if rng.random() < 0.6 or command in ("api.passes", "api.run"):
         return {}
-    values = {"num_partitions": (8, 1, 3), "replicate_unsupported": (True,), "custom_rules": ({"mine": "([i])->([i])"},)}
+    values = {
+        "num_partitions": (8, 1, 3),
+        "replicate_unsupported": (True,),
+        "custom_rules": ({"mine": "([i])->([i])"},),
+    }
     if command != "api.propagate":
         values["target"] = ("tpu-v5p", "neutral")  # type: ignore[assignment]
     if command in ("api.check", "api.compile"):
@@ -105,15 +129,24 @@ OPTIONS = (
     Option("--atol", ("check",), ("-1", "", "nan", "inf", "abc")),
     Option("--tolerance", ("cost",), ("-1", "", "nan", "inf", "abc", "0.5")),
     Option("--strict", (*_CHOOSERS, "compile"), _BYTES, "="),
-    Option("--target", _CHOOSERS, ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1", "tpu:v5p:4x4", "é", "nothing.toml",
-                                   "tpu:v5p:99999999999x4x4", "tpu:v5p:4x4x4x4", "tpu:v5p:-1x4x4", "/", "tpu:v5p:1x1x1000000007")),
-    Option("--target", ("compile",), ("", "cpu:", "cpu:0", "cpu:-1", "cpu:abc", "cpu:8:8", "gpu:", "tpu:", "x", ":", "cpu:1.5",
-                                      "tpu:v5p:99999999999x4x4", "cpu:99999999999999999999", "é", "CPU", "tpu:v5p:0x0x0")),
-    Option("--custom-rule", (*_CHOOSERS, "compile"), ("", "=", "x", "x=([i)->", "=([i])->([i])", "x=", "x=([i])->([i]) reduction={q}",
-                                                      "mine=([i, i])->([i])", "mine=([i])", "mine=([i, j, k])->([i])", "x=[i]")),
-    Option("--option", (*_CHOOSERS, "compile"), ("", "=", "x", "x=1", "combine-bytes=-1", "combine-bytes=", "combine-bytes=abc",
-                                                 "gather-pieces=-7", "gather-pieces=1000000000000000000000", "update-axes=nowhere",
-                                                 "list-groups-up-to=-1", "max-temporary-bytes=-1", "collective-matmul=perhaps",
+    Option("--target", _CHOOSERS, ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1", "tpu:v5p:4x4", "é",
+                                   "nothing.toml",
+                                   "tpu:v5p:99999999999x4x4", "tpu:v5p:4x4x4x4", "tpu:v5p:-1x4x4", "/",
+                                   "tpu:v5p:1x1x1000000007")),
+    Option("--target", ("compile",), ("", "cpu:", "cpu:0", "cpu:-1", "cpu:abc", "cpu:8:8", "gpu:", "tpu:", "x", ":",
+                                      "cpu:1.5",
+                                      "tpu:v5p:99999999999x4x4", "cpu:99999999999999999999", "é", "CPU",
+                                      "tpu:v5p:0x0x0")),
+    Option("--custom-rule", (*_CHOOSERS, "compile"), ("", "=", "x", "x=([i)->", "=([i])->([i])", "x=",
+                                                      "x=([i])->([i]) reduction={q}",
+                                                      "mine=([i, i])->([i])", "mine=([i])", "mine=([i, j, k])->([i])",
+                                                      "x=[i]")),
+    Option("--option", (*_CHOOSERS, "compile"), ("", "=", "x", "x=1", "combine-bytes=-1", "combine-bytes=",
+                                                 "combine-bytes=abc",
+                                                 "gather-pieces=-7", "gather-pieces=1000000000000000000000",
+                                                 "update-axes=nowhere",
+                                                 "list-groups-up-to=-1", "max-temporary-bytes=-1",
+                                                 "collective-matmul=perhaps",
                                                  "strict=1", "=1", "combine-bytes=1.5", "gather-pieces=0")),
     Option("--value", ("explain",), ("", " ", "%nothing", "@f:%3", "\n", "x" * 5000)),
     Option("--platform", ("run", "check"), ("", "nowhere", "tpu", "é", "cpu,tpu", " ")),
@@ -121,13 +154,18 @@ OPTIONS = (
     Option("--budget", ("cost",), ("", "nothing.json", ".", "a\nb")),
     Option("--original", ("cost",), ("", "nothing.mlir", ".")),
     Option("--against", ("check",), ("", "nothing.mlir", ".", "p.mlir")),
-    Option("--compiler-option", ("compile",), ("", "=", "x", "x=1", "xla_no_such_flag=1", "=1", "xla_cpu_enable_fast_math=7x")),
+    Option("--compiler-option", ("compile",), ("", "=", "x", "x=1", "xla_no_such_flag=1", "=1",
+                                               "xla_cpu_enable_fast_math=7x")),
     Option("--mlir-elide-elementsattrs-if-larger", ("opt",), ("", "abc", "-1", "1.5", "9" * 5000), "="),
     Option("--mlir-print-ir-before", ("opt",), ("nowhere", "gspmd-localise", "\n"), "="),
-    Option("--pass-pipeline", ("opt",), ("", "(", "builtin.module(", "builtin.module(nowhere)", "func.func(gspmd-ingest)", ")", "a,b",
-                                         "builtin.module(gspmd-ingest{x=1})", "builtin.module(gspmd-propagate{max-rounds=-1})",
-                                         "builtin.module(" * 2000, "builtin.module(cse{x})", "builtin.module(cse{max-rounds=})",
-                                         "gspmd-ingest{num-partitions=-1}", "gspmd-combine-collectives{bytes=-1}", "{", "\0",
+    Option("--pass-pipeline", ("opt",), ("", "(", "builtin.module(", "builtin.module(nowhere)",
+                                         "func.func(gspmd-ingest)", ")", "a,b",
+                                         "builtin.module(gspmd-ingest{x=1})",
+                                         "builtin.module(gspmd-propagate{max-rounds=-1})",
+                                         "builtin.module(" * 2000, "builtin.module(cse{x})",
+                                         "builtin.module(cse{max-rounds=})",
+                                         "gspmd-ingest{num-partitions=-1}", "gspmd-combine-collectives{bytes=-1}", "{",
+                                         "\0",
                                          "any(cse", "builtin.module(canonicalize{max-iterations=abc})"), "="),
 )  # fmt: skip
 
@@ -136,4 +174,4 @@ def hostile_value(rng: Random, option: Option) -> tuple[str, bool]:
     """A value of an option, and whether it has to be refused."""
     if rng.random() < 0.6:
         return rng.choice(option.wrong), True
-    return rng.choice((*NUMBERS, *NAMES, "10" * 10, "x=4,y=2", "１２", "\udcff")), False
+    return rng.choice((*NUMBERS, *NAMES, "10" * 10, "x=4,y=2", "\uff11\uff12", "\udcff")), False

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from case import Case
 
-KINDS = ("a process", "closed stdout", "closed stdin", "closed stderr", "broken pipe", "a full stdout", "a terminal", "an interrupt",
+KINDS = ("a process", "closed stdout", "closed stdin", "closed stderr", "broken pipe", "a full stdout", "a terminal",
+         "an interrupt",
          "a folder that is gone", "a limit on files")  # fmt: skip
 
 
@@ -53,12 +54,16 @@ def run(case: Case, folder: Path, limit_s: float) -> Finished:
         streams = {"stdin": stdin.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
         opened = _open(kind, streams, folder)
         process = subprocess.Popen(
-            command_of(case), cwd=folder, env=environment, preexec_fn=_before(kind, folder), **streams, start_new_session=True  # noqa: PLW1509
+            command_of(case), cwd=folder, env=environment, **streams,
+            preexec_fn=_before(kind),  # noqa: PLW1509 - calls the system only
+            start_new_session=True,
         )  # fmt: skip
         for descriptor in opened[1:]:
             os.close(descriptor)
         if kind == "an interrupt":
-            _interrupt(process, float(case.terminal.split()[-2]), folder / "p.mlir", dict(case.files).get("p.mlir", b""))
+            _interrupt(
+                process, float(case.terminal.split()[-2]), folder / "p.mlir", dict(case.files).get("p.mlir", b"")
+            )
             started = time.perf_counter()
         status = _wait(process, opened[0] if kind == "a terminal" else None, limit_s, out.fileno())
         if opened:
@@ -86,7 +91,7 @@ def _open(kind: str, streams: dict[str, int], folder: Path) -> list[int]:
     return []
 
 
-def _before(kind: str, folder: Path) -> Callable[[], None]:
+def _before(kind: str) -> Callable[[], None]:
     """What the process does to itself before it begins."""
 
     def prepare() -> None:

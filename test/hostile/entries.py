@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import faulthandler
 import io
-import json
 import os
 import shutil
 import signal
@@ -20,11 +19,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import consoles
 import places
+from calls import CALLS
 from case import Case
 from nursery import Nursery
 
 _KEPT = 20_000  # characters of a stream
+_PATIENCE_S = 120.0  # with a process of its own
 _own: dict[str, Any] = {}
 
 
@@ -59,24 +61,22 @@ def set_up() -> None:
 
 
 def performed(case: Case, root: str) -> Outcome:
-    """Run a case in this process. What it writes to file descriptor 2 goes to the log of the worker, and stays there."""
-    folder = Path(_own.setdefault("folder", tempfile.mkdtemp(dir=root)))
+    """Run a case in this process, or from it in another. What is written to stderr stays in the worker's log."""
+    folder = _own.get("folder") or Path(tempfile.mkdtemp(dir=root))
+    _own["folder"] = folder
     place: places.Place | None = None
     before_environment = dict(os.environ)
     try:
         os.chdir(folder)
         place, release = prepared(case)
         before = places.state(folder)
-        os.environ.update(case.environment)
-        with _streams(case) as output:
-            started = time.perf_counter()
-            status, error, is_ours, frames = _entered(case)
-            seconds = time.perf_counter() - started
+        outcome = _apart(case, folder) if case.terminal else _here(case)
         release()
         os.chdir(folder)
-        after = places.state(folder)
-        complaint = "" if "." in case.command else places.complaint(case.place, status == 0, before, after)
-        return Outcome(status, output[0], output[1], error, is_ours, frames, complaint, "", seconds)
+        if "." in case.command:
+            return outcome
+        complaint = places.complaint(case.place, outcome.status == 0, before, places.state(folder))
+        return dataclasses.replace(outcome, complaint=complaint)
     finally:
         if place:
             place.close()
@@ -84,6 +84,21 @@ def performed(case: Case, root: str) -> Outcome:
         os.environ.clear()
         os.environ.update(before_environment)
         _empty(folder)
+
+
+def _here(case: Case) -> Outcome:
+    os.environ.update(case.environment)
+    with _streams(case) as output:
+        started = time.perf_counter()
+        status, error, is_ours, frames = _entered(case)
+        seconds = time.perf_counter() - started
+    return Outcome(status, output[0], output[1], error, is_ours, frames, seconds=seconds)
+
+
+def _apart(case: Case, folder: Path) -> Outcome:
+    done = consoles.run(case, folder, _PATIENCE_S)
+    texts = (stream[:_KEPT].decode(errors="backslashreplace") for stream in (done.stdout, done.stderr))
+    return Outcome(done.status, *texts, seconds=done.seconds)
 
 
 def _empty(folder: Path) -> None:
@@ -118,6 +133,8 @@ def _inlet(kind: str, name: str, data: bytes) -> Callable[[], None]:
         os.mknod(name, 0o020666, os.makedev(1, 3))
     elif kind == "a link to itself":
         os.symlink(name, name)
+    elif kind == places.HELD_FIFO:
+        os.mkfifo(name)
     elif kind == "a fifo":
         os.mkfifo(name)
         path = os.path.abspath(name)
@@ -148,14 +165,18 @@ def _streams(case: Case) -> Iterator[list[str]]:
     log_start = os.lseek(2, 0, os.SEEK_END)
     before = sys.stdin, sys.stdout, sys.stderr
     sys.stdin = io.TextIOWrapper(io.BytesIO(case.stdin))
-    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
-    sys.stderr = io.TextIOWrapper(open(2, "wb", 0, closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True)  # noqa: SIM115
+    out, err = io.FileIO(1, "wb", closefd=False), io.FileIO(2, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(out), encoding="utf-8", errors="surrogateescape")
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(err), encoding="utf-8", errors="backslashreplace", line_buffering=True
+    )
     output = ["", ""]
     try:
         yield output
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
+            sys.stderr.flush()
         sys.stdin, sys.stdout, sys.stderr = before
         os.dup2(_own["stderr"], 2)
         output[0] = os.pread(_own["stdout"], _KEPT, 0).decode(errors="backslashreplace")
@@ -194,148 +215,3 @@ def _command(case: Case) -> int:
     if case.command == "opt":
         return opt.main(list(case.words))
     return cli.main([case.command, *case.words])
-
-
-# ---- calls of the API ----
-
-
-def _source(case: Case) -> Any:
-    """The program in the form that the case asks for."""
-    name, data = next(iter(case.files))
-    form = case.words[0]
-    if form == "path":
-        return Path(name)
-    return data if form == "bytes" else data.decode("utf-8", "surrogateescape")
-
-
-def _keywords(case: Case) -> dict[str, Any]:
-    return dict(json.loads(case.words[1]))
-
-
-def _partition(case: Case) -> None:
-    import gspmd
-
-    found = gspmd.partition(_source(case), **_keywords(case))
-    _look_at(found)
-
-
-def _look_at(found: Any) -> None:
-    """Everything that a partitioned program can be asked."""
-    str(found), found.module_text, found.mesh, found.num_partitions, found.collectives  # noqa: B018
-    for sharding in (*found.in_shardings, *found.out_shardings):
-        sharding.sdy, sharding.mhlo  # noqa: B018
-
-
-def _propagate(case: Case) -> None:
-    import gspmd
-
-    str(gspmd.propagate(_source(case), **_keywords(case)))
-
-
-def _explain(case: Case) -> None:
-    import gspmd
-
-    found = gspmd.explain(_source(case), **_keywords(case))
-    json.dumps(found.to_dict())
-    str(found)
-
-
-def _cost(case: Case) -> None:
-    import gspmd
-
-    str(gspmd.cost(_source(case), **_keywords(case)))
-
-
-def _check(case: Case) -> None:
-    import gspmd
-
-    report = gspmd.check(_source(case), **_keywords(case))
-    json.dumps(report.to_dict())
-    assert report.passed, "the partitioned program computes something else"
-
-
-def _run(case: Case) -> None:
-    import gspmd
-    from gspmd.inputs import random_inputs
-
-    executable = gspmd.compile(gspmd.partition(_source(case)))
-    for result in executable(*random_inputs(executable.signature.inputs)):
-        result.to_numpy()
-
-
-def _compile(case: Case) -> None:
-    import gspmd
-
-    compiled = gspmd.compile_for(_source(case), "cpu", **_keywords(case))
-    compiled.hlo_text  # noqa: B018
-    compiled.save("c")
-    gspmd.load_compiled("c")
-
-
-def _load(case: Case) -> None:
-    import gspmd
-
-    gspmd.load_compiled("c")
-
-
-def _passes(case: Case) -> None:
-    import gspmd
-    from gspmd.transforms.support.mlir import new_context, parse_module
-
-    manager = gspmd.PassManager.parse(_keywords(case).get("passes", "builtin.module(gspmd-partition,cse)"))
-    str(manager)
-    source = _source(case)
-    if isinstance(source, Path):
-        source = source.read_bytes()
-    module = parse_module(source, new_context())
-    manager.run(module)
-    str(module)
-
-
-def _mesh(case: Case) -> None:
-    import gspmd
-
-    shapes, names = json.loads(case.words[0])
-    gspmd.make_mesh(shapes, names)
-
-
-def _program(case: Case) -> None:
-    import gspmd
-
-    function, source = case.words[0], json.loads(case.words[1])
-    getattr(gspmd, function)(source, *(("cpu",) if function == "compile_for" else ()))
-
-
-def _notation(case: Case) -> None:
-    from gspmd.dialect import hlo_notation, notation, rule_notation
-    from gspmd.dialect.mesh import Mesh
-
-    text = case.files[0][1].decode("utf-8", "surrogatepass")
-    mesh = Mesh((("x", 4), ("y", 2)))
-    kind = case.words[0]
-    if kind == "hlo_sharding":
-        hlo_notation.print_hlo_sharding(hlo_notation.parse_hlo_sharding(text))
-    elif kind == "sdy_sharding":
-        notation.print_sharding(notation.parse_sharding(text, {"mesh": mesh}))
-    elif kind == "mesh":
-        notation.print_mesh(notation.parse_mesh(text))
-    elif kind == "axes":
-        notation.print_axes(notation.parse_axes(text, mesh), mesh)
-    else:
-        rule_notation.parse_rule(text, [(8, 8)], [(8, 8)])
-
-
-CALLS: dict[str, Callable[[Case], None]] = {
-    "api.partition": _partition,
-    "api.propagate": _propagate,
-    "api.explain": _explain,
-    "api.cost": _cost,
-    "api.check": _check,
-    "api.run": _run,
-    "api.compile": _compile,
-    "api.load": _load,
-    "api.passes": _passes,
-    "api.mesh": _mesh,
-    "api.program": _program,
-    "api.notation": _notation,
-}

@@ -13,21 +13,23 @@ _X = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
 
 def generated(rng: Random) -> str:
     """A program."""
-    if rng.random() < 0.75:
+    if rng.random() < 0.6:
         return str(Graph(rng.randrange(10**6)).program())
     return rng.choice(_MADE)(rng)
 
 
 def _main(body: str, result: str, mesh: str = _MESH, argument: str = f"%a: tensor<8xf32> {_X}") -> str:
-    return f"{mesh}func.func public @main({argument}) -> tensor<8xf32> {{\n{body}  return {result} : tensor<8xf32>\n}}\n"
+    return (
+        f"{mesh}func.func public @main({argument}) -> tensor<8xf32> {{\n{body}  return {result} : tensor<8xf32>\n}}\n"
+    )
 
 
 def _size(rng: Random) -> int:
     return rng.choice((1, 2, 3, 10, 10, 100, 100, 1000, 10_000))
 
 
-def _whiles(rng: Random) -> str:
-    depth = _size(rng)
+def whiles(depth: int) -> str:
+    """Loops inside loops."""
     lines = ["  %t = stablehlo.constant dense<false> : tensor<i1>\n"]
     value = "%a"
     for i in range(depth):
@@ -58,20 +60,18 @@ def _conditions(rng: Random) -> str:
     return _main("".join(lines), value)
 
 
-def _chain(rng: Random) -> str:
-    count, value, lines = _size(rng), "%a", []
-    kind = rng.choice(("negate", "add"))
+def chain(count: int, kind: str = "negate", second: str = "") -> str:
+    """Operations that read the one before, twice or with another value where a `second` is given."""
+    value, lines = "%a", []
     for i in range(count):
-        operands = value if kind == "negate" else f"{value}, {rng.choice((value, '%a'))}"
-        lines.append(f"  %v{i} = stablehlo.{kind} {operands} : tensor<8xf32>\n")
+        other = f", {value if second == 'same' else second}" if second else ""
+        lines.append(f"  %v{i} = stablehlo.{kind} {value}{other} : tensor<8xf32>\n")
         value = f"%v{i}"
     return _main("".join(lines), value)
 
 
-def _calls(rng: Random) -> str:
-    """Functions that call the next one, or twice the next one, or in a circle."""
-    depth, times = rng.choice(((5, 1), (1000, 1), (5000, 1), (8, 2), (12, 2), (30, 2), (40, 3)))
-    circle = rng.random() < 0.2
+def calls(depth: int, times: int, circle: bool = False) -> str:
+    """Functions that call the next one so many times; the last calls the first if it is a circle."""
     texts = []
     for i in range(depth):
         value, body = "%a", ""
@@ -84,9 +84,18 @@ def _calls(rng: Random) -> str:
     return _main("  %0 = call @f0(%a) : (tensor<8xf32>) -> tensor<8xf32>\n", "%0") + "".join(texts)
 
 
+def _deep(rng: Random) -> str:
+    depth, times = rng.choice(((5, 1), (1000, 1), (5000, 1), (8, 2), (12, 2), (30, 2), (40, 3)))
+    return rng.choice((
+        whiles(_size(rng)), chain(_size(rng)), chain(_size(rng), "add", "same"), chain(_size(rng), "add", "%a"),
+        calls(depth, times, circle=rng.random() < 0.2),
+    ))  # fmt: skip
+
+
 def _axes(rng: Random) -> str:
     """A mesh of strange sizes, and an array that is split over what there is."""
-    sizes = rng.choice(((2,) * 14, (2,) * 30, (2147483647,), (1000000007, 2), (2**32, 2**32), (99999,), (997, 991), (2,) * 64,
+    sizes = rng.choice(((2,) * 14, (2,) * 30, (2147483647,), (1000000007, 2), (2**32, 2**32), (99999,), (997, 991),
+                        (2,) * 64,
                         (10**9,), (1,) * 20, (2**62, 2), (3,) * 12, (2**31,), (720720,)))  # fmt: skip
     names = [f'"a{i}"' for i in range(len(sizes))]
     mesh = ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
@@ -130,7 +139,8 @@ def _product(rng: Random) -> str:
 def _constant(rng: Random) -> str:
     """A constant of every type and literal, right and wrong."""
     kind = rng.choice(("f32", "i32", "i1", "complex<f32>", "f64", "ui8", "bf16", "i4", "i0", "f8E4M3FN", "index"))
-    literal = rng.choice(("0", "(0.0,1.0)", "true", "0x7FC0", '"0x"', '"0x0000803F"', "1e999", "nan", "-1", "[]", "[0, 1]",
+    literal = rng.choice(("0", "(0.0,1.0)", "true", "0x7FC0", '"0x"', '"0x0000803F"', "1e999", "nan", "-1", "[]",
+                          "[0, 1]",
                           "[[0], [1, 2]]", "[(1,2), (3,4)]", '"abc"', "1.5", "99999999999999999999", ""))  # fmt: skip
     shape = rng.choice(("", "2x", "0x", "2x2x", "4294967296x", "?x"))
     opcode = rng.choice(("stablehlo.constant", "arith.constant", "mhlo.constant"))
@@ -161,5 +171,7 @@ def _many(rng: Random) -> str:
 
 
 _MADE: tuple[Callable[[Random], str], ...] = (
-    _whiles, _conditions, _chain, _calls, _axes, _axes, _product, _constant, _constant, _locations, _types, _many,
+    _deep, _deep, _deep, _conditions, _axes, _axes, _product, _constant, _constant, _locations, _types, _many,
 )  # fmt: skip
+
+BUILDERS: dict[str, Callable[..., str]] = {"whiles": whiles, "chain": chain, "calls": calls}

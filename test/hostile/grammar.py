@@ -9,23 +9,32 @@ from random import Random
 from mutations import NAMES, NUMBERS
 
 ELEMENTS = (
-    "f32", "f64", "bf16", "f16", "i1", "i8", "i32", "i64", "ui8", "ui32", "si32", "i128", "index", "complex<f32>", "tuple<>",
+    "f32", "f64", "bf16", "f16", "i1", "i8", "i32", "i64", "ui8", "ui32", "si32", "i128", "index", "complex<f32>",
+    "tuple<>",
     "f8E4M3FN", "f8E8M0FNU", "i4", "i0", "none", "!stablehlo.token", "vector<2xf32>", "memref<2xf32>", "!quant.any<i8>",
     "!quant.uniform<i8:f32, 0.5>", "f4E2M1FN",
 )  # fmt: skip
 OPERATIONS = (
-    "stablehlo.add", "stablehlo.subtract", "stablehlo.negate", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.while",
-    "stablehlo.if", "stablehlo.case", "stablehlo.return", "func.return", "func.call", "stablehlo.custom_call", "stablehlo.sort",
-    "stablehlo.gather", "stablehlo.scatter", "stablehlo.pad", "stablehlo.concatenate", "stablehlo.dynamic_slice", "sdy.return",
-    "stablehlo.dynamic_update_slice", "stablehlo.convolution", "stablehlo.reduce", "stablehlo.reduce_window", "sdy.reshard",
+    "stablehlo.add", "stablehlo.subtract", "stablehlo.negate", "stablehlo.reshape", "stablehlo.transpose",
+    "stablehlo.while",
+    "stablehlo.if", "stablehlo.case", "stablehlo.return", "func.return", "func.call", "stablehlo.custom_call",
+    "stablehlo.sort",
+    "stablehlo.gather", "stablehlo.scatter", "stablehlo.pad", "stablehlo.concatenate", "stablehlo.dynamic_slice",
+    "sdy.return",
+    "stablehlo.dynamic_update_slice", "stablehlo.convolution", "stablehlo.reduce", "stablehlo.reduce_window",
+    "sdy.reshard",
     "stablehlo.iota", "stablehlo.constant", "stablehlo.rng", "stablehlo.tuple", "stablehlo.get_tuple_element",
     "stablehlo.optimization_barrier", "stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.partition_id",
-    "stablehlo.composite", "stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.infeed", "stablehlo.outfeed",
+    "stablehlo.composite", "stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.infeed",
+    "stablehlo.outfeed",
     "stablehlo.send", "stablehlo.recv", "stablehlo.after_all", "stablehlo.map", "stablehlo.fft", "stablehlo.cholesky",
-    "stablehlo.bitcast_convert", "stablehlo.complex", "stablehlo.select", "stablehlo.slice", "stablehlo.reverse", "chlo.top_k",
-    "chlo.erf", "mhlo.copy", "sdy.sharding_constraint", "sdy.manual_computation", "sdy.propagation_barrier", "sdy.all_gather",
+    "stablehlo.bitcast_convert", "stablehlo.complex", "stablehlo.select", "stablehlo.slice", "stablehlo.reverse",
+    "chlo.top_k",
+    "chlo.erf", "mhlo.copy", "sdy.sharding_constraint", "sdy.manual_computation", "sdy.propagation_barrier",
+    "sdy.all_gather",
     "sdy.sharding_group", "arith.constant", "tensor.cast", "shape.shape_of", "builtin.module", "func.func", "ub.poison",
-    "builtin.unrealized_conversion_cast", "stablehlo.uniform_quantize", "stablehlo.create_token", "stablehlo.replica_id",
+    "builtin.unrealized_conversion_cast", "stablehlo.uniform_quantize", "stablehlo.create_token",
+    "stablehlo.replica_id",
 )  # fmt: skip
 ATTRIBUTES = (
     'mhlo.sharding = "{}"', 'mhlo.sharding = ""', "mhlo.sharding = 1 : i32", 'mhlo.sharding = "\\FF"',
@@ -40,10 +49,12 @@ ATTRIBUTES = (
     'mhlo.frontend_attributes = {xla.sdy.meshes = ""}', 'mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = 1}"}',
     'mhlo.frontend_attributes = {num_batch_dims = "99"}', 'mhlo.frontend_attributes = {xla.sdy.sharding_rule = "x"}',
     'mhlo.num_partitions = 0 : i32', 'mhlo.num_partitions = -1 : i32', 'mhlo.num_partitions = "8"',
-    'mhlo.num_replicas = 2 : i32', 'tf.aliasing_output = 9 : i32', "tf.aliasing_output = unit", "jax.buffer_donor = true",
+    'mhlo.num_replicas = 2 : i32', 'tf.aliasing_output = 9 : i32', "tf.aliasing_output = unit",
+    "jax.buffer_donor = true",
     'mhlo.memory_kind = ""', "mhlo.memory_kind = 3 : i32", 'sym_visibility = "private"', "sdy.sharding_rule = 1 : i32",
     "sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i]) {i=8}, custom>", "gspmd.mesh = 1 : i32", 'gspmd.mesh = "x"',
-    'mhlo.layout_mode = "{9}"', "dense<> : tensor<0xf32>", 'jax.result_info = "\\FF"', "gspmd.like", 'gspmd.sharding = ""',
+    'mhlo.layout_mode = "{9}"', "dense<> : tensor<0xf32>", 'jax.result_info = "\\FF"', "gspmd.like",
+    'gspmd.sharding = ""',
 )  # fmt: skip
 
 
@@ -125,7 +136,8 @@ def _mesh(rng: Random, text: str) -> str:
     sizes = ("0", "1", "2", "3", "7", "1000000007", "2147483647", "4294967296", "9223372036854775807", "-1", "99999")
     names = ("x", "y", "z", "a b", "", "x{a", "é")
     axes = ", ".join(f'"{rng.choice(names)}"={rng.choice(sizes)}' for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 16))))
-    order = rng.choice(("", "", "", ", device_ids=[0]", ", device_ids=[]", ", device_ids=[1, 0, 0]", ", device_ids=[-1]",
+    order = rng.choice(("", "", "", ", device_ids=[0]", ", device_ids=[]", ", device_ids=[1, 0, 0]",
+                        ", device_ids=[-1]",
                         ", device_ids=[7, 6, 5, 4, 3, 2, 1, 0]", ", device_ids=[99999999999]"))  # fmt: skip
     if rng.random() < 0.5:
         return _one_of(rng, r'(?<="=)\d+', text, lambda _: rng.choice(sizes))

@@ -60,10 +60,14 @@ def _internal(case: Case, outcome: Outcome) -> Fault | None:
         return Fault("exception", f"{plain(outcome.error)[:120]} ({where})", f"{outcome.error}\n{outcome.frames}")
     if "Traceback (most recent call last)" in text and "--debug" not in case.words:
         lines = [line for line in text.strip().splitlines() if re.match(r"[\w.]+(?:Error|Exception|Interrupt)\b", line)]
-        return Fault("traceback", f"traceback: {plain(lines[-1] if lines else '')[:120]} ({_place(text, last=True)})", text)
+        return Fault(
+            "traceback", f"traceback: {plain(lines[-1] if lines else '')[:120]} ({_place(text, last=True)})", text
+        )
     if outcome.status == EXIT_INTERNAL or re.search("internal error|please report this|InternalError", text):
         found = re.search(r"[^\n]*(?:internal error|please report this)[^\n]*", text)
-        told = re.sub(r"^.*?internal error: |; (?:run again|please report).*| \[G\d+\]$", "", found[0] if found else text)
+        told = re.sub(
+            r"^.*?internal error: |; (?:run again|please report).*| \[G\d+\]$", "", found[0] if found else text
+        )
         where = f" ({_place(outcome.frames, last=True)})" if outcome.frames else ""
         return Fault("internal", f"{plain(told)[:120]}{where}", f"{text}\n{outcome.frames}")
     return None
@@ -82,7 +86,9 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
     if case.refused and status == 0:
         option = next((w for w in case.words if w.startswith("-")), case.inlet or case.command).partition("=")[0]
         value = next((w for w in case.words if "=" in w), "").partition("=")[2]
-        return Fault("accepted", f"accepted: {case.command} {option} {plain(value)[:40]}".strip(), f"{case}\n{text[:500]}")
+        return Fault(
+            "accepted", f"accepted: {case.command} {option} {plain(value)[:40]}".strip(), f"{case}\n{text[:500]}"
+        )
     if case.command == "check" and re.search(r"^FAIL|\"passed\": false", outcome.stdout, re.MULTILINE):
         return Fault("wrong result", "check says FAIL", text)
     return None
@@ -92,8 +98,14 @@ def _output(case: Case, outcome: Outcome) -> Fault | None:
     """What is printed, and what is left at the output."""
     text = _PROGRESS.sub("", outcome.stderr)
     if outcome.complaint:
-        return Fault("output", f"output: {case.command}, {case.place or 'no output'}: {plain(outcome.complaint)[:80]}", outcome.complaint)
-    said = [line for line in text.splitlines() if _ERROR_LINE.search(line)] or ([outcome.error] if outcome.error else [])
+        return Fault(
+            "output",
+            f"output: {case.command}, {case.place or 'no output'}: {plain(outcome.complaint)[:80]}",
+            outcome.complaint,
+        )
+    said = [line for line in text.splitlines() if _ERROR_LINE.search(line)] or (
+        [outcome.error] if outcome.error else []
+    )
     several = {"--verify-diagnostics", "--split-input-file", "--debug"}
     if outcome.status == 0 and said and not several & {*case.words}:
         return Fault("success", f"success with an error: {plain(said[0])[:120]}", text)
@@ -149,4 +161,7 @@ def _place(text: str, last: bool = False) -> str:
 
 
 def _is_ours(file: str) -> bool:
-    return any(part in file for part in ("/gspmd/", "/dialect/", "/transforms/", "/tools/")) and "site-packages/jax" not in file
+    return (
+        any(part in file for part in ("/gspmd/", "/dialect/", "/transforms/", "/tools/"))
+        and "site-packages/jax" not in file
+    )

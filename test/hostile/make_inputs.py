@@ -1,6 +1,7 @@
 """Writes the good inputs that are not text in the repository, or that JAX makes, to `Inputs/`.
 
-They are kept so that a seed names the same cases on every machine; `python test/hostile/make_inputs.py` makes them anew.
+They are kept so that a seed names the same cases on every machine. `python test/hostile/make_inputs.py` makes them
+anew.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def loop(x: Any, w: Any) -> Any:
 
     def step(carry: Any, row: Any) -> tuple[Any, Any]:
         carry = jnp.tanh(carry @ w + row)
-        carry = lax.cond(carry.sum() > 0, lambda c: jnp.sort(c), lambda c: -c, carry)
+        carry = lax.cond(carry.sum() > 0, jnp.sort, lambda c: -c, carry)
         return carry, carry.sum()
 
     return lax.scan(step, jnp.zeros(w.shape[0]), x)

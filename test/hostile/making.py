@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-import other_files
+import compiled_files
 import places
 import seed_inputs
+import side_files
+import word_cases
 from attribute_texts import attribute_program, notation
 from case import Case
 from command_lines import OPTIONS, READERS, RUNNERS, WITH_OUTPUT, command_line, hostile_value
 from generated import generated
 from grammar import mutated_program
 from mutations import mutated_bytes, mutated_words
+from wanted import Unfit, Wanted
 
 _MOST_BYTES = 1_500_000
-
-
-class Unfit(Exception):
-    """The format has no case for any of the commands that are asked for."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """Commands to choose from (none: all), and whether the long-running part may be there."""
-
-    commands: tuple[str, ...] = ()
-    terminals: bool = True
-
-    def among(self, commands: Sequence[str]) -> list[str]:
-        """Those that are asked for; "api" stands for all calls."""
-        found = [c for c in commands if not self.commands or c in self.commands or c.partition(".")[0] in self.commands]
-        if not found:
-            raise Unfit
-        return found
 
 
 def made(seed: int, number: int, formats: Sequence[str] = (), wanted: Wanted = Wanted()) -> Case:  # noqa: B008 - frozen
@@ -93,9 +79,15 @@ def _small(rng: Random, wanted: Wanted) -> Case:
     for _ in range(rng.choice((0, 1, 1, 1, 2))):
         text = mutated_program(rng, text, "") if rng.random() < 0.7 else mutated_words(rng, text, text)
     command = rng.choice(commands)
-    if len(text) > 20_000 or other_files.is_large(text):  # its arrays may be, and a process should not be
+    if len(text) > 20_000 or _is_large(text):  # its arrays may be, and a process should not be
         command = rng.choice(wanted.among(READERS))
     return Case(command, command_line(rng, command, "p.mlir"), (("p.mlir", text.encode("utf-8", "surrogatepass")),))
+
+
+def _is_large(text: str) -> bool:
+    """Whether a program says that it needs more than some 100 MB, which then nobody should wonder at."""
+    shapes = re.findall(r"tensor<((?:\d+x)*)", text)
+    return any(math.prod(int(n) for n in shape.split("x") if n) > 2**22 for shape in shapes) or "dense<" in text
 
 
 def program_case(rng: Random, wanted: Wanted, name: str, data: bytes) -> Case:
@@ -167,8 +159,14 @@ def _place(rng: Random, wanted: Wanted) -> Case:
     command = rng.choice(wanted.among(("opt", "opt", "partition", "partition", "cost", "run", "compile")))
     good = rng.random() < 0.7
     program = seed_inputs.GOOD if good else rng.choice((seed_inputs.GOOD[:-3], seed_inputs.CALLING, ""))
-    name = "p.mlir" if rng.random() < 0.8 else rng.choice(("p{1}.mlir", "a\nb.mlir", "é.mlir", "-", "-p.mlir", "a\udcff"))
-    inlet = "" if rng.random() < 0.85 else rng.choice(("missing", "a directory", "a fifo", "a null device", "a link to itself"))
+    name = (
+        "p.mlir" if rng.random() < 0.8 else rng.choice(("p{1}.mlir", "a\nb.mlir", "é.mlir", "-", "-p.mlir", "a\udcff"))
+    )
+    inlet = (
+        ""
+        if rng.random() < 0.85
+        else rng.choice(("missing", "a directory", "a fifo", "a null device", "a link to itself"))
+    )
     kind = rng.choice(sorted(places.KINDS))
     words = ["--" if name.startswith("-p") else "", name]
     words = [word for word in words if word]
@@ -199,13 +197,13 @@ FORMATS: dict[str, tuple[float, Callable[[Random, Wanted], Case]]] = {
     "small": (4, _small),
     "option": (5, _option),
     "place": (4, _place),
-    "budget": (2, other_files.budget),
-    "target": (2, other_files.target),
-    "npz": (2, other_files.npz),
-    "compiled": (1, other_files.compiled),
-    "rule": (1, other_files.rule),
-    "pipeline": (2, other_files.pipeline),
-    "call": (1.5, other_files.call),
-    "demo": (0.5, other_files.demo),
-    "terminal": (0.5, other_files.terminal),
+    "budget": (2, side_files.budget),
+    "target": (2, side_files.target),
+    "npz": (2, side_files.npz),
+    "compiled": (1, compiled_files.compiled),
+    "rule": (1, word_cases.rule),
+    "pipeline": (2, word_cases.pipeline),
+    "call": (1.5, word_cases.call),
+    "demo": (0.5, word_cases.demo),
+    "terminal": (0.5, word_cases.terminal),
 }

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 NUMBERS = (
-    "0", "-1", "1", "2", "3", "7", "65536", "1000000007", "2147483647", "2147483648", "4294967296", "9223372036854775807",
+    "0", "-1", "1", "2", "3", "7", "65536", "1000000007", "2147483647", "2147483648", "4294967296",
+    "9223372036854775807",
     "9223372036854775808", "-9223372036854775808", "18446744073709551616", "1000000000000000000000", "1e308", "-0.0",
     "0x7FC00000", "0xFFFFFFFFFFFFFFFFF", "1.5", "nan", "inf",
 )  # fmt: skip
 NAMES = (
-    "", " ", "x{a", "}", "{", '\\"', "'", "\\0A", "\\00", "\\FF", "\\C3\\28", "a b", "x:y", "x=1", "@", "%", "#", "?", "é",
-    "\u202e", "𝕏", "\\1B[31m", "-", "--", "/", "..", "a" * 5000, "main", "mesh", "x", "[", "]", "<", ">", ",", "(1)2",
+    "", " ", "x{a", "}", "{", '\\"', "'", "\\0A", "\\00", "\\FF", "\\C3\\28", "a b", "x:y", "x=1", "@", "%", "#", "?",
+    "é",
+    "\u202e", "\U0001d54f", "\\1B[31m", "-", "--", "/", "..", "a" * 5000, "main", "mesh", "x",
+    "[", "]", "<", ">", ",", "(1)2",
 )  # fmt: skip
 _DEPTHS = (2, 20, 200, 1000, 5000, 20_000, 100_000)
 _WORD = re.compile(
@@ -151,7 +154,9 @@ def _odd_name(rng: Random, words: list[str], place: int, telling: Sequence[int],
 
 def _wrap(rng: Random, words: list[str], place: int, telling: Sequence[int], other: str) -> list[str]:
     """Brackets around a word, deep."""
-    left, right = rng.choice(("[]", "()", "{}", "<>", ("tuple<", ">"), ("dense<[", "]>"), ("loc(", ")"), ("{a = ", "}")))
+    left, right = rng.choice(
+        ("[]", "()", "{}", "<>", ("tuple<", ">"), ("dense<[", "]>"), ("loc(", ")"), ("{a = ", "}"))
+    )
     depth = rng.choice(_DEPTHS)
     closed = right * depth if rng.random() < 0.7 else ""
     return [*words[:place], left * depth, words[place], closed, *words[place + 1 :]]
@@ -167,7 +172,8 @@ def _swap_characters(rng: Random, words: list[str], place: int, telling: Sequenc
 
 _Change = Callable[[Random, list[str], int, Sequence[int], str], list[str]]
 _OF_WORDS: tuple[_Change, ...] = (
-    _delete_word, _delete_word, _repeat_word, _repeat_piece, _swap_words, _swap_words, _copy_word, _copy_word, _copy_word,
+    _delete_word, _delete_word, _repeat_word, _repeat_piece, _swap_words, _swap_words, _copy_word, _copy_word,
+    _copy_word,
     _foreign_word, _foreign_word, _extreme_number, _extreme_number, _extreme_number, _odd_name, _odd_name, _wrap,
     _swap_characters,
 )  # fmt: skip

@@ -29,14 +29,23 @@ class Nursery:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         code = f"import nursery; nursery.serve({theirs.fileno()})"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
-        self._process = subprocess.Popen([sys.executable, "-P", "-c", code], pass_fds=[theirs.fileno()], env=environment)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", code], pass_fds=[theirs.fileno()], env=environment
+        )
         theirs.close()
         self._connection = Connection(ours.detach())
 
     def run(self, command: Any, **options: Any) -> Any:
         """As `subprocess.run`."""
-        if not isinstance(command, list) or command[:3] != [sys.executable, "-P", "-m"] or not options.get("capture_output"):
+        if (
+            not isinstance(command, list)
+            or command[:3] != [sys.executable, "-P", "-m"]
+            or not options.get("capture_output")
+        ):
             return _usual_run(command, **options)
         self._connection.send((command[3], command[4:], options.get("input") or b"", options.get("timeout") or 600.0))
         status, stdout, stderr = self._connection.recv()
@@ -59,7 +68,9 @@ def serve(descriptor: int) -> None:
         connection.send(_run(module, arguments, data, timeout_s, descriptor))
 
 
-def _run(module: str, arguments: list[str], data: bytes, timeout_s: float, connection: int) -> tuple[int | None, bytes, bytes]:
+def _run(
+    module: str, arguments: list[str], data: bytes, timeout_s: float, connection: int
+) -> tuple[int | None, bytes, bytes]:
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         stdin.write(data)
         stdin.seek(0)

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 BEFORE = b"before"
+HELD_FIFO = "a fifo that is fed later"
 _F_SETPIPE_SZ = 1031  # of Linux
 LONG = "o" * 300
 
@@ -39,10 +40,11 @@ KINDS: dict[str, str] = {
     "a name that is no text": "a\udcff",
     "a name with a null": "a\0b",
     "a name with a dash": "-x.out",
-    "another kind of name": "é 𝕏.mlirbc",
+    "another kind of name": "é \U0001d54f.mlirbc",
 }
 _REFUSED = {
-    "a directory", "a full device", "a link into a missing folder", "a link to itself", "a missing folder", "a file as a folder",
+    "a directory", "a full device", "a link into a missing folder", "a link to itself", "a missing folder",
+    "a file as a folder",
     "an empty name", "a long name", "a name with a slash at the end", "a name with a null",
 }  # fmt: skip
 _AS_USER = {"a read-only file", "a read-only folder"}  # root may write these
@@ -67,37 +69,35 @@ class Place:
             os.close(self.reader)
 
 
+_FILES = {
+    "a file": "out.file",
+    "a read-only file": "locked",
+    "a file as a folder": "plain",
+    "a link to a file": "target.file",
+}
+_FOLDERS = {"a directory": "folder", "a read-only folder": "closed"}
+_LINKS = {
+    "a link to a file": "target.file", "a dangling link": "target.file",
+    "a link into a missing folder": "missing/target.file",
+    "a link to a null device": "device", "a link to a fifo": "pipe", "a link to itself": "circle",
+}  # fmt: skip
+
+
 def prepare(kind: str) -> Place:
     """Make the place in the current folder. Devices are made only here, never those of the system."""
     name = KINDS[kind]
     place = Place()
-    if kind in ("a file", "a read-only file"):
-        Path(name).write_bytes(BEFORE)
-        os.chmod(name, 0o444 if kind == "a read-only file" else 0o640)
-    elif kind == "a directory":
-        os.mkdir(name)
-    elif kind == "a read-only folder":
-        os.mkdir("closed", 0o555)
-    elif kind == "a file as a folder":
-        Path("plain").write_bytes(BEFORE)
-    elif kind == "a dangling link":
-        os.symlink("target.file", name)
-    elif kind == "a link into a missing folder":
-        os.symlink("missing/target.file", name)
-    elif kind == "a link to itself":
-        os.symlink(name, name)
-    elif kind == "a link to a file":
-        Path("target.file").write_bytes(BEFORE)
-        os.symlink("target.file", name)
-    elif kind in _DEVICES:
-        target = "device" if kind.startswith("a link") else name
-        os.mknod(target, 0o666 | stat.S_IFCHR, os.makedev(*_DEVICES[kind]))
-        if target != name:
-            os.symlink(target, name)
-    elif kind in ("a fifo", "a link to a fifo"):
-        place.reader = _fifo("pipe" if kind.startswith("a link") else name)
-        if kind.startswith("a link"):
-            os.symlink("pipe", name)
+    if kind in _FILES:
+        Path(_FILES[kind]).write_bytes(BEFORE)
+        os.chmod(_FILES[kind], 0o444 if kind == "a read-only file" else 0o640)
+    if kind in _FOLDERS:
+        os.mkdir(_FOLDERS[kind], 0o555 if kind == "a read-only folder" else 0o755)
+    if kind in _LINKS:
+        os.symlink(_LINKS[kind], name)
+    if kind in _DEVICES:
+        os.mknod(_LINKS.get(kind, name), 0o666 | stat.S_IFCHR, os.makedev(*_DEVICES[kind]))
+    if kind in ("a fifo", "a link to a fifo"):
+        place.reader = _fifo(_LINKS.get(kind, name))
     return place
 
 
@@ -151,5 +151,6 @@ def complaint(kind: str, succeeded: bool, before: State, after: State) -> str:
 
 def _told(names: list[str], before: State, after: State) -> str:
     return ", ".join(
-        f"{name} {' '.join(before.get(name, ('nothing',)))} -> {' '.join(after.get(name, ('nothing',)))}" for name in names
+        f"{name} {' '.join(before.get(name, ('nothing',)))} -> {' '.join(after.get(name, ('nothing',)))}"
+        for name in names
     )

@@ -49,9 +49,13 @@ class Reduction:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return put(self._shortest([data[i : i + 1] for i in range(len(data))], lambda parts: self._takes(put(parts))))
+            return put(
+                self._shortest([data[i : i + 1] for i in range(len(data))], lambda parts: self._takes(put(parts)))
+            )
         if "\0" in text:
-            return put(self._shortest([data[i : i + 1] for i in range(len(data))], lambda parts: self._takes(put(parts))))
+            return put(
+                self._shortest([data[i : i + 1] for i in range(len(data))], lambda parts: self._takes(put(parts)))
+            )
         lines = [line.encode() for line in text.splitlines(keepends=True)]
         lines = self._shortest(lines, lambda parts: self._takes(put(parts)))
         words = [word.encode() for word in words_of(b"".join(lines).decode())]
@@ -96,12 +100,21 @@ def _less_around(case: Case) -> Iterator[Case]:
     if case.terminal == "a process":
         yield dataclasses.replace(case, terminal="")
     if case.place not in ("", "nothing") and not case.refused:
-        yield dataclasses.replace(case, place="nothing", output="out.file", words=tuple("out.file" if w == case.output else w for w in case.words))
+        yield dataclasses.replace(
+            case,
+            place="nothing",
+            output="out.file",
+            words=tuple("out.file" if w == case.output else w for w in case.words),
+        )
     if "." in case.command or case.refused:
         return
     for index, word in enumerate(case.words):
         if word.startswith("-") and word not in ("-", "--", "-o"):
             rest = case.words[:index] + case.words[index + 1 :]
             yield dataclasses.replace(case, words=rest)
-            if index + 1 < len(case.words) and not case.words[index + 1].startswith("-") and case.words[index + 1] not in dict(case.files):
+            if (
+                index + 1 < len(case.words)
+                and not case.words[index + 1].startswith("-")
+                and case.words[index + 1] not in dict(case.files)
+            ):
                 yield dataclasses.replace(case, words=case.words[:index] + case.words[index + 2 :])

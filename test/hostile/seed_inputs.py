@@ -1,4 +1,4 @@
-"""Good inputs, from which hostile ones are made: the repository's programs, and what `Inputs` keeps of other formats."""
+"""Good inputs, from which hostile ones are made: the repository's programs, and what `Inputs` keeps of others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ GOOD = """\
 sdy.mesh @mesh = <["x"=4, "y"=2]>
 func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
                 %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}) -> tensor<8x8xf32> {
-  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>,
+                                                                     tensor<4x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }
 """
