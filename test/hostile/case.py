@@ -22,7 +22,8 @@ class Case:
     `command` is `opt`, a subcommand of gspmd, or a name of `entries.CALLS`; `words` are its arguments, with files named
     as in the folder that the case runs in. `place` is the kind of thing that is already at `output`
     (`places.KINDS`), `inlet` the kind of thing that the first file is. `terminal` says in what process of its own it
-    runs (`consoles.KINDS`); one without runs in the worker. `refused` cases may not succeed.
+    runs (`consoles.KINDS`); one without runs in the worker. What it
+    `expects` is "refusal", "success", or "" where both will do.
     """
 
     command: str
@@ -34,7 +35,7 @@ class Case:
     inlet: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     terminal: str = ""
-    refused: bool = False
+    expects: str = ""
     format: str = ""
 
     def with_file(self, name: str, data: bytes) -> Case:

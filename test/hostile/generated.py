@@ -79,6 +79,8 @@ def calls(depth: int, times: int, circle: bool = False) -> str:
         for k in range(times if following < depth else 0):
             body += f"  %c{k} = call @f{following}({value}) : (tensor<8xf32>) -> tensor<8xf32>\n"
             value = f"%c{k}"
+        if following == depth:
+            body, value = "  %n = stablehlo.negate %a : tensor<8xf32>\n", "%n"
         head = f"func.func private @f{i}(%a: tensor<8xf32>) -> tensor<8xf32> {{\n"
         texts.append(f"{head}{body}  return {value} : tensor<8xf32>\n}}\n")
     return _main("  %0 = call @f0(%a) : (tensor<8xf32>) -> tensor<8xf32>\n", "%0") + "".join(texts)

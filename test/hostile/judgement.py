@@ -83,7 +83,10 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
             return Fault("interrupt", f"{case.command}: late after an interrupt", text)
     if status not in allowed:
         return Fault("code", f"exit code {status} of {case.command}: {_message(outcome)}", text)
-    if case.refused and status == 0:
+    if case.expects == "success" and status != 0:
+        where = case.terminal or case.inlet or case.place or "a good program"
+        return Fault("refused", f"refused: {case.command}, {where}: {_message(outcome)}", text)
+    if case.expects == "refusal" and status == 0:
         option = next((w for w in case.words if w.startswith("-")), case.inlet or case.command).partition("=")[0]
         value = next((w for w in case.words if "=" in w), "").partition("=")[2]
         return Fault(

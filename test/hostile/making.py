@@ -151,7 +151,7 @@ def _option(rng: Random, wanted: Wanted) -> Case:
         files.append(("q.mlir", seed_inputs.partitioned()[-1].encode()))
     if option.flag == "--tolerance":
         refused = True  # there is no budget
-    return Case(command, tuple(words), tuple(files), refused=refused)
+    return Case(command, tuple(words), tuple(files), expects="refusal" if refused else "")
 
 
 def _place(rng: Random, wanted: Wanted) -> Case:
@@ -181,7 +181,10 @@ def _place(rng: Random, wanted: Wanted) -> Case:
     files = () if name == "-" else ((name, program.encode()),)
     stdin = program.encode() if name == "-" else b""
     case = Case(command, (*options, *given, *words), files, stdin, kind, output, inlet if files else "")
-    return dataclasses.replace(case, refused=inlet in ("missing", "a directory", "a link to itself"))
+    if inlet in ("missing", "a directory", "a link to itself"):
+        return dataclasses.replace(case, expects="refusal")
+    can = good and not places.refuses(kind) and inlet in ("", "a fifo") and kind not in places.REFUSED_TO_USERS
+    return dataclasses.replace(case, expects="success" if can else "")
 
 
 # Weights, and how a case is made.

@@ -47,7 +47,7 @@ _REFUSED = {
     "a file as a folder",
     "an empty name", "a long name", "a name with a slash at the end", "a name with a null",
 }  # fmt: skip
-_AS_USER = {"a read-only file", "a read-only folder"}  # root may write these
+REFUSED_TO_USERS = {"a read-only file", "a read-only folder"}  # root may write these
 _DEVICES = {"a full device": (1, 7), "a null device": (1, 3), "a link to a null device": (1, 3)}
 
 State = dict[str, tuple[str, ...]]
@@ -55,7 +55,7 @@ State = dict[str, tuple[str, ...]]
 
 def refuses(kind: str) -> bool:
     """Whether nothing can be written there."""
-    return kind in _REFUSED or (kind in _AS_USER and os.geteuid() != 0)
+    return kind in _REFUSED or (kind in REFUSED_TO_USERS and os.geteuid() != 0)
 
 
 @dataclasses.dataclass(slots=True)

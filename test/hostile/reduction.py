@@ -99,14 +99,14 @@ def _less_around(case: Case) -> Iterator[Case]:
         yield dataclasses.replace(case, environment=())
     if case.terminal == "a process":
         yield dataclasses.replace(case, terminal="")
-    if case.place not in ("", "nothing") and not case.refused:
+    if case.place not in ("", "nothing") and not case.expects:
         yield dataclasses.replace(
             case,
             place="nothing",
             output="out.file",
             words=tuple("out.file" if w == case.output else w for w in case.words),
         )
-    if "." in case.command or case.refused:
+    if "." in case.command or case.expects:
         return
     for index, word in enumerate(case.words):
         if word.startswith("-") and word not in ("-", "--", "-o"):
