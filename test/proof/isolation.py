@@ -35,9 +35,9 @@ class Worker:
         self._log.truncate()
         self._connection.send((function, arguments))
         try:
-            if not self._connection.poll(self._timeout_s):
+            if reason := self._given_up():
                 self.stop()
-                raise Died(f"no answer within {self._timeout_s:.0f} s")
+                raise Died(reason)
             failed, value = self._connection.recv()
         except (EOFError, ConnectionError):
             self._process.join()
@@ -56,6 +56,10 @@ class Worker:
             self._connection.close()
             self._process = None
 
+    def _given_up(self) -> str:
+        """Wait for an answer; why none is waited for any more, or "" when there is one or the process ended."""
+        return "" if self._connection.poll(self._timeout_s) else f"no answer within {self._timeout_s:.0f} s"
+
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
@@ -63,9 +67,13 @@ class Worker:
         self._process.start()
         other.close()
 
-    def _last_words(self) -> str:
+    def written(self) -> str:
+        """What the process wrote to stderr since the last call began."""
         self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return self._log.read(1 << 20).decode(errors="replace")
+
+    def _last_words(self) -> str:
+        lines = self.written().strip().splitlines()
         telling = [line for line in lines if "Check failed" in line or line.startswith("F")]
         return (telling or lines or ["nothing written"])[-1][:400]
 
