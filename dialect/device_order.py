@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.dialect.limits import MAX_DEVICES, MAX_LISTED_DEVICES
+from gspmd.dialect.limits import MAX_LISTED_DEVICES
 
 ALL = "devices"  # the one axis that holds all devices
 
@@ -37,10 +37,6 @@ class Iota:
         for size in self.dims:
             if size < 1:
                 raise AnnotationError(f"device order is reshaped to {list(self.dims)}; sizes must be at least 1")
-        if math.prod(self.dims) > MAX_DEVICES:
-            raise AnnotationError(
-                f"device order is reshaped to {list(self.dims)}; expected at most {MAX_DEVICES} devices"
-            )
         if sorted(self.perm) != list(range(len(self.dims))):
             raise AnnotationError(
                 f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}"
