@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.dialect.limits import MAX_DEVICES, MAX_LISTED_DEVICES
+from gspmd.dialect.limits import MAX_LISTED_DEVICES
 
 ALL = "devices"  # the one axis that holds all devices
 
@@ -40,11 +40,6 @@ class Iota:
                 raise AnnotationError(
                     f"device order is reshaped to {list(self.dims)}; sizes must be at least 1", code=Code.DEVICE_LIST
                 )
-        if math.prod(self.dims) > MAX_DEVICES:
-            raise AnnotationError(
-                f"device order is reshaped to {list(self.dims)}; expected at most {MAX_DEVICES} devices",
-                code=Code.LIMIT,
-            )
         if sorted(self.perm) != list(range(len(self.dims))):
             raise AnnotationError(
                 f"device order is transposed by {list(self.perm)}; expected a permutation of 0..{len(self.dims) - 1}",

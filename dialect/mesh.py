@@ -42,13 +42,6 @@ class Mesh:
                 raise AnnotationError(f'mesh axis "{name}" has size {size}; expected at least 1', code=Code.MESH)
             if names.count(name) > 1:
                 raise AnnotationError(f'mesh axis "{name}" occurs twice; give every axis its own name', code=Code.MESH)
-        if self.size > MAX_DEVICES:
-            sizes = " x ".join(str(size) for _, size in self.axes)
-            raise AnnotationError(
-                f"{self._words} has {sizes} devices, expected at most {MAX_DEVICES}",
-                hint="use smaller axes",
-                code=Code.LIMIT,
-            )
         if not self.axes and len(self.device_ids) <= 1:
             if self.device_ids and self.device_ids[0] < 0:
                 raise AnnotationError(f"device id {self.device_ids[0]} is negative", code=Code.MESH)
@@ -71,6 +64,16 @@ class Mesh:
     def is_maximal(self) -> bool:
         """Whether this is the mesh of one single device."""
         return not self.axes and len(self.device_ids) == 1
+
+    def check_devices(self) -> None:
+        """Raise AnnotationError for more devices than a program can be partitioned for."""
+        if self.size > MAX_DEVICES:
+            sizes = " x ".join(str(size) for _, size in self.axes)
+            raise AnnotationError(
+                f"{self._words} has {sizes} devices, expected at most {MAX_DEVICES}",
+                hint="use smaller axes",
+                code=Code.LIMIT,
+            )
 
     @property
     def _words(self) -> str:

@@ -30,6 +30,7 @@ class SdyCodec:
             if op.operation.name == "sdy.mesh":
                 name = ir.StringAttr(op.operation.attributes["sym_name"]).value
                 meshes[name] = parse_mesh(str(op.operation.attributes["mesh"]), name)
+                meshes[name].check_devices()
         return cls(module.context, meshes)
 
     def read(self, attribute: Any) -> TensorSharding:

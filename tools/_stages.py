@@ -90,7 +90,7 @@ def _watch(work: _Work, done: threading.Event) -> None:
         if not done.wait(_GLANCE_S):
             with contextlib.suppress(ImportError):  # an installation without rich shows nothing meanwhile
                 _show(work, done)
-    elif not work.chosen.is_verbose and not done.wait(_PATIENCE_S):
+    elif work.chosen.is_verbose and not done.wait(_PATIENCE_S):
         _say(f"{work.name} ...")
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-from gspmd import reproducer
+from gspmd import output, reproducer
 from gspmd.dialect.errors import ExecutionError
 from gspmd.tools.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TIMEOUT
 
@@ -40,17 +40,14 @@ def supervised(program: str, main: Callable[[], int]) -> int:
         child = _start()
         if child is not None:
             return _Watch(program, child, main).wait(wake, received)
-    signal.signal(signal.SIGINT, _interrupt_once)
-    try:
-        return main()
-    except KeyboardInterrupt:  # while modules are imported
-        return EXIT_INTERRUPTED
+    signal.signal(signal.SIGINT, _end_interrupted)
+    return main()
 
 
-def _interrupt_once(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Who presses Ctrl-C interrupts both processes, and the parent tells its child: the second is too much."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    raise KeyboardInterrupt
+def _end_interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End the child at once: what is interrupted may be a function that MLIR calls, which must not raise anything."""
+    output.forget_unfinished()
+    os._exit(EXIT_INTERRUPTED)
 
 
 def doing(what: str) -> None:

@@ -24,6 +24,16 @@ _STDOUT = "-"
 _READER_PATIENCE_S = 10.0
 
 
+_unfinished: set[str] = set()
+
+
+def forget_unfinished() -> None:
+    """Remove what is being written, before the process ends without a word."""
+    for temporary in [*_unfinished]:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
 class Output:
     """A place that can be written to, as far as can be known before."""
 
@@ -95,6 +105,7 @@ class Output:
     def _replace(self, data: bytes, there: os.stat_result | None) -> None:
         temporary = os.path.join(os.path.dirname(self.target), f".gspmd-{secrets.token_hex(8)}")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        _unfinished.add(temporary)
         try:
             with open(handle, "wb") as file:
                 file.write(data)
@@ -105,6 +116,8 @@ class Output:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+        finally:
+            _unfinished.discard(temporary)
 
     def _write_to_stdout(self, data: bytes) -> None:
         if self._stdout is not None:

@@ -122,9 +122,13 @@ REFUSED = {
         negated({"x": 2**63 - 1, "y": 2**63 - 1}, _X, _X, "8x8xf32"),
         r'mesh "@mesh" has 9223372036854775807 x .* devices, expected at most',
     ),
-    "a tile list of too many devices": (
+    "a tile list of more devices than the program has": (
         _tiled("{devices=[1099511627776,1]<=[1099511627776]}", 2),
-        r"device order is reshaped to \[1099511627776\]; expected at most 2147483647 devices",
+        "'mhlo.sharding' is of 1099511627776 devices but the program is for 2",
+    ),
+    "a tile list of too many devices": (
+        _tiled("{devices=[1099511627776,1]<=[1099511627776]}", 2).partition("{\n")[2].rpartition("}")[0],
+        "the mesh has 1099511627776 devices, expected at most 2147483647|mesh .* has 1099511627776 devices, expected",
     ),
     "thirty functions that call each other twice": (
         calls(30, 2),

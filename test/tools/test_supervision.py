@@ -84,17 +84,18 @@ def alive(session: int) -> bool:
     return True
 
 
-def test_a_child_that_cleans_up_may_do_so() -> None:
-    process = started("""
-    try:
-        time.sleep(60)
-    except KeyboardInterrupt:
-        print("cleaned", flush=True)
-        sys.exit(130)""")
-    time.sleep(0.5)  # until it sleeps
+def test_nothing_partial_is_left(tmp_path: Path) -> None:
+    """An interrupt while a file is being written."""
+    process = started(f"""
+    from gspmd import output
+    os.replace = lambda *_: (print("replacing", flush=True), time.sleep(60))
+    output.write({str(tmp_path / "out")!r}, b"1")""")
+    assert process.stdout
+    assert process.stdout.readline() == "replacing\n"
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=60)[0] == "cleaned\nended\n"
+    process.wait(timeout=60)
     assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_works_on_when_the_parent_is_killed() -> None:
@@ -165,7 +166,8 @@ def many_layers(path: Path) -> None:
 
 def test_an_interrupt_in_the_compiler_of_xla(tmp_path: Path) -> None:
     many_layers(tmp_path / "p.mlir")
-    command = [sys.executable, "-m", "gspmd.tools.cli", "run", str(tmp_path / "p.mlir"), "-o", str(tmp_path / "r.npz")]
+    files = [str(tmp_path / "p.mlir"), "-o", str(tmp_path / "r.npz")]
+    command = [sys.executable, "-m", "gspmd.tools.cli", "run", "-v", *files]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stderr
     assert any("compiling" in line for line in process.stderr)  # said after two seconds of it

@@ -100,7 +100,7 @@ class Annotations:
         self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
         for name, op in self.mesh_ops.items():
             with located(op):
-                parse_mesh(str(op.attributes["mesh"]), name)
+                parse_mesh(str(op.attributes["mesh"]), name).check_devices()
         self._written = SdyCodec.of_module(module)
         carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
         self.is_round_trip = carried is not None

@@ -90,6 +90,7 @@ class Target:
             self.orders = several_orders(annotations, main, manual_meshes)
             self.mesh, self._translate = self.orders.mesh, self._renamed
             devices.check(self.mesh)
+        self.mesh.check_devices()
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
         self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
