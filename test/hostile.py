@@ -34,7 +34,20 @@ from making import FORMATS, made
 from supervision import Limits, Supervisor
 from wanted import Unfit, Wanted
 
-_COMMANDS = ("opt", "partition", "explain", "cost", "check", "run", "compile", "demo", "api", *CALLS)
+_COMMANDS = (
+    "opt",
+    "partition",
+    "explain",
+    "cost",
+    "check",
+    "run",
+    "compile",
+    "demo",
+    "explain-error",
+    "completion",
+    "api",
+    *CALLS,
+)
 
 
 def main() -> int:

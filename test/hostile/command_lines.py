@@ -26,6 +26,7 @@ _CHOICES = (("--replicate-unsupported",), ("--strict",), ("--strict=1KiB",), ("-
             ("--num-partitions", "8"), ("--option", "list-groups-up-to=1"), ("--option", "update-axes=x"),
             ("--target", "tpu:v5e:4x2"), ("--option", "collective-matmul=true"), ("--option", "combine-bytes=0"),
             ("--custom-rule", "mine=([i, k])->([i, k])"))  # fmt: skip
+_SAYING = ("-v", "-q", "--diagnostics=short", "--diagnostics=json", "--diagnostics=full", "--color=always", "--debug")
 _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "partition": (("--report",), ("--emit-bytecode",)),
     "explain": (("--all",), ("--conflicts",), ("--json",), ("--print-module",), ("--value", "%0"), ("--value", "a"),
@@ -70,6 +71,8 @@ def command_line(rng: Random, command: str, name: str) -> tuple[str, ...]:
             option = rng.choice(chosen)
             if not (command == "compile" and option[0] == "--target"):
                 words += option
+    if rng.random() < 0.15:
+        words.append(rng.choice(_SAYING))
     return tuple(words)
 
 
@@ -83,7 +86,7 @@ def _opt_line(rng: Random, name: str) -> tuple[str, ...]:
         passes = (f"--{rng.choice(PASSES)}",)
     else:
         passes = tuple(f"--{name}" for name in rng.choices(PASSES, k=rng.randint(2, 4)))
-    printing = (rng.choice(_PRINTING),) if rng.random() < 0.3 else ()
+    printing = (rng.choice((*_PRINTING, *_SAYING)),) if rng.random() < 0.3 else ()
     return (name, *passes, *printing)
 
 
@@ -120,7 +123,11 @@ _COUNTS = ("0", "-1", "", "nan", "1.5", "abc", "1e3", " ", "-0", "--", "9" * 500
 _BYTES = ("-1", "", "nan", "inf", "abc", "1XiB", "1KiB2", "-5MiB", "1e3", " ", "--", "KiB")
 _WHOLE = ("", "nan", "1.5", "abc", "1e3", "--", "true", "-1", "-1000000000000000000000", "9" * 5000)
 _CHOOSERS = ("partition", "explain", "cost", "check", "run")
+_ALL = ("opt", *_CHOOSERS, "compile")
 OPTIONS = (
+    Option("--diagnostics", _ALL, ("", "x", "SHORT", "0", "short,json"), "="),
+    Option("--color", _ALL, ("", "x", "ALWAYS", "1"), "="),
+    Option("--timeout", ("run", "check", "demo"), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
     Option("--num-partitions", (*_CHOOSERS, "compile"), _COUNTS),
     Option("--repeat", ("run",), _COUNTS),
     Option("--top", ("cost", "compile"), _COUNTS),

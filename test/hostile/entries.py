@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import faulthandler
+import gc
 import io
 import os
 import shutil
@@ -58,6 +59,7 @@ def set_up() -> None:
     from gspmd.tools import cli, opt  # noqa: F401 - so that no case waits for it
 
     subprocess.run = Nursery().run
+    gc.freeze()
 
 
 def performed(case: Case, root: str) -> Outcome:

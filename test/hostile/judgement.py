@@ -18,6 +18,7 @@ _ERROR_LINE = re.compile(r"(?:^|: )error: |^\{\"severity\": \"error\"")
 _PROGRESS = re.compile(r"^gspmd: [\w ]+ \.\.\.$\n?", re.MULTILINE)
 _FRAME = re.compile(r'File "([^"]+)", line \d+,? in (\S+)')
 _CHECK = re.compile(r"Check failed: .*|.*terminate called.*|.*what\(\): .*|.*Assertion .*failed.*|LLVM ERROR.*")
+_COLOR = re.compile(r"\x1b\[[\d;]*m")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SIGNALS_OF_THEIR_OWN = ("an interrupt",)
 
@@ -33,6 +34,8 @@ class Fault:
 
 def fault(case: Case, outcome: Outcome) -> Fault | None:
     """The worst fault, if there is one."""
+    if "--color=always" in case.words or "FORCE_COLOR" in dict(case.environment):
+        outcome = dataclasses.replace(outcome, stderr=_COLOR.sub("", outcome.stderr))
     return _end(case, outcome) or _internal(case, outcome) or _codes(case, outcome) or _output(case, outcome)
 
 
@@ -82,7 +85,7 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
         if status == EXIT_INTERRUPTED and outcome.seconds > 8:
             return Fault("interrupt", f"{case.command}: late after an interrupt", text)
     if status not in allowed:
-        return Fault("code", f"exit code {status} of {case.command}: {_message(outcome)}", text)
+        return Fault("code", f"exit code {status} of {case.command}", text)
     if case.expects == "success" and status != 0:
         where = case.terminal or case.inlet or case.place or "a good program"
         return Fault("refused", f"refused: {case.command}, {where}: {_message(outcome)}", text)
@@ -121,7 +124,7 @@ def _output(case: Case, outcome: Outcome) -> Fault | None:
     longest = max(text.splitlines() or [""], key=len)
     if len(longest) > _LONGEST_LINE + sum(map(len, case.words)):
         return Fault("long", f"long message: {_message(outcome)}", longest[:3000])
-    if _CONTROLS.search(text.replace("\r\n", "\n").replace("\x1b[", "") if case.terminal else text):
+    if _CONTROLS.search(text):
         return Fault("controls", f"control characters in a message: {_message(outcome)}", repr(text[:2000]))
     if outcome.stdout.strip() and case.command in ("opt", "partition") and "--list-passes" not in case.words:
         return Fault("output", f"output: {case.command} prints and refuses", outcome.stdout[:500])

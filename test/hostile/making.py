@@ -202,11 +202,12 @@ FORMATS: dict[str, tuple[float, Callable[[Random, Wanted], Case]]] = {
     "place": (4, _place),
     "budget": (2, side_files.budget),
     "target": (2, side_files.target),
-    "npz": (2, side_files.npz),
+    "npz": (1.5, side_files.npz),
     "compiled": (1, compiled_files.compiled),
     "rule": (1, word_cases.rule),
     "pipeline": (2, word_cases.pipeline),
     "call": (1.5, word_cases.call),
     "demo": (0.5, word_cases.demo),
+    "page": (0.3, word_cases.page),
     "terminal": (0.5, word_cases.terminal),
 }

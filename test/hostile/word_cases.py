@@ -118,6 +118,32 @@ _SOURCES = (
 )
 
 
+_CODES = (
+    "",
+    "G",
+    "G9999",
+    "g0300",
+    "0300",
+    "G0300 ",
+    "G0300,G0301",
+    "\u00e9",
+    "../G0300",
+    "all",
+    "-1",
+    "G" * 5000,
+    "\n",
+)
+_SHELLS = ("", "sh", "BASH", "bash zsh", "\u00e9", "/bin/bash", "-1")
+
+
+def page(rng: Random, wanted: Wanted) -> Case:
+    """A command that prints a page, asked for one that there is not."""
+    command = rng.choice(wanted.among(("explain-error", "explain-error", "completion")))
+    if command == "completion":
+        return Case(command, (f"--for={rng.choice(_SHELLS)}", rng.choice((*_SHELLS, "bash"))), expects="refusal")
+    return Case(command, (rng.choice(_CODES),))
+
+
 def call(rng: Random, wanted: Wanted) -> Case:
     """A function of the API with an odd argument."""
     name = rng.choice(
