@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.limits import MAX_TOLERANCE
 from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def byte_count(text: str) -> int:
 
 
 def tolerance(text: str) -> float:
-    """An argparse type: a number from 0 to the largest tolerance."""
+    """An argparse type: a finite number of at least 0."""
     number = float(text)
-    if not 0 <= number <= MAX_TOLERANCE:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {MAX_TOLERANCE}")
+    if not (math.isfinite(number) and number >= 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
     return number
 
 

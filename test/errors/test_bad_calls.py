@@ -221,13 +221,14 @@ def test_an_interrupt_ends_quietly(command: list[str], tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stdin is not None
     process.stdin.write(b"module")
     process.stdin.flush()
     while unread_bytes(process.stdin.fileno()):  # until it has started and waits for more
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     printed, errors = process.communicate(timeout=60)
     assert (process.returncode, printed, errors) == (130, b"", b"")
     assert out.read_text() == "before"
