@@ -102,8 +102,7 @@ class Annotations:
         self.is_round_trip = carried is not None
         meshes = dict(self._written.meshes)
         if carried is not None:
-            entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
-            meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
+            meshes.update(_carried_meshes(carried, self.context))
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
@@ -294,6 +293,13 @@ def frontend(attributes: Any) -> dict[str, str]:
         if name.startswith(PREFIX) and name not in _KNOWN_FRONTEND:
             raise Unsupported(f"unknown frontend attribute '{name}'", hint="export the program as StableHLO with 'sdy'")
     return entries
+
+
+def _carried_meshes(text: str, context: ir.Context) -> dict[str, Mesh]:
+    entries = parse_carried(text, context)
+    if not isinstance(entries, ir.DictAttr):
+        raise AnnotationError(f"frontend attribute '{PREFIX}meshes' is '{text}'; expected a dictionary of meshes")
+    return {name: parse_mesh(str(mesh), name) for name, mesh in entries_of(entries).items()}
 
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:

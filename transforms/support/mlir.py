@@ -126,6 +126,8 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
             location = SourceLocation(filename, location.line, location.column)
         op, message = split_subject(text)
         raise kind(message, location=location, op=op) from None
+    except (RuntimeError, ValueError, MemoryError) as error:  # raised in C++, as for sizes beyond all memory
+        raise kind(f"jaxlib fails: {' '.join(str(error).split())}") from None
     finally:
         context.emit_error_diagnostics = listened
         if handler is not None:

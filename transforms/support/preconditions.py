@@ -7,6 +7,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.annotated import AnnotatedModule, AnnotatedProgram
 from gspmd.transforms.support.attribute_text import text_of
@@ -20,6 +21,8 @@ _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
 
 def _check_form(module: ir.Module) -> None:
     annotated = AnnotatedModule(module)
+    if any(size == 1 for _, size in annotated.mesh.axes):
+        raise AnnotationError(f"mesh {print_mesh(annotated.mesh)} has an axis of size 1")
     if any(each is not None and each.unreduced for each in annotated.arguments + annotated.results):
         with located(annotated.function):
             raise AnnotationError("has an unreduced argument or result")
