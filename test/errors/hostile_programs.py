@@ -114,4 +114,17 @@ HOSTILE = {
         main(body='%0 = stablehlo.custom_call @Sharding() {mhlo.sharding = "{replicated}"} : () -> tensor<8xf32>'),
         "custom call 'Sharding' makes (tensor<8xf32>) of (); expected the type it takes",
     ),
+} | {
+    f"{attributes or argument} of another kind": (main(argument, attributes=attributes), f"'{name}' is {value}")
+    for argument, attributes, name, value in (
+        ("mhlo.memory_kind = 3", "", "mhlo.memory_kind", "3 : i64, expected a string"),
+        ("gspmd.name = 3", "", "gspmd.name", "3 : i64, expected a string"),
+        ("gspmd.device_ids = 3", "", "gspmd.device_ids", "3 : i64, expected an array of integers"),
+        ('tf.aliasing_output = "x"', "", "tf.aliasing_output", '"x", expected an integer'),
+        ("tf.aliasing_output = 7 : i32", "", "tf.aliasing_output", "7, of 1 results"),
+        ("tf.aliasing_output = -1 : i32", "", "tf.aliasing_output", "-1, of 1 results"),
+        ("mhlo.frontend_attributes = 3", "", "mhlo.frontend_attributes", "3 : i64, expected a dictionary"),
+        ("", "mhlo.frontend_attributes = 3", "mhlo.frontend_attributes", "3 : i64, expected a dictionary"),
+        ("", "mhlo.num_partitions = [3]", "mhlo.num_partitions", "[3], expected an integer"),
+    )
 }

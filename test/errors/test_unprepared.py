@@ -64,6 +64,15 @@ UNPREPARED = {
         ": (tensor<8x8xf32>) -> tensor<8x8xf32>",
         _RETURN,
     ),
+    "attributes of another kind": _main(
+        _SPLIT, _SPLIT, "%0 = stablehlo.tanh %a {mhlo.frontend_attributes = 3} : tensor<8x8xf32>", _RETURN
+    ),
+    "device ids of another kind": _main(_SPLIT, _SPLIT, "return %a : tensor<8x8xf32>").replace(
+        "sdy.sharding =", "gspmd.device_ids = 3, sdy.sharding =", 1
+    ),
+    "summands that are none": _main(_SPLIT, _SPLIT, "return %a : tensor<8x8xf32>").replace(
+        "sdy.sharding =", "gspmd.unreduced, sdy.sharding =", 1
+    ),
     "a mesh that is none": "module attributes {gspmd.mesh = 3} {\n"
     + _main(_SPLIT, _SPLIT, "return %a : tensor<8x8xf32>")
     + "}\n",

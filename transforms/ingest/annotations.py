@@ -185,7 +185,9 @@ class Annotations:
     def _hlo_annotation(self, attributes: Any) -> HloAnnotation | None:
         holder = attributes
         if "mhlo.sharding" not in holder:
-            if NESTED not in attributes or "mhlo.sharding" not in attributes[NESTED]:
+            if NESTED not in attributes or not isinstance(attributes[NESTED], ir.DictAttr):
+                return None
+            if "mhlo.sharding" not in attributes[NESTED]:
                 return None
             holder = attributes[NESTED]
         if not isinstance(holder["mhlo.sharding"], ir.StringAttr):
@@ -288,6 +290,8 @@ def frontend(attributes: Any) -> dict[str, str]:
     """XLA's frontend attributes: names and texts. Raises Unsupported for an `xla.sdy.` one that is unknown."""
     if FRONTEND not in attributes:
         return {}
+    if not isinstance(attributes[FRONTEND], ir.DictAttr):
+        raise AnnotationError(f"'{FRONTEND}' is {attributes[FRONTEND]}, expected a dictionary")
     entries = {name: text_of(value) for name, value in entries_of(attributes[FRONTEND]).items()}
     for name in entries:
         if name.startswith(PREFIX) and name not in _KNOWN_FRONTEND:
