@@ -35,6 +35,7 @@ from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
+from gspmd.transforms.support.attribute_kinds import check_operation, check_signature
 from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.support.mlir import source_location
@@ -122,9 +123,13 @@ def _check_replicas(module: ir.Module) -> None:
 def _prepare(module: ir.Module) -> Survey:
     """Bring functions, tuples, shapes and operations to their modern form, annotations untouched."""
     functions = functions_of(module)
-    flatten_main(functions[find_main(functions)])
+    entry = functions[find_main(functions)]
+    check_signature(module, entry)
+    flatten_main(entry)
     found = survey(module)
     check_calls(found)
+    for op in found.known():
+        check_operation(op)
     check_nesting(found)
     if has_dynamic_shapes(found):
         found = survey(module) if refine(module, found) else found

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create, replace
@@ -72,9 +73,16 @@ def _rewrite(op: Any, target: Target) -> None:
         written = None if said is None else target.list_of(said, [value.type for value in op.results])
         strip(op)
         if rule is not None:
-            op.attributes["sdy.sharding_rule"] = parse_carried(rule, op.context)
+            op.attributes["sdy.sharding_rule"] = _carried_rule(rule, op.context)
         if written is not None:
             op.attributes["sdy.sharding"] = written
+
+
+def _carried_rule(text: str, context: ir.Context) -> ir.Attribute:
+    attribute = parse_carried(text, context)
+    if not sdy.OpShardingRuleAttr.isinstance(attribute):
+        raise AnnotationError(f"frontend attribute '{PREFIX}sharding_rule' is '{text}'; expected a sharding rule")
+    return attribute
 
 
 def _rewrite_constraint(op: Any, target: Target) -> None:

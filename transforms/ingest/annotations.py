@@ -106,8 +106,7 @@ class Annotations:
         self.is_round_trip = carried is not None
         meshes = dict(self._written.meshes)
         if carried is not None:
-            entries = entries_of(ir.DictAttr(parse_carried(carried, self.context)))
-            meshes.update({name: parse_mesh(str(mesh), name) for name, mesh in entries.items()})
+            meshes.update(_carried_meshes(carried, self.context))
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
@@ -192,7 +191,9 @@ class Annotations:
     def _hlo_annotation(self, attributes: Any) -> HloAnnotation | None:
         holder = attributes
         if "mhlo.sharding" not in holder:
-            if NESTED not in attributes or "mhlo.sharding" not in attributes[NESTED]:
+            if NESTED not in attributes or not isinstance(attributes[NESTED], ir.DictAttr):
+                return None
+            if "mhlo.sharding" not in attributes[NESTED]:
                 return None
             holder = attributes[NESTED]
         if not isinstance(holder["mhlo.sharding"], ir.StringAttr):
@@ -296,6 +297,8 @@ def frontend(attributes: Any) -> dict[str, str]:
     """XLA's frontend attributes: names and texts. Raises Unsupported for an `xla.sdy.` one that is unknown."""
     if FRONTEND not in attributes:
         return {}
+    if not isinstance(attributes[FRONTEND], ir.DictAttr):
+        raise AnnotationError(f"'{FRONTEND}' is {attributes[FRONTEND]}, expected a dictionary")
     entries = {name: text_of(value) for name, value in entries_of(attributes[FRONTEND]).items()}
     for name in entries:
         if name.startswith(PREFIX) and name not in _KNOWN_FRONTEND:
@@ -305,6 +308,13 @@ def frontend(attributes: Any) -> dict[str, str]:
                 code=Code.MARKER,
             )
     return entries
+
+
+def _carried_meshes(text: str, context: ir.Context) -> dict[str, Mesh]:
+    entries = parse_carried(text, context)
+    if not isinstance(entries, ir.DictAttr):
+        raise AnnotationError(f"frontend attribute '{PREFIX}meshes' is '{text}'; expected a dictionary of meshes")
+    return {name: parse_mesh(str(mesh), name) for name, mesh in entries_of(entries).items()}
 
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:

@@ -25,6 +25,8 @@ BOUNDARIES = {
 _FORWARD, _BACKWARD = 1, 2  # PropagationDirection of `sdy`
 
 
+GROUP_MARKER = f"{PREFIX}ShardingGroup"
+
 # Calls of a comparator, which stays a function of the module.
 COMPARING = ("ApproxTopK",)
 
@@ -46,6 +48,7 @@ def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
         convert = _MARKERS.get(name)
         with located(op):
             if convert is not None:
+                _check_values(op, name)
                 convert(op, target)
             elif name in BOUNDARIES:
                 raise Unsupported(
@@ -61,6 +64,18 @@ def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
                 _check_called(op, name)
                 rest.append(op)
     return rest
+
+
+def _check_values(op: Any, name: str) -> None:
+    """A marker takes one value, and hands it on or makes nothing that is used."""
+    makes = [value.type for value in op.results]
+    if len(op.operands) == 1 and makes == [op.operands[0].type]:
+        return
+    if len(op.operands) != 1 or name != GROUP_MARKER or any(True for value in op.results for _ in value.uses):
+        takes = ", ".join(str(value.type) for value in op.operands)
+        raise AnnotationError(
+            f"custom call '{name}' makes ({', '.join(map(str, makes))}) of ({takes}); expected the type it takes"
+        )
 
 
 def _check_called(op: Any, name: str) -> None:
@@ -137,7 +152,7 @@ def _carried_integer(op: Any, key: str) -> int:
 
 _MARKERS: dict[str, Callable[[Any, Target], None]] = {
     "Sharding": _sharding,
-    f"{PREFIX}ShardingGroup": _sharding_group,
+    GROUP_MARKER: _sharding_group,
     f"{PREFIX}PropagationBarrier": _propagation_barrier,
     "ShardBarrierFrom": _barrier_from,
     "ShardBarrierTo": _barrier_to,

@@ -80,11 +80,15 @@ class Survey:
         """The operations of one dialect that were found."""
         return self.all(*(found for found in self.found if found.startswith(f"{name}.")))
 
+    def known(self) -> Iterator[Any]:
+        """All that were found by name."""
+        for ops in self.found.values():
+            yield from ops
+
     def every(self) -> Iterator[Any]:
         """All operations that may say something."""
         yield from self.annotated
-        for ops in self.found.values():
-            yield from ops
+        yield from self.known()
 
 
 def functions_of(module: ir.Module) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.localize.fitting import RESHARDED
 from gspmd.transforms.localize.partial_values import drop_counts
@@ -56,6 +57,8 @@ def _global_signature(annotated: AnnotatedModule) -> Signature:
         type_ = read(mlir_type)
         sharding = sharding or replicated(annotated.mesh, len(type_.shape))
         if UNREDUCED in entry:
+            if not type_.shape or type_.shape[0] != sharding.shard_counts()[0]:
+                raise AnnotationError(f"'{UNREDUCED}' on a value of another shape than its summands: {type_.brief}")
             return ValueSignature(type_.shape[1:], type_.element, partial_sharding(sharding))
         return ValueSignature(type_.shape, type_.element, sharding)
 

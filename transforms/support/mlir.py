@@ -131,6 +131,8 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
         op, message = split_subject(text)
         code = code_of_invalid(text) if kind is ParseError else code_of(text)
         raise kind(message, location=location, op=op, code=code, notes=notes) from None
+    except (RuntimeError, ValueError, MemoryError) as error:  # raised in C++, as for sizes beyond all memory
+        raise kind(f"jaxlib fails: {' '.join(str(error).split())}") from None
     finally:
         context.emit_error_diagnostics = listened
         if handler is not None:

@@ -50,10 +50,10 @@ def check_nesting(text: bytes, filename: str) -> None:
     if _is_shallow(text):
         return
     found = brackets_of(text)
-    _check_depth(found, found.depth, MAX_BRACKET_DEPTH, "brackets nest", filename)
     chars = np.frombuffer(found.text, np.uint8)[found.places]
     braces = np.where((chars == ord("{")) | (chars == ord("}")), found.steps, np.int8(0))
     _check_depth(found, np.cumsum(braces, dtype=np.int32), MAX_REGION_DEPTH, "regions nest", filename)
+    _check_depth(found, found.depth, MAX_BRACKET_DEPTH, "brackets nest", filename)
     _check_aliases(found, filename)
 
 

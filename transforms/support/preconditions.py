@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.support.annotated import AnnotatedModule, AnnotatedProgram
+from gspmd.transforms.support.attribute_kinds import check_operation, check_signature
 from gspmd.transforms.support.attribute_text import text_of
 from gspmd.transforms.support.mlir import located, main_function
 from gspmd.transforms.support.passes import Precondition
@@ -19,25 +22,39 @@ _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
 
 
 def _check_form(module: ir.Module) -> None:
+    check_signature(module, main_function(module).operation)
     annotated = AnnotatedModule(module)
+    if any(size == 1 for _, size in annotated.mesh.axes):
+        raise AnnotationError(f"mesh {print_mesh(annotated.mesh)} has an axis of size 1")
     if any(each is not None and each.unreduced for each in annotated.arguments + annotated.results):
         with located(annotated.function):
             raise AnnotationError("has an unreduced argument or result")
-    found: list[Any] = []
+    _check_operations(module, _check_operation_of_form)
+
+
+def _check_operation_of_form(op: Any) -> None:
+    check_operation(op)
+    target = text_of(op.attributes["call_target_name"]) if op.name == "stablehlo.custom_call" else ""
+    if op.name in _CALLS or target in _MARKERS:
+        with located(op):
+            raise Unsupported("calls a function, or annotates as frameworks do")
+
+
+def _check_operations(module: ir.Module, check: Callable[[Any], None]) -> None:
+    """Raises the first error that `check` raises for an operation in @main; the bindings make another of it."""
+    errors: list[Error] = []
 
     def visit(op: Any) -> ir.WalkResult:
-        name = op.name
-        if name in _CALLS or (
-            name == "stablehlo.custom_call" and text_of(op.attributes["call_target_name"]) in _MARKERS
-        ):
-            found.append(op)
+        try:
+            check(op)
+        except Error as error:
+            errors.append(error)
             return ir.WalkResult.INTERRUPT
         return ir.WalkResult.ADVANCE
 
     main_function(module).operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for op in found:
-        with located(op):
-            raise Unsupported("calls a function, or annotates as frameworks do")
+    for error in errors:
+        raise error
 
 
 def _check_closed(module: ir.Module) -> None:
@@ -63,7 +80,8 @@ def _check_main(module: ir.Module) -> None:
     if operations:
         with located(operations[0]):
             raise AnnotationError("is a module inside the module")
-    main_function(module)
+    check_signature(module, main_function(module).operation)
+    _check_operations(module, check_operation)
 
 
 INGESTED = Precondition("gspmd-ingest", _check_form)

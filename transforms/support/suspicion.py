@@ -11,7 +11,7 @@ import re
 from gspmd.dialect.errors import ParseError
 from gspmd.transforms.support.nesting import brackets_of, location_in
 
-_ODD_ELEMENTS = re.compile(rb'\bdense\s*<[\[\s]*(?![\[\s\-+\w">\])])|\bsparse\s*<')
+_ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
 _COMPLEX = re.compile(rb"dense\s*<[^<>/]*>\s*:\s*(?:tensor|vector)\s*<[\d\sx?]*complex\s*<")
 _HIGH = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
 _STRING = re.compile(rb'//[^\n]*|"((?:[^"\\\n]|\\.)*)"')
@@ -20,7 +20,7 @@ _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 
 def first_oddity(text: bytes) -> int | None:
     """Where something begins over which another process has to parse and print the text before this one does."""
-    places = (found.start() for found in _ODD_ELEMENTS.finditer(text))
+    places = (found.start() for odd in _ODD for found in odd.finditer(text))
     return next((place for place in places if not _COMPLEX.match(text, place)), None)
 
 

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from gspmd.dialect.errors import Error
+from gspmd.dialect.errors import Error, ParseError
 from gspmd.transforms.support.mlir import new_context, parse_written, upgraded
 from gspmd.transforms.support.nesting import check_nesting
 from gspmd.transforms.support.suspicion import check_names
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     data = sys.stdin.buffer.read()
     try:
         result = _read(data, Format(name), "--allow-unregistered" in flags)
-    except Error as error:
+    except Exception as raised:  # noqa: BLE001 - whatever C++ raises
+        error = raised if isinstance(raised, Error) else ParseError(f"jaxlib fails: {' '.join(str(raised).split())}")
         place = error.location
         location = [place.file, place.line, place.column] if place else None
         said = {
