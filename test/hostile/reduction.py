@@ -26,6 +26,8 @@ class Reduction:
         """The smallest case that was found."""
         while (smaller := next((c for c in _less_around(case) if self._takes(c)), None)) is not None:
             case = smaller
+        if case.expects or case.place:  # what the program says has no part in it
+            return case
         for name, data in case.files:
             case = self._of_data(case, data, name)
         if case.stdin:
