@@ -64,6 +64,8 @@ UNPREPARED = {
         ": (tensor<8x8xf32>) -> tensor<8x8xf32>",
         _RETURN,
     ),
+    "a token": "module {\n" + _MESH + "func.func @main(%t: !stablehlo.token) -> !stablehlo.token {\n"
+    "  %0 = stablehlo.after_all %t, %t : !stablehlo.token\n  return %0 : !stablehlo.token\n}\n}\n",
     "attributes of another kind": _main(
         _SPLIT, _SPLIT, "%0 = stablehlo.tanh %a {mhlo.frontend_attributes = 3} : tensor<8x8xf32>", _RETURN
     ),

@@ -103,7 +103,10 @@ class _Update:
 
     def _chain(self, argument: int, result: int) -> _Updated | None:
         """The elementwise operations that compute the result, if they start from the argument."""
-        start, shape = self._block.arguments[argument], read_type(self._last.operands[result]).shape
+        start, made = self._block.arguments[argument], self._last.operands[result]
+        if not all(isinstance(value.type, ir.RankedTensorType) for value in (start, made)):
+            return None  # a token
+        shape = read_type(made).shape
         chain: set[Any] = set()
         stack, reached = [self._last.operands[result]], False
         while stack:
