@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_TOLERANCE
 from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ def tolerance(text: str) -> float:
     number = float(text)
     if not (math.isfinite(number) and number >= 0):
         raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    return number
+
+
+def budget_tolerance(text: str) -> float:
+    """An argparse type: by how much a budget may be exceeded, as a part of it."""
+    number = float(text)
+    if not 0 <= number <= MAX_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {MAX_TOLERANCE}")
     return number
 
 

@@ -10,11 +10,11 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
+    budget_tolerance,
     check_not_partitioned_yet,
     partition_options,
     positive,
     strictness,
-    tolerance,
 )
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
@@ -50,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=tolerance,
+        type=budget_tolerance,
         metavar="T",
         help="part above the budget that is allowed (default: the file's, or 0)",
     )

@@ -21,11 +21,13 @@ class Heard:
 
     def __init__(self) -> None:
         self._seen: list[Diagnostic] = []
+        self._read = 0  # of these, how many were said of reading
         self._failure: Error | None = None
 
     def read(self, diagnostic: Diagnostic) -> None:
         """Hear what MLIR says while it reads the module."""
         self._seen.append(_coded(diagnostic, code_of_invalid(diagnostic.message)))
+        self._read = len(self._seen)
 
     def run(self, diagnostic: Diagnostic) -> None:
         """Hear what is said while passes run."""
@@ -42,7 +44,7 @@ class Heard:
     def report(self, args: argparse.Namespace, name: str, source: str | bytes | None) -> int:
         """Print what was said, or compare it with what was expected; the exit code that follows."""
         status = exit_code(self._failure) if self._failure else 0
-        told = _each_mistake_once(self._seen)
+        told = _each_mistake_once(self._seen, self._read)
         if args.verify_diagnostics and status != EXIT_INTERNAL:
             expected = read_expectations(source, name) if isinstance(source, str) else []
             told = iter(mismatches(expected, self._seen, name))
@@ -61,16 +63,16 @@ def _coded(diagnostic: Diagnostic, code: Code) -> Diagnostic:
     return dataclasses.replace(diagnostic, code=code)
 
 
-def _each_mistake_once(seen: list[Diagnostic]) -> Iterator[Diagnostic]:
-    """The diagnostics without errors that only follow from an earlier one.
+def _each_mistake_once(seen: list[Diagnostic], read: int) -> Iterator[Diagnostic]:
+    """The diagnostics, of which `read` are of reading, without errors that only follow from an earlier one.
 
     A parser of MLIR stops at a mistake, and each parser that called it says that it failed, too. A verifier may say
     several things about one operation.
     """
     first: Diagnostic | None = None
-    for diagnostic in seen:
+    for number, diagnostic in enumerate(seen):
         if diagnostic.severity is Severity.ERROR and diagnostic.hint is None and diagnostic.code is not Code.RESHARD:
-            if first is not None and (first.code is Code.SYNTAX or first.location == diagnostic.location):
+            if first is not None and (number < read or first.location == diagnostic.location):
                 continue
             first = diagnostic
         yield diagnostic

@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     from gspmd import inputs
 
     values = executable.signature.inputs
-    given = inputs.read_inputs(args.inputs, values) if args.inputs else inputs.random_inputs(values, args.seed)
+    given = (
+        inputs.read_inputs(args.inputs, values) if args.inputs is not None else inputs.random_inputs(values, args.seed)
+    )
     with beside(output):
         arrays = _run_and_tell(executable, given, args.repeat)
     if output:

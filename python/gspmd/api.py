@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.collectives import Collective, collectives_of
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
@@ -145,6 +146,7 @@ def passes_of(
     options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
     """The passes that `partition` runs for these arguments. Raises UsageError."""
+    _check_arguments(num_partitions, strict, target, options)
     given: dict[str, Any] = {
         "num_partitions": num_partitions or 0,
         "replicate_unsupported": replicate_unsupported,
@@ -156,6 +158,23 @@ def passes_of(
         if name.replace("-", "_") in (*given, "custom_rules"):
             raise UsageError(f"option '{name}' is an argument of its own", hint="leave it out of options")
     return default_pipeline({**given, **(options or {})})
+
+
+def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any) -> None:
+    """Raise UsageError for what is of another type than it has to be, as in programs that no type checker saw."""
+    names = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    for name, value, is_one, expected in (
+        ("num_partitions", num_partitions, num_partitions is None or _is_count(num_partitions), "a number, or None"),
+        ("strict", strict, isinstance(strict, bool) or _is_count(strict), "True, False or a number of bytes"),
+        ("target", target, isinstance(target, str), "a name, or the path of a .toml file"),
+        ("options", options, options is None or names, "a dictionary from names to values"),
+    ):
+        if not is_one:
+            raise UsageError(f"{name} is {value!r}, expected {expected}", code=Code.BAD_VALUE)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _run(

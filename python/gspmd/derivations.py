@@ -78,19 +78,24 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Derivation:
-    """Where the axes `axes` (written `"x", "y"`) of a dimension come from."""
+    """Where the axes `axes` (written `"x", "y"`) of a dimension come from.
+
+    Of a long way back, `steps` are those near the value, and `left_out` is how many more lead to the origin.
+    """
 
     dimension: int
     axes: str
     steps: tuple[Step, ...]
     origin: Origin
+    left_out: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON keys: `dimension`, `axes`, `steps`, `origin`."""
+        """JSON keys: `dimension`, `axes`, `steps`, `left_out`, `origin`."""
         return {
             "dimension": self.dimension,
             "axes": self.axes,
             "steps": [step.to_dict() for step in self.steps],
+            "left_out": self.left_out,
             "origin": self.origin.to_dict(),
         }
 
@@ -274,7 +279,7 @@ class Explainer:
             for parts, chain in groups.values():
                 steps = tuple(self._step(link) for link in chain.links)
                 origin = dataclasses.replace(self._origins[chain.origin.slot], dimension=chain.origin.dim)
-                yield Derivation(dim, print_axes(parts, mesh), steps, origin)
+                yield Derivation(dim, print_axes(parts, mesh), steps, origin, chain.left_out)
 
     def slot_name(self, slot: int) -> str:
         """The value that a slot stands for."""
@@ -337,7 +342,7 @@ class Explainer:
 def _path(chain: Chain) -> tuple[Any, ...]:
     """What chains have in common that differ only in the axis."""
     links = tuple((link.change.node, link.target, link.source, link.place.dim, link.given.dim) for link in chain.links)
-    return (*links, chain.origin.slot, chain.origin.dim)
+    return (*links, chain.left_out, chain.origin.slot, chain.origin.dim)
 
 
 def _frames(location: str) -> tuple[str, ...]:

@@ -109,6 +109,8 @@ def _derivation_lines(derivation: Derivation) -> Iterator[str]:
     ]
     for line in _inner_table(rows):
         yield f"  {line}"
+    if derivation.left_out:
+        yield f"    and {derivation.left_out} more steps"
     where = _at(origin.location, " at ")
     yield f"    annotated: {origin.text}, dimension {origin.dimension}{where}"
 

@@ -27,8 +27,10 @@ def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool 
     """Global arguments that depend on the seed and on their index only.
 
     Floats and the parts of complex numbers are uniform in (-1, 1), or in [0, 1) if not `signed`;
-    integers are 0..7, as far as the type goes; bools are fair coins.
+    integers are 0..7, as far as the type goes; bools are fair coins. Raises UsageError for a negative seed.
     """
+    if seed < 0:
+        raise UsageError(f"the seed is {seed}, expected at least 0", code=Code.BAD_VALUE)
     return tuple(_random(value, np.random.default_rng([seed, i]), signed) for i, value in enumerate(values))
 
 

@@ -16,6 +16,7 @@ from jax.errors import JaxRuntimeError
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime import platform_devices
 from gspmd.sharded_array import Devices
@@ -74,6 +75,10 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     if not is_here(target):
         raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}", code=Code.UNKNOWN_TARGET)
     count = int(rest) if rest else mesh.size
+    if platform == "cpu" and count > MAX_VIRTUAL_DEVICES:
+        raise UsageError(
+            f"target '{target}' has {count} devices, expected at most {MAX_VIRTUAL_DEVICES}", code=Code.LIMIT
+        )
     if count < mesh.size:
         raise UsageError(f"the mesh has {mesh.size} devices, target '{target}' has {count}", code=Code.TOPOLOGY)
     devices = platform_devices(platform)

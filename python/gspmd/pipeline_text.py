@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_REGION_DEPTH
 
 _NAME = re.compile(r"[\w.-]+")
 _OPTION_KEY = re.compile(r"[\w-]+")
@@ -73,22 +74,24 @@ class _Scanner:
         self._text = text
         self._at = 0
 
-    def elements(self) -> tuple[Element, ...]:
+    def elements(self, depth: int = 0) -> tuple[Element, ...]:
+        if depth > MAX_REGION_DEPTH:
+            raise self._error(f"pipelines nest deeper than {MAX_REGION_DEPTH}")
         found = []
         self.skip_spaces()
         if self.at_end() or self._text[self._at] == ")":
             return ()
         while True:
-            found.append(self._element())
+            found.append(self._element(depth))
             self.skip_spaces()
             if not self.accept(","):
                 return tuple(found)
             self.skip_spaces()
 
-    def _element(self) -> Element:
+    def _element(self, depth: int) -> Element:
         name = self.take(_NAME, "a pass")
         if self.accept("("):
-            children = self.elements()
+            children = self.elements(depth + 1)
             if not self.accept(")"):
                 raise self._error("expected ',' or ')'")
             return Element(name, children=children)

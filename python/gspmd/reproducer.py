@@ -75,12 +75,28 @@ def reproduce(error: Exception, main: Callable[[], int]) -> Path | None:
     rewind_stdin()
     silence = io.TextIOWrapper(io.BytesIO())
     with (
+        _only_here(),
         contextlib.suppress(Exception, Stopped),
         contextlib.redirect_stdout(silence),
         contextlib.redirect_stderr(silence),
     ):
         main()
     return path() if path().exists() else None
+
+
+def start() -> None:
+    """Begin to count the passes of a command."""
+    global _begun, _last
+    _begun, _last = 0, 0
+
+
+@contextlib.contextmanager
+def _only_here() -> Iterator[None]:
+    """What runs afterwards in the process is not stopped."""
+    try:
+        yield
+    finally:
+        start()
 
 
 def rewind_stdin() -> None:

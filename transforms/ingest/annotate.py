@@ -17,6 +17,7 @@ from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.support.attribute_text import check_fits
 from gspmd.transforms.support.callbacks import CALL_DEVICE, is_callback, is_one_call
 from gspmd.transforms.support.mlir import located
 
@@ -74,6 +75,7 @@ def _rewrite(op: Any, target: Target) -> None:
         strip(op)
         if rule is not None:
             op.attributes["sdy.sharding_rule"] = _carried_rule(rule, op.context)
+            check_fits(op)
         if written is not None:
             op.attributes["sdy.sharding"] = written
 

@@ -23,6 +23,7 @@ BOUNDARIES = {
     f"{PREFIX}LocalToGlobalShape",
 }
 _FORWARD, _BACKWARD = 1, 2  # PropagationDirection of `sdy`
+_NO_DIRECTION, _BOTH = 0, 3
 
 
 GROUP_MARKER = f"{PREFIX}ShardingGroup"
@@ -120,7 +121,14 @@ def _sharding_group(op: Any, target: Target) -> None:
 
 
 def _propagation_barrier(op: Any, target: Target) -> None:
-    _barrier(op, _carried_integer(op, "allowed_direction"))
+    direction = _carried_integer(op, "allowed_direction")
+    if not _NO_DIRECTION <= direction <= _BOTH:
+        raise AnnotationError(
+            f"propagation barrier allows direction {direction}; expected {_NO_DIRECTION} to {_BOTH}",
+            hint="none, forward, backward and both are 0 to 3",
+            code=Code.MARKER,
+        )
+    _barrier(op, direction)
 
 
 def _barrier(op: Any, direction: int) -> None:

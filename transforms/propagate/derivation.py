@@ -11,6 +11,7 @@ import dataclasses
 
 from gspmd.dialect.axes import Axis, atoms, split_at
 from gspmd.dialect.errors import InternalError
+from gspmd.dialect.limits import MAX_TOLD_STEPS
 from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.propagate.factors import activity
@@ -45,10 +46,14 @@ class Link:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chain:
-    """The links from a place back to `origin`, which an annotation names. No links: it is annotated itself."""
+    """The links from a place back to `origin`, which an annotation names. No links: it is annotated itself.
+
+    Of a long chain the links near the place are there; `left_out` is how many more lead to the origin.
+    """
 
     links: tuple[Link, ...]
     origin: Place
+    left_out: int = 0
 
 
 class Derivations:
@@ -62,23 +67,40 @@ class Derivations:
             self._changes[change.slot].append(index)
         self._arrivals: dict[Place, int] = {}
         self._steps: dict[Place, Link | tuple[Place, ...] | None] = {}
+        self._ends: dict[Place, tuple[int, Place]] = {}
         self._factors: dict[tuple[int, int, TensorSharding], FactorAxes] = {}
 
     def chains(self, place: Place) -> list[Chain]:
         """Where an axis of a place comes from: one chain, or several if its parts came apart."""
         found = []
-        open_: list[tuple[tuple[Link, ...], Place]] = [((), place)]
+        open_: list[tuple[tuple[Link, ...], int, Place]] = [((), 0, place)]
         while open_:
-            links, at = open_.pop()
+            links, left_out, at = open_.pop()
             walked = list(links)
-            while isinstance(step := self._step(at), Link):
+            while len(walked) < MAX_TOLD_STEPS and isinstance(step := self._step(at), Link):
                 walked.append(step)
                 at = step.given
-            if step is None:
-                found.append(Chain(tuple(walked), at))
-            else:
-                open_.extend((tuple(walked), part) for part in reversed(step))
+            more, at = self._end(at)
+            left_out += more
+            parts = self._step(at)
+            if parts is None:
+                found.append(Chain(tuple(walked), at, left_out))
+            elif not isinstance(parts, Link):
+                open_.extend((tuple(walked), left_out, part) for part in reversed(parts))
         return found
+
+    def _end(self, place: Place) -> tuple[int, Place]:
+        """Where the links from a place end, and how many they are; found once for all places on the way."""
+        way: list[Place] = []
+        at = place
+        while at not in self._ends and isinstance(step := self._step(at), Link):
+            way.append(at)
+            at = step.given
+        count, end = self._ends.get(at, (0, at))
+        for passed in reversed(way):
+            count += 1
+            self._ends[passed] = (count, end)
+        return count, end
 
     # ---- one step ----
 

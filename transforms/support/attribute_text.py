@@ -6,6 +6,8 @@ parse an empty text.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -32,6 +34,23 @@ def required_text(attributes: Any, name: str) -> str:
     return text_of(attributes[name])
 
 
+def check_fits(op: Any) -> None:
+    """Raise AnnotationError for an operation that what was written to it does not fit."""
+    with _unheard(op.context), mlir_errors(op.context, AnnotationError):
+        op.verify()
+
+
+@contextlib.contextmanager
+def _unheard(context: ir.Context) -> Iterator[None]:
+    """Errors inside are for us alone: who listens gets what is raised of them."""
+    emit = context.emit_error_diagnostics
+    context.emit_error_diagnostics = False
+    try:
+        yield
+    finally:
+        context.emit_error_diagnostics = emit
+
+
 def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
     """The attribute that somebody wrote as the text of attribute `name`. Raises AnnotationError if it is none."""
     shown = text if len(text) <= 200 else f"{text[:200]}.."
@@ -42,13 +61,10 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
             f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'",
             code=Code.LIMIT,
         )
-    emit = context.emit_error_diagnostics
-    context.emit_error_diagnostics = False  # the location of an error in the text would be of no use to who listens
-    try:
-        check_nesting(text.encode(), name)
-        with mlir_errors(context):
-            return ir.Attribute.parse(text, context)
-    except ParseError as error:
-        raise AnnotationError(f"{name} '{shown}' cannot be read: {error.message}", hint=error.hint) from None
-    finally:
-        context.emit_error_diagnostics = emit
+    with _unheard(context):  # the location of an error in the text would be of no use
+        try:
+            check_nesting(text.encode(), name)
+            with mlir_errors(context):
+                return ir.Attribute.parse(text, context)
+        except ParseError as error:
+            raise AnnotationError(f"{name} '{shown}' cannot be read: {error.message}", hint=error.hint) from None

@@ -195,11 +195,20 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
     Raises InputError if there is nothing to read, ParseError with the location if it is not a module.
     """
     source, regular = read_source(path)
-    if not regular or source.startswith(BYTECODE_MAGIC):
+    if not regular or source.startswith(BYTECODE_MAGIC) or not _is_text(path):
         return parse_module(source, context, "<stdin>" if path == "-" else path)
     _checked(source, context, path)
     with mlir_errors(context, ParseError, path), context, ir.Location.unknown(context):
         return ir.Module.parseFile(path)
+
+
+def _is_text(path: str) -> bool:
+    """Whether the bindings take a path: names of files may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
