@@ -30,7 +30,8 @@ _SLOW = {
         "optimize",
         "pipeline",
     ),
-    *("proof", "python", "reshard", "runtime", "test_package.py", "tools/test_supervision.py"),
+    *("proof", "python", "reshard", "runtime", "test_package.py", "errors/test_hostile.py"),
+    *("errors/test_large_numbers.py", "tools/test_supervision.py"),
 }
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
 _QUICK = {"ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"}
