@@ -17,24 +17,12 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
 _TEST_ROOT = Path(__file__).parent
-_SLOW = {
-    *(
-        "benchmarks",
-        "ecosystem",
-        "examples",
-        "explain",
-        "frameworks",
-        "machines",
-        "models",
-        "ops",
-        "optimize",
-        "pipeline",
-    ),
-    *("proof", "python", "reshard", "runtime", "test_package.py", "errors/test_hostile.py"),
-    *("errors/test_large_numbers.py", "tools/test_supervision.py"),
-}
+_SLOW = frozenset(
+    "benchmarks ecosystem examples explain frameworks machines models ops optimize pipeline proof python reshard runtime "
+    "errors/test_hostile.py errors/test_large_numbers.py test_package.py tools/test_supervision.py".split()
+)
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
-_QUICK = {"ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"}
+_QUICK = frozenset(("ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"))
 """What of these does not."""
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()
 
