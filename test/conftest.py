@@ -18,8 +18,11 @@ os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools
 
 _TEST_ROOT = Path(__file__).parent
 _SLOW = frozenset(
-    "benchmarks ecosystem examples explain frameworks machines models ops optimize pipeline proof python reshard runtime "
-    "errors/test_hostile.py errors/test_large_numbers.py test_package.py tools/test_supervision.py".split()
+    (
+        *("benchmarks", "ecosystem", "examples", "explain", "frameworks", "machines", "models", "ops", "optimize"),
+        *("pipeline", "proof", "python", "reshard", "runtime", "test_package.py"),
+        *("errors/test_hostile.py", "errors/test_large_numbers.py", "tools/test_supervision.py"),
+    )
 )
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
 _QUICK = frozenset(("ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"))
