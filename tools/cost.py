@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.transforms.support.mlir import new_context
 
     (output,) = outputs(args.write_budget)
-    budget = cost_budget.read_budget(args.budget) if args.budget else None
+    budget = cost_budget.read_budget(args.budget) if args.budget is not None else None
     if budget is not None and args.tolerance is not None:
         budget = cost_budget.with_tolerance(budget, args.tolerance)
     module = read_program_file(args.file, new_context())

@@ -143,8 +143,10 @@ def check(
     Errors: those of partitioning, compiling and running; UsageError if the modules do not belong together.
     """
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
-        if tolerance is not None and not tolerance >= 0:
+        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance >= 0):
             raise UsageError(f"{name} is {tolerance}, expected a number of at least 0", code=Code.BAD_VALUE)
+    if inputs is not None and not isinstance(inputs, str | os.PathLike | Sequence):
+        raise UsageError(f"inputs are {inputs!r}, expected arrays or the path of an .npz file", code=Code.BAD_VALUE)
     program = read_module(module)
     refuse_to_run(program)
     with stage("partitioning"):

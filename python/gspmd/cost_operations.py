@@ -89,7 +89,7 @@ def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: i
     # Positions are stride * o + dilation * k - low. The shorter of the two is walked, the longer counted.
     walk, step, number = (dilation, stride, result) if kernel <= result else (stride, dilation, kernel)
     walked = min(kernel, result)
-    every = -(-walked // MAX_COUNTED_PLACES)
+    every = max(1, -(-walked // MAX_COUNTED_PLACES))
     for k in range(0, walked, every):
         offset = walk * k - low
         first = max(0, -(offset // step)) if offset < 0 else 0

@@ -29,8 +29,8 @@ def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool 
     Floats and the parts of complex numbers are uniform in (-1, 1), or in [0, 1) if not `signed`;
     integers are 0..7, as far as the type goes; bools are fair coins. Raises UsageError for a negative seed.
     """
-    if seed < 0:
-        raise UsageError(f"the seed is {seed}, expected at least 0", code=Code.BAD_VALUE)
+    if not isinstance(seed, int) or seed < 0:
+        raise UsageError(f"the seed is {seed!r}, expected a whole number of at least 0", code=Code.BAD_VALUE)
     return tuple(_random(value, np.random.default_rng([seed, i]), signed) for i, value in enumerate(values))
 
 

@@ -20,6 +20,8 @@ def request_devices(platform: str, count: int) -> None:
     goes into the former: XLA may have read its flags by now, to convert an HLO program. Raises UsageError for what is
     no number, or for more than a process can have.
     """
+    if not platform:
+        raise UsageError("the name of the platform is empty", hint="give cpu, gpu or tpu")
     os.environ["JAX_PLATFORMS"] = platform
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
     if platform != "cpu":

@@ -117,6 +117,11 @@ def _sharding_group(op: Any, target: Target) -> None:
     group = _carried_integer(op, "sharding_group_id")
     int64 = ir.IntegerType.get_signless(64)
     create("sdy.sharding_group", [op.operands[0]], [], {"group_id": ir.IntegerAttr.get(int64, group)}, op)
+    if any(True for result in op.results for _ in result.uses):
+        raise AnnotationError(
+            f"custom call '{target_name(op)}' has a result that is used; it says something of its operand",
+            code=Code.MARKER,
+        )
     op.erase()
 
 
