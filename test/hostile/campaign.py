@@ -128,7 +128,7 @@ class Campaign:
                 found = fault(case, supervisor.outcome(case))
                 return found is not None and _same(found, family.fault)
 
-            if not fails(family.case):
+            if not (fails(family.case) or fails(family.case)):
                 family.note = "not alone" if not slow else "slow, but it ends"
                 return
             family.smallest = Reduction(fails, seconds * (3 if slow else 1), 12 if slow else 600).reduced(family.case)

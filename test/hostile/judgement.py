@@ -10,7 +10,7 @@ import signal
 from case import Case
 from entries import Outcome
 
-EXIT_VERDICT, EXIT_INTERNAL, EXIT_INTERRUPTED = 3, 70, 130
+EXIT_VERDICT, EXIT_INTERNAL, EXIT_TIMEOUT, EXIT_INTERRUPTED = 3, 70, 124, 130
 _USUAL_CODES = {0, 1, 2}  # as every page of --help says
 _WITH_VERDICT = {"check", "demo", "cost"}
 _LONGEST_LINE = 1500
@@ -20,7 +20,7 @@ _FRAME = re.compile(r'File "([^"]+)", line \d+,? in (\S+)')
 _CHECK = re.compile(r"Check failed: .*|.*terminate called.*|.*what\(\): .*|.*Assertion .*failed.*|LLVM ERROR.*")
 _COLOR = re.compile(r"\x1b\[[\d;]*m")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_SIGNALS_OF_THEIR_OWN = ("an interrupt",)
+_INTERRUPTED = "an interrupt"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def _end(case: Case, outcome: Outcome) -> Fault | None:
         return Fault(kind, f"{kind}: {_place(outcome.stderr)}", told)
     if outcome.status is None:
         return Fault("hang", f"hang: {case.command} {case.terminal}", told)
+    if outcome.status == -signal.SIGINT and case.terminal.startswith(_INTERRUPTED) and not told:
+        return None  # for shells the same as 130: it came when all was done
     if outcome.status < 0:
         name = signal.Signals(-outcome.status).name
         check = _CHECK.search(outcome.stderr)
@@ -80,8 +82,10 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
     """Exit codes, and whether what had to be refused was."""
     status, text = outcome.status, outcome.stderr + outcome.stdout
     allowed = _USUAL_CODES | ({EXIT_VERDICT} if case.command in _WITH_VERDICT else set())
-    if case.terminal.startswith(_SIGNALS_OF_THEIR_OWN):
-        allowed = allowed | {EXIT_INTERRUPTED}
+    if any(word.startswith("--timeout") for word in case.words):
+        allowed = allowed | {EXIT_TIMEOUT}
+    if case.terminal.startswith(_INTERRUPTED):
+        allowed = allowed | {EXIT_INTERRUPTED, -signal.SIGINT}
         if status == EXIT_INTERRUPTED and outcome.seconds > 8:
             return Fault("interrupt", f"{case.command}: late after an interrupt", text)
     if status not in allowed:

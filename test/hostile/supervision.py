@@ -47,7 +47,9 @@ class Supervisor(Worker):
         if found.status == EXIT_INTERNAL and not found.frames and not case.terminal and "--debug" not in case.words:
             again = self.outcome(dataclasses.replace(case, words=("--debug", *case.words)))
             found = dataclasses.replace(found, frames=again.stderr)
-        if self._memory_bytes() > _RETIRED_BYTES:
+        # JAX keeps the platform that it was told first, and commands what they noted of a defect.
+        marked = found.status == EXIT_INTERNAL or any(word.startswith("--platform") for word in case.words)
+        if marked or self._memory_bytes() > _RETIRED_BYTES:
             self.stop()
         return found
 
