@@ -33,7 +33,7 @@ class Example(Pass):
     summary = "does one of several things to the first function"
 
     action: str = option("nothing", "what to do")
-    max_rounds: int = option(3, "how often")
+    max_rounds: int = option(3, "how often", least=-1)
     strict: bool = option(False, "whether to be")
     ratio: float = option(0.5, "how much")
     axes: tuple[str, ...] = option((), "along which axes")
