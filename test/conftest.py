@@ -13,6 +13,7 @@ import pytest
 
 # Before anything imports jax, which reads them once.
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.pop("COLUMNS", None)  # processes of xdist have it, and tables would be cut to it
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
