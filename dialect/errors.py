@@ -43,6 +43,11 @@ class Note:
     location: SourceLocation | None = None
 
 
+def reason_of(error: OSError | ValueError) -> str:
+    """What the system says of a file that cannot be read or written, without its number and the file's name."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 class Error(Exception):
     """A failure that the user can act on.
 

@@ -4,6 +4,10 @@ Each limit is far above what programs need. Above it there is an error that says
 done.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 # Brackets inside brackets: MLIR's parser and printer, which recurse, end the process at some 4,000 of a kind.
 MAX_BRACKET_DEPTH = 500
 
@@ -69,8 +73,14 @@ MAX_VIRTUAL_DEVICES = 4096
 # Numbers in options and files, for what is counted in 64 bits.
 MAX_COUNT = 2**63 - 1
 
+
 # Pieces and steps that operations are written out in.
 MAX_UNROLLED = 1024
 
 # What a budget may be exceeded by, as a part of it: a thousandfold is no budget any more.
 MAX_TOLERANCE = 1000
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value that somebody gave is a whole number from 0 to the largest; truths are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT

@@ -1,6 +1,7 @@
 """What a command is doing, on stderr: on a terminal as it goes on, with --verbose with the time of every step.
 
-Without a terminal, and without --verbose, a line is printed for what takes more than two seconds.
+With --verbose, a line is printed before what takes more than two seconds has ended; without it and without a terminal,
+nothing is.
 """
 
 from __future__ import annotations

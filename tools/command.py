@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, InputError, InternalError, UsageError
+from gspmd.dialect.errors import Error, InputError, InternalError, UsageError, reason_of
 from gspmd.tools.diagnostics import print_error, print_internal_error
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 from gspmd.tools.help_text import ParagraphHelp, exit_code_help
@@ -83,7 +83,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
             _offer_reproducer(program, error, main)
         return exit_code(error)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         if error.filename is None:  # a file that is open: stdout, on a full disk
             _close_stdout()
             print_error(program, InputError(f"cannot write to stdout: {reason}", code=Code.CANNOT_WRITE))

@@ -15,6 +15,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.progress import counted
@@ -164,17 +165,13 @@ def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any
     """Raise UsageError for what is of another type than it has to be, as in programs that no type checker saw."""
     names = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
     for name, value, is_one, expected in (
-        ("num_partitions", num_partitions, num_partitions is None or _is_count(num_partitions), "a number, or None"),
-        ("strict", strict, isinstance(strict, bool) or _is_count(strict), "True, False or a number of bytes"),
+        ("num_partitions", num_partitions, num_partitions is None or is_count(num_partitions), "a number, or None"),
+        ("strict", strict, isinstance(strict, bool) or is_count(strict), "True, False or a number of bytes"),
         ("target", target, isinstance(target, str), "a name, or the path of a .toml file"),
         ("options", options, options is None or names, "a dictionary from names to values"),
     ):
         if not is_one:
             raise UsageError(f"{name} is {value!r}, expected {expected}", code=Code.BAD_VALUE)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _run(

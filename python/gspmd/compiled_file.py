@@ -14,10 +14,11 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError
+from gspmd.dialect.errors import InputError, reason_of
+from gspmd.dialect.limits import is_count
 
 _MAGIC = b"gspmd compiled program 2\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -83,7 +84,7 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
         with open(path, "rb") as file:
             content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error)
         raise InputError(f"cannot read '{name}': {reason.lower()}", code=Code.CANNOT_READ) from None
     if content is None:
         earlier = _is_earlier(path)
@@ -119,19 +120,15 @@ def _header(name: str, text: bytes) -> tuple[About, tuple[int, int]]:
     if not (
         isinstance(ids, list)
         and ids
-        and all(map(_is_count, ids))
+        and all(map(is_count, ids))
         and len(set(ids)) == len(ids)
         and max(ids) < _MOST_DEVICES
     ):
         _damaged(name, "ids are not different numbers of devices")
     sizes = said["partitioned"], said["executable"]
-    if not all(map(_is_count, sizes)):
+    if not all(map(is_count, sizes)):
         _damaged(name, "sizes are not numbers of bytes")
     return About(ids=tuple(ids), **words), sizes
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
 
 
 def _damaged(name: str, why: str) -> NoReturn:

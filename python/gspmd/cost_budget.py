@@ -14,8 +14,8 @@ from typing import Any
 
 from gspmd.costs import CostReport
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, ParseError
-from gspmd.dialect.limits import MAX_COUNT, MAX_TOLERANCE
+from gspmd.dialect.errors import InputError, ParseError, reason_of
+from gspmd.dialect.limits import MAX_TOLERANCE, is_count
 from gspmd.report import bytes_text
 
 
@@ -132,7 +132,7 @@ def read_budget(path: str) -> Budget:
             f"'{path}' is no budget: it is nested too deeply", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error)
         raise InputError(f"cannot read '{path}': {reason.lower()}", hint="write it with --write-budget") from None
     if not isinstance(fields, dict):
         raise ParseError(
@@ -166,12 +166,8 @@ def _part(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_TOLERANCE
 
 
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
-
-
 def _counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(_count(each) for each in value.values())
+    return isinstance(value, dict) and all(is_count(each) for each in value.values())
 
 
 def _lower(text: str) -> str:
@@ -181,9 +177,9 @@ def _lower(text: str) -> str:
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "program": (_text, "a text"),
     "mesh": (_counts, "sizes by axis"),
-    "collectives": (_count, "a number of at least 0"),
-    "sent_bytes": (_count, "a number of at least 0"),
+    "collectives": (is_count, "a number of at least 0"),
+    "sent_bytes": (is_count, "a number of at least 0"),
     "bytes_by_kind": (_counts, "numbers by kind of collective"),
-    "peak_memory_bytes": (_count, "a number of at least 0"),
+    "peak_memory_bytes": (is_count, "a number of at least 0"),
     "tolerance": (_part, "a part such as 0.05"),
 }

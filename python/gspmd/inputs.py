@@ -14,7 +14,7 @@ import numpy as np
 
 from gspmd.arguments import check_shape, describe
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, UsageError
+from gspmd.dialect.errors import InputError, UsageError, reason_of
 from gspmd.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
 from gspmd.output import write
 from gspmd.transforms.support.signature import ValueSignature
@@ -115,9 +115,7 @@ def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
         with archive:
             yield archive
     except OSError as error:
-        raise InputError(
-            f"cannot read '{name}': {(error.strerror or str(error)).lower()}", code=Code.CANNOT_READ
-        ) from None
+        raise InputError(f"cannot read '{name}': {reason_of(error).lower()}", code=Code.CANNOT_READ) from None
     except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
             f"'{name}' is not an .npz archive: {error}", hint="use numpy.savez", code=Code.BAD_FILE

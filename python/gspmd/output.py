@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, UsageError
+from gspmd.dialect.errors import InputError, UsageError, reason_of
 
 _STDOUT = "-"
 _READER_PATIENCE_S = 10.0
@@ -126,7 +126,7 @@ class Output:
             self._stdout.buffer.flush()
 
     def _refused(self, error: OSError | ValueError) -> InputError:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error)
         return InputError(f"cannot write '{self.path}': {reason[:1].lower()}{reason[1:]}", code=Code.CANNOT_WRITE)
 
 

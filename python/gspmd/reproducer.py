@@ -24,7 +24,7 @@ listener: Callable[[int], None] | None = None
 """Is called with the number of each pass that begins, counted from 1, and with 0 when it has come to its end."""
 
 _begun = 0
-_last = 0  # before which nothing is written
+_last = 0  # the number of the pass before which the command stops, 0 for none
 _path: Path | None = None
 
 
@@ -61,7 +61,7 @@ def path() -> Path:
 
 
 def stop_before(number: int) -> None:
-    """Write the module that a pass, the `number`-th from now on, is going to get, and raise Stopped."""
+    """Write the module that a pass, the `number`-th from now on, is going to get, and raise Stopped; 0 for no pass."""
     global _begun, _last
     _begun, _last = 0, number
 
@@ -75,28 +75,13 @@ def reproduce(error: Exception, main: Callable[[], int]) -> Path | None:
     rewind_stdin()
     silence = io.TextIOWrapper(io.BytesIO())
     with (
-        _only_here(),
         contextlib.suppress(Exception, Stopped),
         contextlib.redirect_stdout(silence),
         contextlib.redirect_stderr(silence),
     ):
         main()
+    stop_before(0)  # what runs afterwards in the process is not stopped
     return path() if path().exists() else None
-
-
-def start() -> None:
-    """Begin to count the passes of a command."""
-    global _begun, _last
-    _begun, _last = 0, 0
-
-
-@contextlib.contextmanager
-def _only_here() -> Iterator[None]:
-    """What runs afterwards in the process is not stopped."""
-    try:
-        yield
-    finally:
-        start()
 
 
 def rewind_stdin() -> None:

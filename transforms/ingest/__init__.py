@@ -26,7 +26,6 @@ from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
-from gspmd.transforms.ingest.nested_calls import check_nesting
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
@@ -130,7 +129,6 @@ def _prepare(module: ir.Module) -> Survey:
     check_calls(found)
     for op in found.known():
         check_operation(op)
-    check_nesting(found)
     if has_dynamic_shapes(found):
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):

@@ -13,7 +13,7 @@ from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
-from gspmd.dialect.limits import MAX_CALL_DEPTH, MAX_INLINED_GROWTH, MAX_INLINED_OPERATIONS
+from gspmd.dialect.limits import MAX_CALL_DEPTH, MAX_INLINED_GROWTH, MAX_INLINED_OPERATIONS, MAX_REGION_DEPTH
 from gspmd.transforms.ingest.edits import replace
 from gspmd.transforms.ingest.survey import CALLS, Survey, all_operations, callee_of
 from gspmd.transforms.support.attribute_text import text_of
@@ -25,20 +25,40 @@ _MARKER = "builtin.unrealized_conversion_cast"
 def check_calls(found: Survey) -> None:
     """Count what inlining will make, before it does: twice as much by every call of a call may be too much.
 
-    Raises Unsupported, located at the call that is too much.
+    So may be the regions that calls in loops bring into others. Raises Unsupported, located at such a call.
     """
     most = max(MAX_INLINED_OPERATIONS, MAX_INLINED_GROWTH * sum(found.sizes))
     sizes: dict[str, int] = {}
     depths: dict[str, int] = {}
+    regions: dict[str, int] = {}  # around what each function calls, directly or not
     for function, calls, size in zip(found.functions, found.calls, found.sizes, strict=True):
         name, depth = text_of(function.attributes["sym_name"]), 0
+        deepest = 0
         for call in calls:
             callee = callee_of(call)
             size += sizes[callee]
             depth = max(depth, depths[callee] + 1)
+            deepest = max(deepest, _regions_around(call) + regions[callee])
             with located(call):
                 _check(name, size, most, depth)
-        sizes[name], depths[name] = size, depth
+                _check_regions(deepest)
+        sizes[name], depths[name], regions[name] = size, depth, deepest
+
+
+def _regions_around(call: Any) -> int:
+    """Those inside the function that the call is in."""
+    depth, op = 0, call.parent
+    while op.name != "func.func":
+        depth, op = depth + 1, op.parent
+    return depth
+
+
+def _check_regions(depth: int) -> None:
+    if depth > MAX_REGION_DEPTH:
+        raise Unsupported(
+            f"is in regions {depth} deep once calls are inlined; at most {MAX_REGION_DEPTH} are supported",
+            hint="nest less deeply",
+        )
 
 
 def _check(name: str, size: int, most: int, depth: int) -> None:

@@ -19,7 +19,7 @@ from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported
+from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported, reason_of
 from gspmd.dialect.notation import unquote
 from gspmd.dialect.source_text import STDIN, keep
 from gspmd.transforms.support.mlir_faults import code_of, code_of_invalid
@@ -247,7 +247,7 @@ def read_source(path: str) -> tuple[bytes, bool]:
     except IsADirectoryError:
         raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error)
         raise InputError(f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin") from None
 
 

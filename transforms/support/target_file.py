@@ -9,8 +9,8 @@ import tomllib
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError
-from gspmd.dialect.limits import MAX_COUNT
+from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of
+from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.targets import NEUTRAL, TARGETS, Network, Target
@@ -91,7 +91,7 @@ def _read_file(path: str) -> Target:
             f"'{path}' is not TOML: it is no text", hint="give a .toml file", code=Code.TARGET_FILE
         ) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = reason_of(error)
         hint = "give a .toml file, or one of " + ", ".join((NEUTRAL, *TARGETS))
         raise InputError(f"cannot read '{path}': {reason.lower()}", hint=hint) from None
     return _Reader(path, text).target()
@@ -199,9 +199,9 @@ class _Reader:
 
     def _integer(self, table: dict[str, Any], key: str, prefix: str, default: int) -> int:
         value = table.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+        if not is_count(value):
             raise self._error(prefix + key, f"is {value!r}", f"expected a whole number from 0 to {MAX_COUNT}")
-        return value
+        return int(value)
 
     def _error(self, key: str, message: str, hint: str) -> ParseError:
         return ParseError(
