@@ -65,7 +65,8 @@ def from_host(
 ) -> ShardedArray:
     """Copy a global host array to the devices, padding what is uneven. Other processes are not asked.
 
-    Of an unreduced array, the first summand is the array and the others are zeros.
+    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied here, as on CPUs
+    `jax.device_put` uses the memory of the host array even if it may not alias, and the caller may write to it next.
     """
     shape = padded_shape(placement, array.shape)
     if shape != array.shape:
@@ -75,8 +76,10 @@ def from_host(
         padded = array
     here = local_partitions(devices)
     parts = [_part(padded, placement, partition) for partition in here]
+    if padded is array:
+        parts = [part.copy() for part in parts]
     with jax.enable_x64(True):
-        buffers = jax.device_put(parts, [devices[partition] for partition in here], may_alias=False)
+        buffers = jax.device_put(parts, [devices[partition] for partition in here])
     return _of_buffers(array.shape, array.dtype, placement, devices, buffers)
 
 

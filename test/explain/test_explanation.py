@@ -378,7 +378,7 @@ def test_json_has_the_documented_keys() -> None:
 
 def check_derivations(derivations: list[dict[str, Any]]) -> None:
     for derivation in derivations:
-        assert set(derivation) == {"dimension", "axes", "steps", "origin"}
+        assert set(derivation) == {"dimension", "axes", "steps", "left_out", "origin"}
         assert set(derivation["origin"]) == ORIGIN
         for step in derivation["steps"]:
             assert set(step) == STEP | PLACE | {"level", "priority"}
