@@ -71,5 +71,6 @@ class Code(enum.StrEnum):
     COMPILER = "G0604"
     OTHER_MACHINE = "G0605"
     MEMORY_KIND = "G0606"
+    TIMEOUT = "G0607"
 
     INTERNAL = "G0900"

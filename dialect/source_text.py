@@ -1,9 +1,22 @@
-"""Texts of programs that came through a stream, kept so that messages can show their lines."""
+"""Texts as they come from files and streams; those of streams are kept, so that messages can show their lines."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+
 STDIN = "<stdin>"
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _kept: dict[str, bytes] = {}
+
+
+def as_utf8(source: bytes) -> bytes:
+    """Text without the byte order mark that editors and shells of Windows begin it with; all else as it is."""
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if source.startswith(mark):
+            with contextlib.suppress(UnicodeError):
+                return source.removeprefix(mark).decode(encoding).encode()
+    return source
 
 
 def keep(name: str, source: bytes) -> bytes:

@@ -24,7 +24,7 @@ from gspmd.tools.command import ArgumentParser, add_timeout_argument, run_comman
 from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_USAGE
 from gspmd.tools.help_text import described, exit_code_help, help_width
-from gspmd.tools.presentation import chosen, use
+from gspmd.tools.presentation import chosen, current, use
 
 PROGRAM = "gspmd"
 _NOT_COMMANDS = {
@@ -63,6 +63,7 @@ def _run(argv: list[str]) -> int:
     command = _load(argv[0])
     parser = ArgumentParser(prog=f"{PROGRAM} {command.NAME}", description=command.SUMMARY, allow_abbrev=False)
     use(chosen(argv[1:], not _prints_json(command)))
+    supervision.shows(current().form)
     add_all_arguments(parser, command)
     args = parser.parse_arguments(argv[1:])
     if args.timeout:

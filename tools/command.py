@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, InternalError, UsageError, reason_of
-from gspmd.tools.diagnostics import print_error, print_internal_error
+from gspmd.tools.diagnostics import print_error, print_note
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 from gspmd.tools.help_text import ParagraphHelp, exit_code_help
 
@@ -95,9 +95,8 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
             traceback.print_exc()
         notes = " ".join(getattr(error, "__notes__", ()))
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
-        print_internal_error(
-            program, what, "please report this" if debug else "run again with --debug for the traceback"
-        )
+        advice = "please report this" if debug else "run again with --debug for the traceback"
+        print_error(program, InternalError(what, hint=advice))
         _offer_reproducer(program, error, main)
         return EXIT_INTERNAL
 
@@ -108,7 +107,7 @@ def _offer_reproducer(program: str, error: Exception, main: Callable[[], int]) -
 
     path = reproducer.reproduce(error, main)
     if path is not None:
-        print(f"{program}: note: what the pass got that failed, and how to run it, is in {path}", file=sys.stderr)
+        print_note(program, f"what the pass got that failed, and how to run it, is in {path}")
 
 
 def version_text(program: str) -> str:

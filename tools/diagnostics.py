@@ -59,18 +59,9 @@ def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[s
     return [*_full(program, diagnostic, chosen)]
 
 
-def print_internal_error(program: str, what: str, advice: str) -> None:
-    """Tell a defect of gspmd on stderr; `what` was raised, `advice` says what to do."""
-    chosen, what = current(), _flat(what)
-    if chosen.form is Form.JSON:
-        told = Diagnostic(Severity.ERROR, f"internal error: {what}", hint=advice, code=Code.INTERNAL)
-        lines = [json.dumps(_as_dict(told))]
-    elif chosen.form is Form.SHORT:
-        lines = [f"{program}: internal error: {what}; {advice}"]
-    else:
-        place, word = _styled("place", f"{program}:", chosen), _styled("error", "internal error:", chosen)
-        lines = [f"{place} {word} {what}{_code(Code.INTERNAL, chosen)}", *_hint(advice, chosen)]
-    print("\n".join(lines), file=sys.stderr)
+def print_note(program: str, text: str) -> None:
+    """Tell, after an error, what belongs to it."""
+    print("\n".join(render(program, Diagnostic(Severity.NOTE, text), current())), file=sys.stderr)
 
 
 def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterator[str]:
@@ -87,7 +78,8 @@ def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterato
 def _head(program: str, diagnostic: Diagnostic, message: str, chosen: Presentation) -> str:
     where = printable(str(diagnostic.location or program))
     severity = diagnostic.severity.value
-    return f"{_styled('place', f'{where}:', chosen)} {_styled(severity, f'{severity}:', chosen)} {message}"
+    word = f"internal {severity}" if diagnostic.code is Code.INTERNAL else severity
+    return f"{_styled('place', f'{where}:', chosen)} {_styled(severity, f'{word}:', chosen)} {message}"
 
 
 def _code(code: Code | None, chosen: Presentation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ErrorKind
 
 EXIT_DONE = 0
@@ -30,7 +31,7 @@ _BY_KIND = {ErrorKind.USAGE: EXIT_USAGE, ErrorKind.INTERNAL: EXIT_INTERNAL}
 
 def exit_code(error: Error) -> int:
     """The exit code of a command that ends with this error."""
-    return _BY_KIND.get(error.kind, EXIT_FAILURE)
+    return EXIT_TIMEOUT if error.code is Code.TIMEOUT else _BY_KIND.get(error.kind, EXIT_FAILURE)
 
 
 def exit_code_lines(width: int) -> list[str]:

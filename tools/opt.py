@@ -18,7 +18,7 @@ from gspmd.tools._stages import stage
 from gspmd.tools.command import run_command
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_manager
 from gspmd.tools.pass_help import pass_help
-from gspmd.tools.presentation import chosen, use
+from gspmd.tools.presentation import chosen, current, use
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: see `exit_codes`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     use(chosen(arguments, json_is_free=True))
+    supervision.shows(current().form)
     return run_command(PROGRAM, lambda: _run(arguments), "--debug" in arguments)
 
 

@@ -3,7 +3,7 @@
 What happens inside jaxlib can be neither caught nor ended there: a crash of its parser, or a compile of XLA that no
 signal interrupts. So a command forks before it imports anything large. The parent waits, ends the child when it is
 interrupted or the time is over, and says in one line how the child ended where the child could not. The child tells the
-parent through a pipe what it does, as `doing`, and by when it wants to be done, as `limit`.
+parent through a pipe what it does, as `doing`, by when it wants to be done, as `limit`, and how messages shall look.
 
 Where processes do not fork, as on Windows, a command works in the process itself.
 """
@@ -21,7 +21,9 @@ from types import FrameType
 from typing import NoReturn
 
 from gspmd import output, reproducer
-from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, InternalError
+from gspmd.tools import presentation
 from gspmd.tools.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TIMEOUT
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
@@ -55,6 +57,11 @@ def doing(what: str) -> None:
     _tell(f"doing {what}")
 
 
+def shows(form: presentation.Form) -> None:
+    """Tell the parent, if there is one, in which form messages are wanted."""
+    _tell(f"shows {form.value}")
+
+
 def begins_pass(number: int) -> None:
     """Tell the parent, if there is one, how many passes have begun."""
     _tell(f"pass {number}")
@@ -74,7 +81,8 @@ def limit(seconds: float) -> None:
 
 def out_of_time(seconds: float, doing: str) -> ExecutionError:
     what = f" while {doing}" if doing else ""
-    return ExecutionError(f"not done after {seconds:g} s{what}", hint="give a longer --timeout, or less to do")
+    hint = "give a longer --timeout, or less to do"
+    return ExecutionError(f"not done after {seconds:g} s{what}", hint=hint, code=Code.TIMEOUT)
 
 
 def _give_up(seconds: float) -> NoReturn:
@@ -94,6 +102,7 @@ class _Child:
         self.pid, self.pipe = pid, pipe
         self._heard = b""
         self.doing = ""
+        self.form = ""
         self.passes = 0
         self.limit_s: float | None = None
         self.until: float | None = None
@@ -106,6 +115,8 @@ class _Child:
             word, _, rest = line.decode(errors="replace").partition(" ")
             if word == "doing":
                 self.doing = rest
+            elif word == "shows":
+                self.form = rest
             elif word == "pass":
                 self.passes = int(rest)
             elif word == "limit":
@@ -213,7 +224,7 @@ class _Watch:
         if self._ended_by is not None:
             return 128 + self._ended_by
         if self._out_of_time is not None:
-            self._say(str(self._out_of_time).removeprefix("gspmd: "))
+            self._say(self._out_of_time)
             return EXIT_TIMEOUT
         if os.WIFEXITED(status):
             return os.WEXITSTATUS(status)
@@ -221,16 +232,16 @@ class _Watch:
         name = signal.Signals(number).name
         while_ = f" while {self._child.doing}" if self._child.doing else ""
         if name in _CRASHES:
-            self._say(f"internal error: jaxlib ended the process by {name}{while_}{self._reproducer()}")
+            self._say(InternalError(f"jaxlib ended the process by {name}{while_}", hint=self._reproducer()))
             return EXIT_INTERNAL
-        why = "; there may be too little memory" if number == signal.SIGKILL else ""
-        self._say(f"error: the process was ended by {name}{while_}{why}")
+        hint = "there may be too little memory" if number == signal.SIGKILL else None
+        self._say(ExecutionError(f"the process was ended by {name}{while_}", hint=hint))
         return 128 + number
 
-    def _reproducer(self) -> str:
+    def _reproducer(self) -> str | None:
         """What there is to report, made by another child that stops before the pass in which this one died."""
         if not self._child.passes:
-            return ""
+            return None
         reproducer.stop_before(self._child.passes)
         path = reproducer.path()
         again = _start()
@@ -241,11 +252,16 @@ class _Watch:
             if time.monotonic() > until:
                 os.kill(again.pid, signal.SIGKILL)
             time.sleep(0.02)
-        return f"; please report this with {path}" if path.exists() else ""
+        return f"please report this with {path}" if path.exists() else None
 
-    def _say(self, text: str) -> None:
+    def _say(self, error: Error) -> None:
+        from gspmd.tools import diagnostics  # not cheap, and needed here only
+
+        form = [f"--diagnostics={self._child.form}"] if self._child.form else []
+        presentation.use(presentation.chosen([*sys.argv[1:], *form]))
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            print(f"{self._program}: {text}", file=sys.stderr, flush=True)
+            diagnostics.print_error(self._program, error)
+            sys.stderr.flush()
 
 
 @contextlib.contextmanager

@@ -129,6 +129,13 @@ func.func @main(%a: tensor<8xf32> {mhlo.memory_kind = "far_host"}) -> tensor<8xf
         "Lower the program with one of the kinds in the message.",
     ),
     Page(
+        Code.TIMEOUT,
+        "Not done within --timeout",
+        "The command was ended, whatever it was doing then, and has written nothing.",
+        Example("gspmd partition program.mlir --timeout 0.001"),
+        "Give it more time. If it seems to hang, report it with what the message says it was doing.",
+    ),
+    Page(
         Code.INTERNAL,
         "A defect of gspmd",
         "Something that cannot happen has happened. If passes of your own are in the pipeline, one of them may have "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -129,11 +130,10 @@ def check(
 ) -> CheckReport:
     """Compare the annotated program `module` on one device with itself partitioned.
 
-    `module` is anything that `gspmd.partition` reads. `partitioned` is the partitioned module, or a
-    function that makes it from an `ir.Module`; without
-    it `gspmd.partition` does, for `num_devices` and with `options`. `inputs` are global arrays or an
-    `.npz` file, else random from `seed`; if those make the reference produce NaN, non-negative
-    ones are tried too. Uneven arguments are padded with NaN and extreme integers.
+    `module` is anything that `gspmd.partition` reads. `partitioned` is the partitioned module, or a function that makes
+    it from an `ir.Module`; without it `gspmd.partition` does, for `num_devices` and with `options` as its keyword
+    arguments. `inputs` are global arrays or an `.npz` file, else random from `seed`; if those make the reference
+    produce NaN, non-negative ones are tried too. Uneven arguments are padded with NaN and extreme integers.
 
     Integers and bools must be equal, NaN and infinities in the same places, and other floats no farther off
     than `atol + rtol * (largest magnitude of the result)`. Where neither is given, `rtol` is
@@ -171,6 +171,13 @@ def _partition(program: ir.Module, partitioned: Any, num_devices: int | None, op
     if partitioned is None:
         from gspmd import api  # the runtime can do without the partitioner
 
+        unknown = set(options) - (set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"})
+        if unknown:
+            raise UsageError(
+                f"gspmd.partition has no argument {min(map(repr, unknown))}",
+                hint="options of passes go as {'options': {...}}",
+                code=Code.UNKNOWN_OPTION,
+            )
         return api.partition(program, num_partitions=num_devices, **options)
     return partitioned(program) if callable(partitioned) else partitioned
 

@@ -16,6 +16,7 @@ from gspmd.costs import CostReport
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, reason_of
 from gspmd.dialect.limits import MAX_TOLERANCE, is_count
+from gspmd.dialect.source_text import as_utf8
 from gspmd.report import bytes_text
 
 
@@ -121,7 +122,7 @@ def read_budget(path: str) -> Budget:
     """Read a budget. Raises InputError if the file cannot be read, ParseError if it is no budget."""
     try:
         with open(path, "rb") as file:
-            text = file.read().decode()
+            text = as_utf8(file.read()).decode()
         fields = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ParseError(

@@ -23,6 +23,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.source_text import as_utf8
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.propagate import Propagate, complete
@@ -236,7 +237,7 @@ def _text_of(program: Any) -> tuple[str, str]:
         return program.decode(errors="replace"), "-"
     if isinstance(program, str | os.PathLike) and os.path.isfile(program):
         with open(program, "rb") as file:
-            return file.read().decode(errors="replace"), os.fspath(program)
+            return as_utf8(file.read()).decode(errors="replace"), os.fspath(program)
     return "", "-"
 
 

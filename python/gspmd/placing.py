@@ -65,8 +65,8 @@ def from_host(
 ) -> ShardedArray:
     """Copy a global host array to the devices, padding what is uneven. Other processes are not asked.
 
-    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied here, as on CPUs
-    `jax.device_put` uses the memory of the host array even if it may not alias, and the caller may write to it next.
+    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied here: the
+    caller may write to the array next, and on CPUs `jax.device_put` uses its memory even with `may_alias=False`.
     """
     shape = padded_shape(placement, array.shape)
     if shape != array.shape:

@@ -14,7 +14,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.error_pages import FAMILIES, PAGES, PROGRAM
 from gspmd.dialect.errors import Error
 from gspmd.tools import cli, opt
-from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_USAGE
+from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_TIMEOUT, EXIT_USAGE
 
 
 def test_every_code_has_a_page_in_its_place() -> None:
@@ -53,7 +53,7 @@ def test_the_example_of_a_page_has_its_code(
     errors = [each for each in told if each["severity"] == "error"]
     assert errors
     assert {each["code"] for each in errors} == {code}
-    assert status == (EXIT_USAGE if code < "G02" else EXIT_FAILURE)
+    assert status == (EXIT_TIMEOUT if code == Code.TIMEOUT else EXIT_USAGE if code < "G02" else EXIT_FAILURE)
 
 
 def test_pages_are_sentences() -> None:

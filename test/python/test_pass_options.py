@@ -58,6 +58,11 @@ def test_a_product_is_overlapped_with_its_gather_when_asked() -> None:
     assert gspmd.check(PROGRAM, options={"options": {**OVERLAPPED, "bidirectional": True}})
 
 
+def test_options_of_passes_given_as_arguments_of_partition() -> None:
+    with pytest.raises(gspmd.UsageError, match=r"gspmd\.partition has no argument 'overlap'"):
+        gspmd.check(PROGRAM, options={"overlap": True})
+
+
 def test_options_are_named_as_in_python_or_as_in_pipelines() -> None:
     dashed = {name.replace("_", "-"): value for name, value in OVERLAPPED.items()}
     assert kinds(PROGRAM, **dashed) == kinds(PROGRAM, **OVERLAPPED)

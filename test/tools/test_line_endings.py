@@ -1,13 +1,16 @@
-"""Files whose lines end in CRLF, as editors on Windows write them, mean what those that end in LF do."""
+"""Files as editors and shells on Windows write them mean what others do: CRLF, byte order marks, UTF-16."""
 
 from __future__ import annotations
 
+import codecs
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gspmd.dialect.source_text import as_utf8
 from gspmd.tools import cli
 
 PROGRAM = """// A product.
@@ -49,9 +52,26 @@ func.func @twice(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}
 """
 
 
-@pytest.fixture(params=["\n", "\r\n"], ids=["lf", "crlf"])
-def ending(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+def utf_16(text: bytes) -> bytes:
+    return text.decode().encode("utf-16")
+
+
+def with_mark(text: bytes) -> bytes:
+    return text.decode().encode("utf-8-sig")
+
+
+Encoding = Callable[[bytes], bytes]
+ENCODED = pytest.mark.parametrize("encoded", [with_mark, utf_16])
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(params=["\n", "\r\n"], ids=["lf", "crlf"])
+def ending(request: pytest.FixtureRequest, in_folder: Path) -> bytes:
     return str(request.param).encode()
 
 
@@ -115,3 +135,39 @@ def test_programs_come_from_stdin(ending: bytes) -> None:
     code, printed, _ = opt("--gspmd-partition", stdin=PROGRAM.encode().replace(b"\n", ending))
     assert code == 0
     assert (code, printed, "") == opt("--gspmd-partition", stdin=PROGRAM.encode())
+
+
+@ENCODED
+@pytest.mark.parametrize(("name", "text"), [("p.mlir", PROGRAM), ("p.hlo", HLO)])
+def test_encodings_of_programs(encoded: Encoding, name: str, text: str, in_folder: Path) -> None:
+    Path("plain" + name).write_text(text)
+    Path(name).write_bytes(encoded(text.encode()))
+    for command in (["--gspmd-partition"], ["--gspmd-ingest", "--split-input-file"]):
+        assert opt(*command, name) == opt(*command, "plain" + name)
+        assert opt(*command, stdin=encoded(text.encode())) == opt(*command, stdin=text.encode())
+
+
+@ENCODED
+def test_encodings_of_refused_programs(encoded: Encoding, in_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.mlir").write_bytes(encoded(REFUSED.encode()))
+    assert cli.main(["partition", "p.mlir", "--diagnostics=full"]) == 1
+    where, line, caret = capsys.readouterr().err.splitlines()[:3]
+    assert where.startswith("p.mlir:3:8: error: custom op")
+    assert line == " 3 |   %0 = stablehlo.nonsense %a : tensor<4xf32>"
+    assert caret == "   |        ^"
+
+
+@ENCODED
+def test_encodings_of_targets_and_budgets(encoded: Encoding, in_folder: Path) -> None:
+    Path("p.mlir").write_text(PROGRAM)
+    Path("small.toml").write_bytes(encoded(TARGET.encode()))
+    assert cli.main(["cost", "p.mlir", "--target", "small.toml", "--write-budget", "budget.json"]) == 0
+    Path("budget.json").write_bytes(encoded(Path("budget.json").read_bytes()))
+    assert cli.main(["cost", "p.mlir", "--budget", "budget.json"]) == 0
+    Path("budget.toml").write_bytes(encoded(b"sent_bytes = 1\n"))
+    assert cli.main(["cost", "p.mlir", "--budget", "budget.toml"]) == 3
+
+
+def test_a_mark_of_utf_16_before_what_is_none() -> None:
+    data = codecs.BOM_UTF16_LE + b"\x00\xd8"
+    assert as_utf8(data) == data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -130,6 +131,18 @@ def test_a_limit_on_time(work: str) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 124
     assert said == "prog: error: not done after 0.2 s while working; give a longer --timeout, or less to do\n"
+
+
+def test_ends_are_told_in_the_form_that_was_asked_for() -> None:
+    json_wanted = "supervision.shows(supervision.presentation.Form.JSON)"
+    process = started(f"{json_wanted}; supervision.limit(0.2); time.sleep(60)")
+    told = json.loads(process.communicate(timeout=60)[1])
+    assert told["code"] == "G0607"
+    assert told["message"] == "not done after 0.2 s while working"
+    process = started(f"{json_wanted}; os.kill(os.getpid(), signal.SIGSEGV)")
+    told = json.loads(process.communicate(timeout=60)[1])
+    assert told["code"] == "G0900"
+    assert told["message"] == "jaxlib ended the process by SIGSEGV while working"
 
 
 def test_a_limit_on_time_in_one_process() -> None:

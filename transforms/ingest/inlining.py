@@ -58,6 +58,7 @@ def _check_regions(depth: int) -> None:
         raise Unsupported(
             f"is in regions {depth} deep once calls are inlined; at most {MAX_REGION_DEPTH} are supported",
             hint="nest less deeply",
+            code=Code.LIMIT,
         )
 
 

@@ -21,7 +21,7 @@ from jaxlib.mlir.passmanager import PassManager
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported, reason_of
 from gspmd.dialect.notation import unquote
-from gspmd.dialect.source_text import STDIN, keep
+from gspmd.dialect.source_text import STDIN, as_utf8, keep
 from gspmd.transforms.support.mlir_faults import code_of, code_of_invalid
 from gspmd.transforms.support.nesting import check_nesting, location_in
 from gspmd.transforms.support.suspicion import check_names, first_oddity
@@ -238,12 +238,14 @@ def upgraded(module: ir.Module, filename: str | None = None) -> None:
 
 
 def read_source(path: str) -> tuple[bytes, bool]:
-    """The bytes of a file, or of stdin for `-`, and whether it can be read a second time. Raises InputError."""
+    """The bytes of a file, or of stdin for `-`, and whether a second reader finds the same. Raises InputError."""
     if path == "-":
-        return keep(STDIN, sys.stdin.buffer.read()), False
+        return keep(STDIN, as_utf8(sys.stdin.buffer.read())), False
     try:
         with open(path, "rb") as file:
-            return file.read(), stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            written = file.read()
+            source = as_utf8(written)
+            return source, source is written and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except IsADirectoryError:
         raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of
 from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.source_text import as_utf8
 from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.support.targets import NEUTRAL, TARGETS, Network, Target
 
@@ -85,7 +86,7 @@ def _read_file(path: str) -> Target:
     """The description in a TOML file. Raises InputError and ParseError, located in the file."""
     try:
         with open(path, "rb") as file:
-            text = file.read().decode()
+            text = as_utf8(file.read()).decode()
     except UnicodeDecodeError:
         raise ParseError(
             f"'{path}' is not TOML: it is no text", hint="give a .toml file", code=Code.TARGET_FILE
