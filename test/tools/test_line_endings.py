@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import gspmd
 from gspmd.dialect.source_text import as_utf8
 from gspmd.tools import cli
 
@@ -142,9 +143,13 @@ def test_programs_come_from_stdin(ending: bytes) -> None:
 def test_encodings_of_programs(encoded: Encoding, name: str, text: str, in_folder: Path) -> None:
     Path("plain" + name).write_text(text)
     Path(name).write_bytes(encoded(text.encode()))
-    for command in (["--gspmd-partition"], ["--gspmd-ingest", "--split-input-file"]):
-        assert opt(*command, name) == opt(*command, "plain" + name)
-        assert opt(*command, stdin=encoded(text.encode())) == opt(*command, stdin=text.encode())
+    assert str(gspmd.partition(Path(name))) == str(gspmd.partition(Path("plain" + name)))
+
+
+@ENCODED
+def test_encodings_of_streams(encoded: Encoding) -> None:
+    split = ["--split-input-file", "--gspmd-ingest"]
+    assert opt(*split, stdin=encoded(PROGRAM.encode())) == opt(*split, stdin=PROGRAM.encode())
 
 
 @ENCODED
