@@ -158,7 +158,7 @@ sys.exit(main(sys.argv[1:]))
         ("{}['x']", "gspmd-opt: internal error: KeyError: 'x' in pass 'gspmd-optimize'; run again with --debug"),
         (
             "del module.body.operations[0].attributes['sym_name']",
-            "<stdin>:1:1: internal error: the module is invalid after pass 'gspmd-optimize': 'func.func' op requires attribute",
+            "<stdin>:1:1: internal error: the module is invalid after pass 'gspmd-optimize': 'func.func' op requires",
         ),
     ],
 )
