@@ -15,9 +15,9 @@ from gspmd.collectives import collectives_of
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.program import Program
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.program import Program
+from gspmd.transforms.parsing.mlir import source_location
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 from gspmd import api
-from gspmd.executable_module import read_partitioned
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.runtime.executable_module import read_partitioned
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from gspmd.dialect.hlo_sharding import HloSharding, TupleOf
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.program import CONSTRAINT
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.program import CONSTRAINT
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 ARGUMENT, RESULT = "argument", "result"
 

@@ -8,7 +8,7 @@ import re
 
 from traffic import hlo_transfer
 
-from gspmd.optimized_hlo import Instruction, OptimizedModule
+from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
 
 _SHAPE = re.compile(r"\w+\[([\d,]*)\]")
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")

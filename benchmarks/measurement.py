@@ -23,7 +23,7 @@ class Stage:
 class Transfer:
     """One collective of a partitioned program.
 
-    `bytes` is what a device sends (ring formulas of `gspmd.transforms.support.cost`); `sliced_bytes` the same if
+    `bytes` is what a device sends (ring formulas of `gspmd.transforms.machine.cost`); `sliced_bytes` the same if
     an all-reduce whose result is only sliced were run as a reduce-scatter, as later passes of XLA may do.
     """
 

@@ -38,14 +38,14 @@ def arrays_of(case: Case) -> list[Array]:
 
 def expected_of(case: Case) -> list[Array]:
     """What XLA computes on one device."""
-    from gspmd import runtime
+    from gspmd.runtime import executable as runtime
 
     return [r.to_numpy() for r in runtime.compile_single(case.text())(*arrays_of(case))]
 
 
 def judged(case: Case, executable: Any, expected: list[Array]) -> str:
     """Run, and compare: "" if right."""
-    from gspmd.comparison import compare_sharded
+    from gspmd.checks.comparison import compare_sharded
 
     actual = executable(*arrays_of(case))
     for want, have in zip(expected, actual, strict=True):
@@ -61,7 +61,7 @@ def ours(case: Case, expected: list[Array]) -> tuple[list[Transfer], str]:
     from traffic import of_stablehlo
 
     import gspmd
-    from gspmd import runtime
+    from gspmd.runtime import executable as runtime
 
     partitioned = gspmd.partition(case.text())
     return list(of_stablehlo(partitioned.module)), judged(case, runtime.compile(partitioned), expected)
@@ -83,7 +83,7 @@ def _xla(case: Case, expected: list[Array], use_shardy: bool) -> tuple[list[Tran
     from traffic import of_hlo
     from xla import compile_options
 
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     signature = _signature(case)
     text = case.text() if use_shardy else _with_hlo_shardings(case, signature)
@@ -106,10 +106,10 @@ def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], st
     from shardy import PIPELINES
     from traffic import of_stablehlo
 
-    from gspmd import runtime
     from gspmd.pass_manager import PassManager
-    from gspmd.transforms.support.mlir import new_context, parse_module
-    from gspmd.transforms.support.signature import write_signature
+    from gspmd.runtime import executable as runtime
+    from gspmd.transforms.ir.signature import write_signature
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     signature = _signature(case)
     module = parse_module(case.text(), new_context())
@@ -149,7 +149,7 @@ def _signature(case: Case) -> Any:
 
 
 def _executable(loaded: Any, signature: Any, devices: tuple[Any, ...]) -> Any:
-    from gspmd.runtime import Executable
+    from gspmd.runtime.executable import Executable
 
     return Executable(loaded, signature, devices, "zero")
 
@@ -176,7 +176,7 @@ _HEAD = """# Operations compared
 
 Bytes that a device sends for one operation, by gspmd and by the partitioners inside jaxlib {version}, written
 by `python benchmarks/operations.py`. Shapes, shardings and attributes are in `benchmarks/operation_cases.py`;
-there are 8 devices. Bytes are those of ring algorithms (`transforms/support/cost.py`), counted in the same
+there are 8 devices. Bytes are those of ring algorithms (`transforms/machine/cost.py`), counted in the same
 way for all. In brackets for the peers: if every all-reduce whose result is only sliced became a
 reduce-scatter in a later pass. Every program is run, and compared with one device: *wrong* is another result,
 *fails* a partitioner or a compiler that refuses the program or has other shards at its boundary than asked

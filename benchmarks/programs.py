@@ -12,7 +12,7 @@ from models import annotating
 
 from gspmd.examples import decoder_lm
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 # A larger batch than weights, as in practice; every size divides by 64, the longer side of the largest mesh.
 CONFIG = decoder_lm.Config(model=128, heads=64, head_size=16, hidden=512, vocabulary=512, sequence=128, batch=64)

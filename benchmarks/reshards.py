@@ -92,7 +92,7 @@ def shardy_passes(case: Case) -> float:
     from jaxlib.mlir.passmanager import PassManager
     from shardy import PIPELINES
 
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     module = parse_module(sdy_text(case), new_context())
     for pipeline in PIPELINES:
@@ -101,7 +101,7 @@ def shardy_passes(case: Case) -> float:
 
 
 def _xla(case: Case, use_shardy: bool) -> float:
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     module = parse_module(sdy_text(case) if use_shardy else mhlo_text(case), new_context())
     with tempfile.TemporaryDirectory() as directory:

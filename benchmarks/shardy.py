@@ -10,7 +10,7 @@ from programs import Program
 from traffic import of_stablehlo
 
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 NAME = "shardy"
 _STAGES = {

@@ -49,11 +49,11 @@ def measure(task: Task, how: str) -> dict[str, Any]:
 
     Errors: those of `gspmd.compile_for`, and what libtpu says of a peer's program.
     """
-    from gspmd import machines
-    from gspmd.ahead_of_time import compile_for
     from gspmd.api import partition
     from gspmd.collectives import traffic_of
-    from gspmd.costs import cost
+    from gspmd.compiled import machines
+    from gspmd.compiled.ahead_of_time import compile_for
+    from gspmd.costs.program_cost import cost
 
     program = _lowered(task.program, task.mesh)
     started = time.perf_counter()
@@ -77,7 +77,7 @@ def measure(task: Task, how: str) -> dict[str, Any]:
 
 def _figures(executable: Any, place: Any, model_flops: float) -> dict[str, Any]:
     """What a compiled program needs, sends and takes; `model_flops` are a device's part of the model's operations."""
-    from gspmd.ahead_of_time import step_time_on
+    from gspmd.compiled.ahead_of_time import step_time_on
 
     stats = executable.get_compiled_memory_stats()
     text = executable.hlo_modules()[0].to_string()
@@ -133,7 +133,7 @@ def _xla_partition_s(task: Task, how: str) -> float:
     """Seconds of the partitioner's passes in jaxlib's XLA."""
     import jax
 
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     module = parse_module(_xla_text(task, how, jax.devices()[: task.devices]), new_context())
     times = xla.partition(module, task.devices, use_shardy=how == SHARDY)
@@ -145,8 +145,8 @@ def _xla_compile(task: Task, how: str, devices: Any) -> Any:
     """libtpu compiles the annotated module, with its own copy of the partitioner, for devices in our order."""
     from jaxlib import _jax
 
-    from gspmd import runtime
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.runtime import executable as runtime
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     module = parse_module(_xla_text(task, how, devices), new_context())
     options = runtime.compile_options(devices, task.compiler_options)

@@ -7,14 +7,14 @@ from typing import Any
 
 from measurement import Transfer
 
+from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.optimized_hlo import Instruction, OptimizedModule
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.cost import sent_bytes
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.machine.cost import sent_bytes
 
 # ---- StableHLO ------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ def run_shardy(program: Program, want_traffic: bool) -> Run:
 
 
 def _run(program: Program, use_shardy: bool, propagation: str, want_traffic: bool) -> Run:
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     module = parse_module(program.sdy if use_shardy else program.mhlo, new_context())
     with tempfile.TemporaryDirectory() as directory:
@@ -126,7 +126,7 @@ def _append_refused(module: ir.Module) -> None:
     import numpy as np
     from jaxlib.mlir import ir
 
-    from gspmd.transforms.support.mlir import main_function
+    from gspmd.transforms.parsing.mlir import main_function
 
     function = main_function(module)
     terminator = list(function.regions[0].blocks[0].operations)[-1].operation

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pprint
 from pathlib import Path
 
-from gspmd.native_passes import COMMON_PASSES
+from gspmd.pass_manager.native_passes import COMMON_PASSES
+from gspmd.transforms.passes import options_of
 from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
-from gspmd.transforms.support.passes import options_of
 
 TABLE = Path(__file__).resolve().parents[1] / "tools" / "pass_table.py"
 

@@ -15,11 +15,11 @@ from gspmd.dialect.rule import (
     OpShardingRule,
     print_rule,
 )
+from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.refused import REFUSED
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.program import Program
-from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 _WHOLE_CALL = "stablehlo.custom_call (of an unknown target)"
 _SYMBOL = re.compile(r"[i-z](?:_\d+)?")

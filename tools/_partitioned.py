@@ -118,9 +118,9 @@ def strictness(args: argparse.Namespace) -> bool | int:
 
 def partition_options(args: argparse.Namespace) -> dict[str, Any]:
     """The other arguments of `gspmd.partition` on the command line. Raises UsageError for what is not name=value."""
+    from gspmd.transforms.ops.custom_rules import parse_custom_rules
+    from gspmd.transforms.passes import parse_options
     from gspmd.transforms.pipeline import PIPELINE, pipeline_options
-    from gspmd.transforms.support.custom_rules import parse_custom_rules
-    from gspmd.transforms.support.passes import parse_options
 
     return {
         "target": args.target,
@@ -158,8 +158,8 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
 
     Errors: those of partitioning; UsageError if it is partitioned for another number.
     """
-    from gspmd.executable_module import is_partitioned
-    from gspmd.transforms.support.signature import read_signature
+    from gspmd.runtime.executable_module import is_partitioned
+    from gspmd.transforms.ir.signature import read_signature
 
     if is_partitioned(module):
         check_not_partitioned_yet(args)

@@ -19,7 +19,7 @@ from gspmd.tools.command import ArgumentParser
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 if TYPE_CHECKING:
-    from gspmd.checking import CheckReport, ResultCheck
+    from gspmd.checks.checking import CheckReport, ResultCheck
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> CheckReport:
-    from gspmd.executable_module import is_partitioned
     from gspmd.reading import read_program_file
-    from gspmd.transforms.support.mlir import new_context
+    from gspmd.runtime.executable_module import is_partitioned
+    from gspmd.transforms.parsing.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
@@ -81,8 +81,8 @@ def _check(args: argparse.Namespace) -> CheckReport:
     with stage("partitioning"):
         product, count = partitioned(module, args)
     request_devices(args.platform, count)
-    from gspmd import runtime
-    from gspmd.checking import check
+    from gspmd.checks.checking import check
+    from gspmd.runtime import executable as runtime
 
     return check(
         original,

@@ -47,8 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
-    from gspmd.transforms.support.mlir import new_context
-    from gspmd.transforms.support.target_file import is_topology
+    from gspmd.transforms.machine.target_file import is_topology
+    from gspmd.transforms.parsing.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     options = {name: _TRUTH.get(value, value) for name, value in named(args.compiler_option, "--compiler-option")}
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     here = platform if platform in ("gpu", "tpu") and not topology else "cpu"
     # What the target has beyond the program's devices, nothing is compiled for.
     request_devices(here, 1 if topology else count)
-    from gspmd import compile_text
-    from gspmd.ahead_of_time import compile_for
+    from gspmd.compiled import text as compile_text
+    from gspmd.compiled.ahead_of_time import compile_for
     from gspmd.report import bytes_text
     from gspmd.tables import fitted
 

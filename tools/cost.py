@@ -58,12 +58,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or 3 if more is needed than the budget has; errors are exceptions."""
-    from gspmd import cost_budget, cost_text, costs
-    from gspmd.executable_module import is_partitioned
+    from gspmd.costs import budget as cost_budget
+    from gspmd.costs import program_cost as costs
+    from gspmd.costs import text as cost_text
     from gspmd.output import beside, outputs
     from gspmd.reading import ProgramFile, read_program_file
+    from gspmd.runtime.executable_module import is_partitioned
     from gspmd.tables import fitted
-    from gspmd.transforms.support.mlir import new_context
+    from gspmd.transforms.parsing.mlir import new_context
 
     (output,) = outputs(args.write_budget)
     budget = cost_budget.read_budget(args.budget) if args.budget is not None else None

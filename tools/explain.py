@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace, source: Any) -> None:
-    from gspmd import explanation, explanation_text
+    from gspmd.explanations import explanation
+    from gspmd.explanations import text as explanation_text
     from gspmd.tables import fitted
 
     with stage("explaining"):

@@ -54,8 +54,8 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
     """Run the passes on every part of the input; write the results if all went well."""
     from gspmd.reading import parse_program, read_program_file
     from gspmd.tools.opt_diagnostics import Heard
-    from gspmd.transforms.support import diagnostics
-    from gspmd.transforms.support.mlir import new_context
+    from gspmd.transforms.parsing import diagnostics
+    from gspmd.transforms.parsing.mlir import new_context
 
     name = "<stdin>" if args.input == "-" else args.input
     outputs: list[bytes] = []
@@ -94,7 +94,7 @@ def _parts(args: argparse.Namespace, name: str) -> Iterator[str | bytes | None]:
     if not args.split_input_file and not args.verify_diagnostics:
         yield None
         return
-    from gspmd.transforms.support.mlir import read_source
+    from gspmd.transforms.parsing.mlir import read_source
 
     source, _ = read_source(args.input)
     try:

@@ -29,8 +29,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 
 def pass_manager(args: argparse.Namespace) -> PassManager:
     """The passes and how they are run. Raises UsageError."""
-    from gspmd.ir_printing import IrPrinting
     from gspmd.pass_manager import PassManager
+    from gspmd.pass_manager.ir_printing import IrPrinting
 
     printing = IrPrinting(
         before=args.mlir_print_ir_before,
@@ -67,7 +67,7 @@ def _add_flag(manager: PassManager, flag: str) -> None:
     except UsageError as error:
         if error.message != f"unknown pass '{name}'" and re.fullmatch(r"[\w-]+", name):
             raise
-        from gspmd.transforms.support.passes import unknown_pass
+        from gspmd.transforms.passes import unknown_pass
 
         passes = (*COMMON_PASSES, *(name for name, *_ in PASSES), PIPELINE)
         near = unknown_pass(f"--{name}", [*_flags(new_parser()), *(f"--{p}" for p in passes)], f"see {PROGRAM} --help")

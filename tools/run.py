@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gspmd.dialect.mesh import Mesh
-    from gspmd.runtime import Executable, ShardedArray
-    from gspmd.transforms.support.signature import ValueSignature
+    from gspmd.runtime.executable import Executable, ShardedArray
+    from gspmd.transforms.ir.signature import ValueSignature
 
 NAME = "run"
 SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices of a PJRT client"
@@ -49,10 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gspmd.compiled_file import is_compiled
+    from gspmd.compiled.file import is_compiled
     from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
-    from gspmd.transforms.support.mlir import new_context
+    from gspmd.transforms.parsing.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
         with stage("partitioning"):
             product, count = partitioned(module, args)
         request_devices(args.platform, count)
-        from gspmd import runtime
+        from gspmd.runtime import executable as runtime
 
         with stage("compiling"):
             executable = runtime.compile(product, runtime.platform_devices(args.platform))
-    from gspmd import inputs
+    from gspmd.runtime import inputs
 
     values = executable.signature.inputs
     given = (
@@ -95,12 +95,12 @@ def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -
 
 def _load(path: str) -> Executable:
     """What gspmd compile wrote, on the platform it was compiled for."""
-    from gspmd.compiled_file import read_compiled
+    from gspmd.compiled.file import read_compiled
     from gspmd.virtual_devices import request_devices
 
     about = read_compiled(path).about
     request_devices(about.platform, max(about.ids) + 1)
-    from gspmd.ahead_of_time import load_compiled
+    from gspmd.compiled.ahead_of_time import load_compiled
 
     with stage("loading"):
         return load_compiled(path)
@@ -162,7 +162,7 @@ def _summary(array: np.ndarray[Any, Any]) -> str:
     """Smallest, largest and mean element, and how many are not finite; small arrays as they are."""
     import numpy as np
 
-    from gspmd.comparison import count_nonfinite
+    from gspmd.checks.comparison import count_nonfinite
 
     if array.size <= 4:
         return str(array.tolist())

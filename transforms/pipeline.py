@@ -11,9 +11,9 @@ from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.optimize import Optimize
 from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.order import Order
+from gspmd.transforms.passes import Option, Pass, options_of, select_options, unknown_option
 from gspmd.transforms.propagate import Propagate
 from gspmd.transforms.reshard import Reshard
-from gspmd.transforms.support.passes import Option, Pass, options_of, select_options, unknown_option
 
 STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize, Order)
 """The passes of the default pipeline, in its order."""

@@ -145,8 +145,8 @@ func.func @main(%a: tensor<8xf32> {mhlo.memory_kind = "far_host"}) -> tensor<8xf
 import dataclasses
 
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.passes import Pass
+from gspmd.transforms.parsing.mlir import new_context, parse_module
+from gspmd.transforms.passes import Pass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,57 +33,57 @@ from gspmd.dialect.errors import (  # noqa: E402 - found along the path above
 )
 
 if TYPE_CHECKING:
-    from gspmd.ahead_of_time import CompiledProgram, compile_for, load_compiled
-    from gspmd.annotation import UNSPECIFIED, annotate, mesh_split
     from gspmd.api import Partitioned, Sharding, partition, propagate
-    from gspmd.checking import CheckReport, check
+    from gspmd.checks.checking import CheckReport, check
     from gspmd.collectives import Collective
-    from gspmd.costs import CostReport, cost
-    from gspmd.device_mesh import DeviceMesh, make_mesh
-    from gspmd.explanation import Explanation, explain
-    from gspmd.jitted import jit
-    from gspmd.lowered import Compiled, Lowered
+    from gspmd.compiled.ahead_of_time import CompiledProgram, compile_for, load_compiled
+    from gspmd.costs.program_cost import CostReport, cost
+    from gspmd.explanations.explanation import Explanation, explain
+    from gspmd.frontend.annotation import UNSPECIFIED, annotate, mesh_split
+    from gspmd.frontend.device_mesh import DeviceMesh, make_mesh
+    from gspmd.frontend.jitted import jit
+    from gspmd.frontend.lowered import Compiled, Lowered
+    from gspmd.frontend.pipeline_schedule import bubble_ratio
+    from gspmd.frontend.pipelining import pipeline
     from gspmd.pass_manager import PassManager
-    from gspmd.pipeline_schedule import bubble_ratio
-    from gspmd.pipelining import pipeline
-    from gspmd.processes import wait
-    from gspmd.runtime import Executable, compile, load, save
-    from gspmd.sharded_array import ShardedArray
+    from gspmd.runtime.executable import Executable, compile, load, save
+    from gspmd.runtime.processes import wait
+    from gspmd.runtime.sharded_array import ShardedArray
     from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
-    "CompiledProgram": "ahead_of_time",
-    "compile_for": "ahead_of_time",
-    "load_compiled": "ahead_of_time",
-    "UNSPECIFIED": "annotation",
-    "annotate": "annotation",
-    "mesh_split": "annotation",
-    "DeviceMesh": "device_mesh",
-    "make_mesh": "device_mesh",
-    "jit": "jitted",
-    "Compiled": "lowered",
-    "Lowered": "lowered",
+    "CompiledProgram": "compiled.ahead_of_time",
+    "compile_for": "compiled.ahead_of_time",
+    "load_compiled": "compiled.ahead_of_time",
+    "UNSPECIFIED": "frontend.annotation",
+    "annotate": "frontend.annotation",
+    "mesh_split": "frontend.annotation",
+    "DeviceMesh": "frontend.device_mesh",
+    "make_mesh": "frontend.device_mesh",
+    "jit": "frontend.jitted",
+    "Compiled": "frontend.lowered",
+    "Lowered": "frontend.lowered",
     "Partitioned": "api",
     "Sharding": "api",
     "partition": "api",
     "propagate": "api",
     "Collective": "collectives",
-    "CostReport": "costs",
-    "cost": "costs",
+    "CostReport": "costs.program_cost",
+    "cost": "costs.program_cost",
     "ReshardError": "transforms.reshard.strict",
-    "PassManager": "pass_manager",
-    "bubble_ratio": "pipeline_schedule",
-    "pipeline": "pipelining",
-    "Explanation": "explanation",
-    "explain": "explanation",
-    "CheckReport": "checking",
-    "check": "checking",
-    "Executable": "runtime",
-    "compile": "runtime",
-    "load": "runtime",
-    "save": "runtime",
-    "ShardedArray": "sharded_array",
-    "wait": "processes",
+    "PassManager": "pass_manager.manager",
+    "bubble_ratio": "frontend.pipeline_schedule",
+    "pipeline": "frontend.pipelining",
+    "Explanation": "explanations.explanation",
+    "explain": "explanations.explanation",
+    "CheckReport": "checks.checking",
+    "check": "checks.checking",
+    "Executable": "runtime.executable",
+    "compile": "runtime.executable",
+    "load": "runtime.executable",
+    "save": "runtime.executable",
+    "ShardedArray": "runtime.sharded_array",
+    "wait": "runtime.processes",
 }
 
 __all__ = [

@@ -22,11 +22,11 @@ from gspmd.dialect.progress import counted
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
+from gspmd.transforms.ir.signature import Signature, read_signature
+from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
+from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.passes import Pass
 from gspmd.transforms.pipeline import default_pipeline
-from gspmd.transforms.support.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.support.mlir import main_function, new_context
-from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.signature import Signature, read_signature
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

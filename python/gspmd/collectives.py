@@ -13,13 +13,13 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
-from gspmd.transforms.support.attribute_text import required_text
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.cost import Hardware, collective_time, sent_bytes
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.targets import Traffic
-from gspmd.transforms.support.trip_count import trip_count
+from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
+from gspmd.transforms.machine.targets import Traffic
+from gspmd.transforms.parsing.attribute_text import required_text
+from gspmd.transforms.parsing.mlir import source_location
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError, SourceLocation, UsageError
-from gspmd.transforms.support.mlir import BYTECODE_MAGIC, parse_module, parse_written, read_module, read_source
-from gspmd.transforms.support.trial import FORMATS, Format, tried
+from gspmd.transforms.parsing.mlir import BYTECODE_MAGIC, parse_module, parse_written, read_module, read_source
+from gspmd.transforms.parsing.trial import FORMATS, Format, tried
 
 _PORTABLE_PRODUCER = b"StableHLO_v"
 _HLO_TEXT = re.compile(r"\s*(?://[^\n]*\n\s*|/\*.*?\*/\s*)*HloModule\b", re.DOTALL)

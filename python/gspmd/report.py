@@ -14,11 +14,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.tables import table
-from gspmd.transforms.support.builder import bytes_of
-from gspmd.transforms.support.cost import Hardware
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.signature import Signature, ValueSignature
-from gspmd.transforms.support.torus import Placement
+from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.signature import Signature, ValueSignature
+from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.machine.torus import Placement
 
 
 def bytes_text(count: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import gspmd
-from gspmd.cost_text import time_text
+from gspmd.costs.text import time_text
 from gspmd.tools import cli
 
 PROGRAM = """module @product {

@@ -9,9 +9,9 @@ import random
 import pytest
 
 import gspmd
-from gspmd.cost_work import Work, work_of
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.program import Program
+from gspmd.costs.work import Work, work_of
+from gspmd.transforms.ir.program import Program
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
 def work(body: str, arguments: str = "", results: str = "") -> Work:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from gspmd.cost_buffers import Fusion
-from gspmd.cost_memory import Memory, aliases_of, memory_of
+from gspmd.costs.buffers import Fusion
+from gspmd.costs.memory import Memory, aliases_of, memory_of
 from gspmd.dialect.notation import parse_mesh, parse_sharding
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.program import Program
-from gspmd.transforms.support.replication import replicated_axes
+from gspmd.transforms.analysis.replication import replicated_axes
+from gspmd.transforms.ir.program import Program
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 N = 4 * 1024  # bytes of a value
 

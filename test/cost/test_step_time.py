@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gspmd.compiled.optimized_hlo import OptimizedModule, bytes_of_type
+from gspmd.compiled.step_time import group_links, step_time
 from gspmd.dialect.errors import InputError
 from gspmd.dialect.mesh import Mesh
-from gspmd.hlo_groups import first_group, pairs
-from gspmd.optimized_hlo import OptimizedModule, bytes_of_type
-from gspmd.step_time import group_links, step_time
-from gspmd.transforms.support.target_file import read_target
+from gspmd.runtime.hlo_groups import first_group, pairs
+from gspmd.transforms.machine.target_file import read_target
 
 # As libtpu prints it, shortened: a loop of three turns with a gather, a product fused with a reduce-scatter, a permute.
 HLO = (Path(__file__).parent / "Inputs" / "step.hlo").read_text()

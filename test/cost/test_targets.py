@@ -9,9 +9,9 @@ import pytest
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import Error, InputError, ParseError, UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.cost import Hardware, collective_time, sent_bytes
-from gspmd.transforms.support.target_file import read_hardware
-from gspmd.transforms.support.targets import TARGETS, Network, Target
+from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
+from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.machine.targets import TARGETS, Network, Target
 
 KINDS = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_permute")
 MB = 1e6

@@ -12,10 +12,10 @@ from gspmd.collectives import traffic_of
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.cost import collective_time
-from gspmd.transforms.support.target_file import read_hardware, read_target
-from gspmd.transforms.support.targets import Traffic
-from gspmd.transforms.support.torus import Torus, placements
+from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.machine.target_file import read_hardware, read_target
+from gspmd.transforms.machine.targets import Traffic
+from gspmd.transforms.machine.torus import Torus, placements
 
 CASES = [
     ((("x", 4), ("y", 2)), Torus((2, 4))),

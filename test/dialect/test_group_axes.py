@@ -11,7 +11,7 @@ from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.group_axes import names_axes, print_group_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 CONTEXT = new_context()
 NAMES = [

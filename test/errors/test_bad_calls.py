@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd import runtime
+from gspmd.runtime import executable as runtime
 from gspmd.tools import cli, opt
 
 GOOD = """sdy.mesh @mesh = <["x"=4]>

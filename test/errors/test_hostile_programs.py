@@ -15,8 +15,8 @@ from hostile_programs import HOSTILE, main, nested_loops
 import gspmd
 from gspmd.reading import parse_program
 from gspmd.tools import cli, opt
-from gspmd.transforms.support import trial
-from gspmd.transforms.support.mlir import new_context, parse_module, parse_written
+from gspmd.transforms.parsing import trial
+from gspmd.transforms.parsing.mlir import new_context, parse_module, parse_written
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -7,9 +7,9 @@ from jaxlib.mlir import ir
 
 import gspmd
 from gspmd.reading import parse_program
+from gspmd.transforms.parsing.mlir import new_context
+from gspmd.transforms.passes import Pass
 from gspmd.transforms.pipeline import PASSES
-from gspmd.transforms.support.mlir import new_context
-from gspmd.transforms.support.passes import Pass
 
 _MESH = 'sdy.mesh @mesh = <["x"=4, "y"=4]>\n'
 

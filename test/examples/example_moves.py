@@ -15,7 +15,7 @@ from gspmd.collectives import collective_operations
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
-from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.emit.builder import read_type
 
 # Seen are 2e-5 and less; up to 2e-3 where Adam's first step divides a gradient near 0 by its own size, in a bias that
 # was 0 before and to whose size the error is relative.

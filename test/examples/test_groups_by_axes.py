@@ -11,12 +11,12 @@ from example_moves import step
 from jaxlib.mlir import ir
 
 import gspmd
-from gspmd import executable_module
 from gspmd.collectives import collective_operations
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.examples import bert, moe_translation, two_towers, vit
-from gspmd.transforms.support.groups import replica_groups
+from gspmd.runtime import executable_module
+from gspmd.transforms.ir.groups import replica_groups
 
 CONFIGS = {
     bert: bert.Config(layers=1, model=48, hidden=96, vocabulary=33, topics=4, sequence=16, batch=32),

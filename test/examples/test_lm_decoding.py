@@ -17,7 +17,7 @@ from gspmd.examples import lm_decoding
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
-from gspmd.transforms.support.builder import read_type
+from gspmd.transforms.emit.builder import read_type
 
 SMALL = lm_decoding.Config(model=32, head_size=4, hidden=64, vocabulary=64, prompt=4, new=8, top_k=4)
 

@@ -21,11 +21,11 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import parse_axes
 from gspmd.examples import decoder_lm, mlp
 from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.propagate.derivation import Derivations, Place
 from gspmd.transforms.propagate.factors import LEVELS
 from gspmd.transforms.reshard.strategy import AGREEMENT_WORTH
-from gspmd.transforms.support.mlir import new_context, parse_module
 
 SMALL = decoder_lm.Config(layers=1, model=16, heads=4, head_size=4, hidden=32, vocabulary=32, sequence=8, batch=8)
 MODELS = [

@@ -67,7 +67,7 @@ def _check(case: Case) -> None:
 
 def _run(case: Case) -> None:
     import gspmd
-    from gspmd.inputs import random_inputs
+    from gspmd.runtime.inputs import random_inputs
 
     executable = gspmd.compile(gspmd.partition(_source(case)))
     for result in executable(*random_inputs(executable.signature.inputs)):
@@ -91,7 +91,7 @@ def _load(case: Case) -> None:
 
 def _passes(case: Case) -> None:
     import gspmd
-    from gspmd.transforms.support.mlir import new_context, parse_module
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     manager = gspmd.PassManager.parse(_keywords(case).get("passes", "builtin.module(gspmd-partition,cse)"))
     str(manager)

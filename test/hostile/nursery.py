@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-_PRELOADED = ("gspmd.transforms.support.trial_process", "gspmd.transforms.support.hlo", "gspmd.transforms.support.mlir")
+_PRELOADED = ("gspmd.transforms.parsing.trial_process", "gspmd.transforms.parsing.hlo", "gspmd.transforms.parsing.mlir")
 _usual_run = subprocess.run
 
 

@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 import gspmd
 from gspmd.transforms.ingest import Ingest
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 _EXPORTED: dict[str, Callable[[Any], Any]] = {
     "erf": lax.erf,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.errors import Unsupported
+from gspmd.runtime import executable as runtime
 
 RNG = np.random.default_rng(0)
 

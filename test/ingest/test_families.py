@@ -18,7 +18,7 @@ import gspmd
 from gspmd.examples import decoder_lm
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 P = PartitionSpec
 FAMILIES = ("sdy", "gspmd", "sdy-hlo", "gspmd-hlo")

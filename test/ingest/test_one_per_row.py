@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gspmd import api, runtime
+from gspmd import api
+from gspmd.runtime import executable as runtime
 
 _SCATTERED = """
 sdy.mesh @mesh = <["x"=4, "y"=2]>

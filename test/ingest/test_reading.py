@@ -18,7 +18,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation, UsageError
 from gspmd.reading import parse_program, read_program
-from gspmd.transforms.support.mlir import new_context, source_location
+from gspmd.transforms.parsing.mlir import new_context, source_location
 
 TEXT = """func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.tanh %arg0 : tensor<4xf32>

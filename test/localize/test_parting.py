@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.grouped_permute import ABSENT, sources
+from gspmd.runtime import executable as runtime
+from gspmd.transforms.exchange.grouped_permute import ABSENT, sources
 
 IF = """
 sdy.mesh @mesh = <["x"=2, "y"=2]>

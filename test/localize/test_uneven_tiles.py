@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from jaxlib.mlir import ir
 
-from gspmd import runtime
 from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes, print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.runtime import executable as runtime
 from gspmd.transforms.localize import Localize
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MESHES = [
     Mesh((("x", 8),)),

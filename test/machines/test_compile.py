@@ -16,7 +16,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import gspmd
-from gspmd.compiled_file import read_compiled
+from gspmd.compiled.file import read_compiled
 from gspmd.dialect.errors import Error, ExecutionError, InputError, UsageError
 
 PROGRAM = """

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import gspmd
-from gspmd.compiled_file import About, CompiledFile, compiled_bytes, is_compiled, read_compiled
+from gspmd.compiled.file import About, CompiledFile, compiled_bytes, is_compiled, read_compiled
 from gspmd.dialect.errors import InputError
 from gspmd.tools import cli
 

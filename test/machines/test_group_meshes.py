@@ -19,17 +19,17 @@ from jaxlib import _jax
 from jaxlib.mlir import ir
 
 import gspmd
-from gspmd import executable_module, group_check, group_meshes
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.group_axes import names_axes, print_group_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, symbol
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.group_meshes import groups_by_axes, write_groups
-from gspmd.hlo_groups import groups as groups_of_hlo
-from gspmd.pjrt_mesh import mesh_for
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.mlir import main_function, new_context, parse_module
+from gspmd.runtime import executable_module, group_check, group_meshes
+from gspmd.runtime.group_meshes import groups_by_axes, write_groups
+from gspmd.runtime.hlo_groups import groups as groups_of_hlo
+from gspmd.runtime.pjrt_mesh import mesh_for
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.parsing.mlir import main_function, new_context, parse_module
 
 OLD, NEW = "1.13.7", "1.17.0"  # StableHLO without and with groups by axes
 BY_AXES = {"list_groups_up_to": 1}

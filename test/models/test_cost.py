@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from traced import lower, partition
 
 import gspmd
-from gspmd.costs import CostReport, cost_of
+from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.examples import decoder_lm, mlp
 
 F32 = 4

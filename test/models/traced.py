@@ -16,9 +16,9 @@ from gspmd import api
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.parsing.mlir import new_context, source_location
 from gspmd.transforms.pipeline import default_pipeline
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.mlir import new_context, source_location
 
 MESHES: dict[str, dict[str, int]] = {
     "8": {"x": 8},

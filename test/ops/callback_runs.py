@@ -15,11 +15,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 import gspmd
-from gspmd import arguments, executable_module, placing, runtime
 from gspmd.dialect.notation import parse_mesh
-from gspmd.dtypes import numpy_dtype
-from gspmd.manual_program import whole_forms
-from gspmd.transforms.support.signature import ValueSignature, arrays
+from gspmd.runtime import arguments, executable_module, placing
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.dtypes import numpy_dtype
+from gspmd.runtime.manual_program import whole_forms
+from gspmd.transforms.ir.signature import ValueSignature, arrays
 
 
 def lower(function: Any, *args: Any) -> Any:

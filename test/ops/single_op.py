@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd import runtime
 from gspmd.dialect.axes import Axes, canonical, size_of, take
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.runtime import executable as runtime
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.program import Op, Program
+from gspmd.transforms.ir.signature import Signature, ValueSignature, write_signature
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import Op, Program
-from gspmd.transforms.support.signature import Signature, ValueSignature, write_signature
-from gspmd.transforms.support.xla_repairs import repair
+from gspmd.transforms.parsing.mlir import new_context, parse_module
+from gspmd.transforms.repairs.xla_repairs import repair
 
 MESHES = {
     "8": Mesh((("x", 8),)),

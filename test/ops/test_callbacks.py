@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 from two_processes import run_twice
 
 import gspmd
-from gspmd import runtime
+from gspmd.runtime import executable as runtime
 
 Array = Any
 Log = list[tuple[Any, ...]]

@@ -12,8 +12,8 @@ from jax import lax
 from op_examples import function
 from single_op import MESHES, Array, assignments, check, partition, rule_of
 
-from gspmd import runtime
 from gspmd.dialect.rule import NEED_REPLICATION, print_rule
+from gspmd.runtime import executable as runtime
 
 RNG = np.random.default_rng(0)
 

@@ -9,8 +9,8 @@ import pytest
 from single_op import rule_of
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.rule import print_rule
+from gspmd.runtime import executable as runtime
 
 
 def call(target: str) -> str:

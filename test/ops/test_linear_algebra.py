@@ -7,8 +7,8 @@ import pytest
 from single_op import MESHES, Array, check, partition, rule_of
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.rule import print_rule
+from gspmd.runtime import executable as runtime
 
 CHOLESKY = """
 func.func public @main(%x: tensor<5x3x4x4xf32>) -> tensor<5x3x4x4xf32> {

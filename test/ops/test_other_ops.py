@@ -9,9 +9,9 @@ from single_op import MESHES, check, read, rule_of
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import print_rule
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import Propagate
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.rules import RuleBook
 
 
 def bitcast(operand: str, result: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 from single_op import MESHES, Array, check_all, rule_of
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.rule import print_rule
+from gspmd.runtime import executable as runtime
 
 
 def bits(algorithm: str, shape: tuple[int, ...], element: str, state: int = 2) -> str:

@@ -8,9 +8,9 @@ from single_op import MESHES, Array, check, rule_of
 from test_gather import indices, table
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, print_rule
-from gspmd.dtypes import numpy_dtype
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.dtypes import numpy_dtype
 
 
 def body(name: str, element: str) -> str:

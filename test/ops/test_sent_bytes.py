@@ -12,7 +12,7 @@ from single_op import assignments, partition, read, rules_of, split_of
 from gspmd.collectives import collectives_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
 def check(text: str, rng: random.Random) -> None:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import gspmd
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 P = PartitionSpec
 STAGES = "gspmd-ingest,gspmd-propagate,gspmd-reshard,gspmd-localize,cse"

@@ -16,7 +16,7 @@ from jax.sharding import Mesh, PartitionSpec
 import gspmd
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 P = PartitionSpec
 AR, AG, RS, CP, A2A = "all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all"

@@ -10,10 +10,10 @@ import pytest
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.optimize.partition_values import PartitionValues, axes_of_index
 from gspmd.transforms.optimize.program import DeviceProgram
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MESHES = [
     Mesh((("x", 8),)),

@@ -16,7 +16,7 @@ from gspmd.examples import decoder_lm, mlp
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.support.mlir import new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 REST = "gspmd-propagate,gspmd-reshard,gspmd-localize,gspmd-optimize"
 

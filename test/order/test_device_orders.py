@@ -17,9 +17,9 @@ from gspmd.dialect.axes import Axis, canonical
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.layout import shard_indices, shard_slices
-from gspmd.runtime import compile as compile_
-from gspmd.sharded_array import jax_sharding
+from gspmd.runtime.executable import compile as compile_
+from gspmd.runtime.layout import shard_indices, shard_slices
+from gspmd.runtime.sharded_array import jax_sharding
 
 _AXES = {
     4: [(("p", 4),), (("p", 2), ("q", 2))],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd.runtime import compile as compile_
+from gspmd.runtime.executable import compile as compile_
 
 IDS = [0, 3, 1, 6, 2, 5, 4, 7]
 BODY = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.dtypes import integer_limits, is_integer, numpy_dtype
+from gspmd.runtime.dtypes import integer_limits, is_integer, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 _RANGE = 4

@@ -15,9 +15,9 @@ from interpreter import interpreted
 from program import Program, Value
 
 import gspmd
-from gspmd import runtime
-from gspmd.comparison import compare_sharded, default_rtol
+from gspmd.checks.comparison import compare_sharded, default_rtol
 from gspmd.dialect.errors import Unsupported
+from gspmd.runtime import executable as runtime
 
 Array = np.ndarray[Any, Any]
 

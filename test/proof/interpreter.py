@@ -10,8 +10,8 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd import executable_module
-from gspmd.dtypes import numpy_dtype
+from gspmd.runtime import executable_module
+from gspmd.runtime.dtypes import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 # It ends the process at operations that it does not know, and at some without elements.

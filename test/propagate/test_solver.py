@@ -17,10 +17,10 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.pass_manager import PassManager
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.mlir import new_context, parse_module
 
 _MESHES = [
     Mesh((("x", 8),)),

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting, pointers, split
 
 import gspmd
-from gspmd import jax_stages
+from gspmd.frontend import jax_stages
 
 
 def test_arrays_that_lie_right_never_see_the_host() -> None:

@@ -9,13 +9,13 @@ import pytest
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import InternalError, ParseError, Unsupported, UsageError
-from gspmd.ir_printing import IrPrinting
-from gspmd.native_passes import COMMON_PASSES
 from gspmd.pass_manager import PassManager
+from gspmd.pass_manager.ir_printing import IrPrinting
+from gspmd.pass_manager.native_passes import COMMON_PASSES
+from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity, remark
+from gspmd.transforms.parsing.mlir import located, new_context, parse_module
+from gspmd.transforms.passes import Pass, make_pass, option, options_of
 from gspmd.transforms.pipeline import PASSES, STAGES, default_pipeline
-from gspmd.transforms.support.diagnostics import Diagnostic, Severity, remark
-from gspmd.transforms.support.mlir import located, new_context, parse_module
-from gspmd.transforms.support.passes import Pass, make_pass, option, options_of
 
 PROGRAM = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -116,7 +116,7 @@ def test_options_are_printed_and_read_back() -> None:
     ):
         text = str(example)
         options = text.removeprefix("test-example").removeprefix("{").removesuffix("}")
-        from gspmd.pipeline_text import parse_option_texts, parse_pipeline
+        from gspmd.pass_manager.pipeline_text import parse_option_texts, parse_pipeline
 
         assert make_pass(Example, parse_option_texts(options)) == example
         assert [str(element) for element in parse_pipeline(text)] == [text]

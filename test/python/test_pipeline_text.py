@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gspmd.dialect.errors import UsageError
-from gspmd.pipeline_text import Element, parse_option_texts, parse_pipeline, print_elements
+from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline, print_elements
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 VALUES = st.from_regex(r"[a-z0-9,._-]{1,6}|\"[a-z {}()]{0,6}\"|\{[a-z ]{0,3}\}", fullmatch=True)

@@ -13,7 +13,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import gspmd
-from gspmd.pipelining import Position
+from gspmd.frontend.pipelining import Position
 
 MODEL, HIDDEN = 8, 16
 TOLERANCE = 1e-5  # of gradients summed in another order, relative to the largest element; 4e-6 seen

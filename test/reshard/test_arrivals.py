@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from random_shardings import random_mesh, random_shape, random_sharding
 
-from gspmd import runtime
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import print_axes, print_dims, print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.runtime import executable as runtime
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 # Collectives cost no time to begin, so that blocks are exchanged wherever this sends least.
 HASTY = """

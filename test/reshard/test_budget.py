@@ -9,12 +9,12 @@ import pytest
 from random_shardings import random_sharding
 
 import gspmd
-from gspmd.checking import check
+from gspmd.checks.checking import check
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.reshard.planner import Path, Planner
-from gspmd.transforms.support.op_info import TensorType
 
 MESH = Mesh((("a", 2), ("b", 2), ("c", 2)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gspmd import api, runtime
+from gspmd import api
+from gspmd.runtime import executable as runtime
 
 # A few rows against a large matrix that is split over "x", which holds the rows as well; "y" is idle.
 PROGRAM = """

@@ -7,9 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from gspmd import api, runtime
+from gspmd import api
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh
+from gspmd.runtime import executable as runtime
 
 MESHES = [Mesh((("x", 8),)), Mesh((("x", 2), ("y", 3)), (4, 1, 3, 0, 5, 2)), Mesh((("x", 3),))]
 

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from random_shardings import random_mesh, random_shape, random_sharding
 
-from gspmd import api, runtime
+from gspmd import api
 from gspmd.dialect.axes import Axes, canonical, overlap, remove_prefix, size_of, starts_with, without
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.runtime import executable as runtime
+from gspmd.transforms.exchange.blocks import block_exchange
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.reshard.planner import Planner, Step
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
-from gspmd.transforms.support.blocks import block_exchange
-from gspmd.transforms.support.op_info import TensorType
 
 Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.signature import Signature, ValueSignature, tensor_text, write_signature
+from gspmd.transforms.ir.signature import Signature, ValueSignature, tensor_text, write_signature
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 GROUP_OF_4 = (
     "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, "

@@ -14,10 +14,10 @@ from handwritten import GROUP_OF_4, partitioned
 from jax.sharding import AxisType, PartitionSpec
 from jaxlib.mlir import ir
 
-from gspmd.checking import check
-from gspmd.comparison import compare, default_rtol
+from gspmd.checks.checking import check
+from gspmd.checks.comparison import compare, default_rtol
 from gspmd.dialect.errors import ExecutionError, UsageError
-from gspmd.runtime import ShardedArray
+from gspmd.runtime.executable import ShardedArray
 
 MESH = '<["x"=4]>'
 
@@ -387,7 +387,7 @@ def test_exact_types_have_no_tolerance(name: str) -> None:
 
 
 def test_sharded_arrays_can_be_given() -> None:
-    from gspmd import runtime
+    from gspmd.runtime import executable as runtime
 
     plain, module = elementwise("sine")
     (array,) = runtime.compile(module).place(np.full((7, 3), 0.5, np.float32))

@@ -10,8 +10,8 @@ from handwritten import value
 
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.inputs import perturbed, random_inputs, read_inputs, write_results
-from gspmd.transforms.support.signature import ValueSignature
+from gspmd.runtime.inputs import perturbed, random_inputs, read_inputs, write_results
+from gspmd.transforms.ir.signature import ValueSignature
 
 MESH = Mesh((("x", 2),))
 

@@ -13,14 +13,14 @@ from handwritten import value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gspmd import layout
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.placing import from_host, place
-from gspmd.sharded_array import ShardedArray, jax_can_hold, jax_sharding
+from gspmd.runtime import layout
+from gspmd.runtime.placing import from_host, place
+from gspmd.runtime.sharded_array import ShardedArray, jax_can_hold, jax_sharding
 
 MESHES = [(1,), (2,), (3,), (8,), (2, 2), (2, 4), (4, 2), (2, 3), (2, 2, 2), (1, 4)]
 

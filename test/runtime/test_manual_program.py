@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd import runtime
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_sharding
-from gspmd.executable_module import read_partitioned
-from gspmd.manual_program import WholeForm, whole_forms
-from gspmd.pjrt_mesh import mesh_for
-from gspmd.transforms.support.signature import Signature, ValueSignature
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.executable_module import read_partitioned
+from gspmd.runtime.manual_program import WholeForm, whole_forms
+from gspmd.runtime.pjrt_mesh import mesh_for
+from gspmd.transforms.ir.signature import Signature, ValueSignature
 
 MESH = Mesh((("x", 4), ("y", 2)), name="mesh")
 ALL = MESH.all_axes()

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
-from gspmd import runtime
+from gspmd.runtime import executable as runtime
 from gspmd.dialect.errors import ExecutionError
 
 executable = runtime.load(sys.argv[3], jax.devices(), padding="nan")

@@ -14,9 +14,9 @@ from jax.errors import JaxRuntimeError
 from jaxlib.mlir import ir
 
 import gspmd
-from gspmd import refusals
 from gspmd.dialect.errors import ExecutionError
-from gspmd.transforms.support.mlir import new_context
+from gspmd.runtime import refusals
+from gspmd.transforms.parsing.mlir import new_context
 
 RULE = "sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i]) {i=8}>"
 UNKNOWN = (

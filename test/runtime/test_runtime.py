@@ -12,10 +12,10 @@ import pytest
 from handwritten import GROUP_OF_4, identity, partitioned
 from jax.sharding import NamedSharding, PartitionSpec
 
-from gspmd import runtime
 from gspmd.dialect.errors import ExecutionError, InputError, ParseError, Unsupported
-from gspmd.runtime import ShardedArray
-from gspmd.transforms.support.mlir import new_context, parse_module
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.executable import ShardedArray
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MESH = '<["x"=4]>'
 WHO_AM_I = "%p = stablehlo.partition_id : tensor<ui32>\n%r = stablehlo.reshape %p : (tensor<ui32>) -> tensor<1xui32>"

@@ -19,8 +19,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 import gspmd
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.placing import from_host, place
-from gspmd.sharded_array import ShardedArray
+from gspmd.runtime.placing import from_host, place
+from gspmd.runtime.sharded_array import ShardedArray
 
 MESH = Mesh((("x", 4), ("y", 2)))
 PERMUTED = Mesh((("x", 4), ("y", 2)), (3, 1, 0, 2, 7, 6, 4, 5))

@@ -6,8 +6,8 @@ from handwritten import partitioned, value
 from gspmd.dialect.errors import AnnotationError, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.transforms.support.signature import Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.ir.signature import Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MESH = '<["x"=4, "y"=2], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>'
 PLAIN = "module { func.func public @main(%0: tensor<2x3xf32>) -> tensor<2x3xf32> { return %0 : tensor<2x3xf32> } }"

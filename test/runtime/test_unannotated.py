@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from gspmd import runtime
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.support.mlir import new_context, parse_module
-from gspmd.unannotated import has_manual_regions, strip, strip_outside_manual_regions
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.unannotated import has_manual_regions, strip, strip_outside_manual_regions
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 ANNOTATED = """
 module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32,
@@ -145,5 +145,5 @@ def test_manual_regions_of_older_forms_are_refused() -> None:
 
 
 def test_reading_a_signature_does_not_import_jax() -> None:
-    code = "import sys; import gspmd.transforms.support.signature; assert 'jax' not in sys.modules"
+    code = "import sys; import gspmd.transforms.ir.signature; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

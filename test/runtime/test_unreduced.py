@@ -10,9 +10,10 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import gspmd
-from gspmd import layout, placing, runtime
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_sharding
+from gspmd.runtime import executable as runtime
+from gspmd.runtime import layout, placing
 
 MESHES = {
     "4x2": '<["x"=4, "y"=2]>',

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.exchange import Exchange, cheapest, schedule, tiles
-from gspmd.transforms.support.halo import Windows, joint_axes, positions, retiling
+from gspmd.transforms.exchange.halo import Windows, joint_axes, positions, retiling
+from gspmd.transforms.exchange.intervals import Exchange, cheapest, schedule, tiles
 
 COUNTS = (2, 3, 4, 6, 8)
 

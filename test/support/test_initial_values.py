@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gspmd
-from gspmd import runtime
+from gspmd.runtime import executable as runtime
 
 Values = list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 

@@ -174,7 +174,7 @@ def test_a_defect_of_a_pass_is_told_without_a_traceback(body: str, expected: str
 def test_remarks_of_passes_are_printed_and_can_be_expected() -> None:
     code = _BUG.replace(
         "{body}",
-        "from gspmd.transforms.support.diagnostics import remark\n"
+        "from gspmd.transforms.parsing.diagnostics import remark\n"
         "    remark(module.body.operations[0], 'is replicated')",
     )
     finished = run_python(code, "--gspmd-optimize")

@@ -34,12 +34,12 @@ from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, Target
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
-from gspmd.transforms.support.attribute_kinds import check_operation, check_signature
-from gspmd.transforms.support.attribute_text import text_of
-from gspmd.transforms.support.custom_rules import attach_rules, custom_calls, parse_custom_rules
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.passes import Pass, option
-from gspmd.transforms.support.user_collectives import COLLECTIVES
+from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.user_collectives import COLLECTIVES
+from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import source_location
+from gspmd.transforms.passes import Pass, option
 
 # What XLA's converter from HLO puts on every module.
 _FROM_HLO = "mhlo.cross_program_prefetches"

@@ -17,9 +17,9 @@ from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.attribute_text import check_fits
-from gspmd.transforms.support.callbacks import CALL_DEVICE, is_callback, is_one_call
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.ir.callbacks import CALL_DEVICE, is_callback, is_one_call
+from gspmd.transforms.parsing.attribute_text import check_fits
+from gspmd.transforms.parsing.mlir import located
 
 # Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
 _CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")

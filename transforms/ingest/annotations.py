@@ -24,10 +24,10 @@ from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
-from gspmd.transforms.support.attribute_text import parse_attribute, text_of
-from gspmd.transforms.support.callbacks import is_callback
-from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.ir.callbacks import is_callback
+from gspmd.transforms.parsing.attribute_text import parse_attribute, text_of
+from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.parsing.mlir import located
 
 FRONTEND = "mhlo.frontend_attributes"
 NESTED = "mhlo.attributes"

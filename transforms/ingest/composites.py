@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.transforms.ingest.annotations import entries_of
-from gspmd.transforms.support.attribute_text import text_of
+from gspmd.transforms.parsing.attribute_text import text_of
 
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 # Operations of one operand that CHLO, MHLO, custom calls and composites all know by the same name.

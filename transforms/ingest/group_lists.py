@@ -9,8 +9,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.parsing.mlir import located
 
 _GROUPS = "replica_groups"
 

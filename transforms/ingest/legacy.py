@@ -13,13 +13,13 @@ from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.analysis.trip_count import constant_integer
 from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of
 from gspmd.transforms.ingest.composites import POINTWISE, Expansions
 from gspmd.transforms.ingest.edits import create, drop, mark, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
-from gspmd.transforms.support.attribute_text import text_of
-from gspmd.transforms.support.mlir import function_named, located, mlir_errors
-from gspmd.transforms.support.trip_count import constant_integer
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import function_named, located, mlir_errors
 
 # MHLO's operations and CHLO's that mean the same.
 _CHLO = {f"mhlo.{name}": f"chlo.{name}" for name in POINTWISE}

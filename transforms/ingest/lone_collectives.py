@@ -12,11 +12,11 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
+from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ingest.edits import constrain_users, replace
-from gspmd.transforms.support.builder import Builder
-from gspmd.transforms.support.op_info import TypeReader
-from gspmd.transforms.support.program import MANUAL
-from gspmd.transforms.support.user_collectives import COLLECTIVES, FLAGGED
+from gspmd.transforms.ir.op_info import TypeReader
+from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.user_collectives import COLLECTIVES, FLAGGED
 
 REPLICA, PARTITION = "stablehlo.replica_id", "stablehlo.partition_id"
 _PERMUTE = "stablehlo.collective_permute"

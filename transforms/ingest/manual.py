@@ -28,7 +28,7 @@ from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
 from gspmd.transforms.ingest.repeated_meshes import held_axes, mark_repeated
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.mlir import located, splice
+from gspmd.transforms.parsing.mlir import located, splice
 
 _ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
 _LEAVE = (f"{PREFIX}LocalToGlobalShape", "SPMDShardToFullShape")

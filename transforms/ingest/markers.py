@@ -13,8 +13,8 @@ from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, par
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.attribute_text import text_of
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import located
 
 BOUNDARIES = {
     "SPMDFullToShardShape",

@@ -11,11 +11,11 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from gspmd.transforms.emit.builder import Builder, read_type
 from gspmd.transforms.ingest.edits import replace
 from gspmd.transforms.ingest.survey import all_operations
-from gspmd.transforms.support.builder import Builder, read_type
-from gspmd.transforms.support.identity import is_splat
-from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.reducers import is_splat
 
 _SCATTER, _SAID = "stablehlo.scatter", "sdy.sharding"
 

@@ -8,11 +8,11 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_apart
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.edits import terminator
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.support.builder import Builder, read_type
-from gspmd.transforms.support.partial_values import apart_sharding, summed, taken_apart
 
 
 def enter_partial(function: Any, index: int, sharding: TensorSharding) -> None:

@@ -20,9 +20,9 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
 from gspmd.transforms.ingest.survey import all_operations
-from gspmd.transforms.support.mlir import located
-from gspmd.transforms.support.program import MANUAL
-from gspmd.transforms.support.user_collectives import COLLECTIVES, GROUPS
+from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
+from gspmd.transforms.parsing.mlir import located
 
 _REPEATED = "gspmd.repeated"  # [copies, devices as written]: the device of the mesh of all that each stands for
 

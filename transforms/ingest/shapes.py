@@ -10,7 +10,7 @@ from jaxlib.mlir.passmanager import PassManager
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.survey import Survey, all_operations
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.parsing.mlir import located
 
 _CANONICALIZE = "func.func(stablehlo-canonicalize-dynamism)"
 _REFINE = f"builtin.module({_CANONICALIZE},stablehlo-refine-shapes,{_CANONICALIZE})"

@@ -23,7 +23,7 @@ from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
 from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
 from gspmd.transforms.ingest.orders import order_written, several_orders
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.parsing.mlir import located
 
 _MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
 

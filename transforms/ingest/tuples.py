@@ -12,8 +12,8 @@ from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
 from gspmd.transforms.ingest.annotations import PREFIX, entries_of, frontend
 from gspmd.transforms.ingest.edits import create, drop, mark, mark_operand, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, all_operations
-from gspmd.transforms.support.attribute_text import text_of
-from gspmd.transforms.support.mlir import located
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import located
 
 
 def leaves(type_: ir.Type) -> list[ir.Type]:

@@ -9,19 +9,19 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.partial_values import UNREDUCED, partial_sharding
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.op_info import TypeReader
+from gspmd.transforms.ir.signature import Signature, ValueSignature, dictionaries, write_signature
 from gspmd.transforms.localize.fitting import RESHARDED
 from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.op_info import TypeReader
-from gspmd.transforms.support.partial_values import UNREDUCED, partial_sharding
-from gspmd.transforms.support.passes import Pass, option
-from gspmd.transforms.support.preconditions import INGESTED
-from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.signature import Signature, ValueSignature, dictionaries, write_signature
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import INGESTED
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
-from gspmd.transforms.support.blocks import AxisMoves, BlockExchange, Dims
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.exchange import Ints, Pieces
-from gspmd.transforms.support.grouped_permute import permute
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.pieces import cut_at, lookup
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.exchange.blocks import AxisMoves, BlockExchange, Dims
+from gspmd.transforms.exchange.grouped_permute import permute
+from gspmd.transforms.exchange.intervals import Ints, Pieces
+from gspmd.transforms.exchange.pieces import cut_at, lookup
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.op_info import TensorType
 
 
 def exchange_blocks(emit: Emitter, value: Any, exchange: BlockExchange, cause: Cause) -> Any:

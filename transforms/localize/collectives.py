@@ -15,18 +15,18 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_axis_lists, parse_axis_moves
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.exchange.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
+from gspmd.transforms.exchange.direct import Retiling, changed_dims, direct_way
+from gspmd.transforms.exchange.grouped_permute import permute
+from gspmd.transforms.exchange.halo import realignments, redistribute
+from gspmd.transforms.ir.groups import permutation_pairs
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.signature import SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
-from gspmd.transforms.support.attribute_text import required_text
-from gspmd.transforms.support.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.direct import Retiling, changed_dims, direct_way
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.grouped_permute import permute
-from gspmd.transforms.support.groups import permutation_pairs
-from gspmd.transforms.support.halo import realignments, redistribute
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.signature import SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
+from gspmd.transforms.parsing.attribute_text import required_text
 
 RESHARD = sdy.ReshardOp.OPERATION_NAME
 

@@ -17,15 +17,15 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.emit.partial_values import is_taking_apart
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Block, Op
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.mlir import located
-from gspmd.transforms.support.partial_values import is_taking_apart
-from gspmd.transforms.support.passes import Precondition
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
-from gspmd.transforms.support.rules import RuleBook
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import located
+from gspmd.transforms.passes import Precondition
 
 _BARRIER = "stablehlo.optimization_barrier"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.support.builder import Builder, read_type
-from gspmd.transforms.support.partial_values import UNREDUCED
-from gspmd.transforms.support.signature import dictionaries, set_dictionaries
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.partial_values import UNREDUCED
+from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 
 
 def drop_counts(function: Any) -> None:

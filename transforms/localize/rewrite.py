@@ -7,22 +7,21 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.analysis.parting import parting_ops
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.callbacks import TRANSFERS
+from gspmd.transforms.ir.manual import read_region
+from gspmd.transforms.ir.memory_spaces import host_computation
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, TensorType, TypeReader
+from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
+from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.attribute_text import required_text, text_of
-from gspmd.transforms.support.callbacks import TRANSFERS
-from gspmd.transforms.support.custom_rules import CUSTOM_CALL
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.manual import read_region
-from gspmd.transforms.support.memory_spaces import host_computation
-from gspmd.transforms.support.mlir import located, splice
-from gspmd.transforms.support.op_info import InfoReader, TensorType, TypeReader
-from gspmd.transforms.support.parting import parting_ops
-from gspmd.transforms.support.program import CONTROL_FLOW, MANUAL
-from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.user_collectives import COLLECTIVES as USER_COLLECTIVES
-from gspmd.transforms.support.xla_repairs import REPAIRED, repair
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.mlir import located, splice
+from gspmd.transforms.repairs.xla_repairs import REPAIRED, repair
 
 
 class Placed(NamedTuple):

@@ -26,7 +26,7 @@ from gspmd.transforms.ops import (
     slicing,
     sorting,
 )
-from gspmd.transforms.support.op_definition import OpTable
+from gspmd.transforms.ops.op_definition import OpTable
 
 OPS: OpTable = (
     elementwise.OPS

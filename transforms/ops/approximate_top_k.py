@@ -17,12 +17,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.bodies import inline_body, op_with_body
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.mlir import function_named
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.bodies import inline_body, op_with_body
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.parsing.mlir import function_named
 
 APPROXIMATE_TOP_K = "ApproxTopK"
 _CONFIG = "mhlo.backend_config"

@@ -13,12 +13,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.support.callbacks import CALL_DEVICE, EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
-from gspmd.transforms.support.carriers import carried, carriers, delivered
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.rules import whole
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.callbacks import CALL_DEVICE, EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.carriers import carried, carriers, delivered
+from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
+from gspmd.transforms.ops.rules import whole
 
 _CAUSE = "results of a Python callback, which one device calls, are needed on all"
 

@@ -7,8 +7,8 @@ take apart, and their groups name all devices already, so they stay as they are.
 from __future__ import annotations
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 
 
 def _along(*attributes: str) -> RuleFunction:

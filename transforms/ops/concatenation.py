@@ -12,13 +12,13 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import Exchange, Range, blocks, cheapest, sent_bytes, tiles
-from gspmd.transforms.support.halo import Windows, redistribute
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.pieces import cut_at, join_dim
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.halo import Windows, redistribute
+from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, sent_bytes, tiles
+from gspmd.transforms.exchange.pieces import cut_at, join_dim
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 # One in so many elements of a dimension is little.
 _SMALL = 4

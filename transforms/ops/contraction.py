@@ -8,13 +8,13 @@ from jaxlib.mlir.dialects import chlo, stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.bodies import op_with_body
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.indices import clamp, index_element, relative
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.bodies import op_with_body
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.indices import clamp, index_element, relative
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def dot_general_rule(info: OpInfo) -> OpShardingRule:

@@ -12,13 +12,13 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import Exchange, sent_bytes
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
 
 
 def convolution_rule(info: OpInfo) -> OpShardingRule:

@@ -8,9 +8,9 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def creation_rule(info: OpInfo) -> OpShardingRule:

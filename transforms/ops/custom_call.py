@@ -5,14 +5,14 @@ from __future__ import annotations
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
 from gspmd.transforms.ops.callbacks import CALLS as CALLBACKS
 from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
 from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.ops.elementwise import elementwise_rule
+from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
-from gspmd.transforms.support.op_definition import OpDef, RuleFunction, op_table
-from gspmd.transforms.support.op_info import OpInfo
 
 
 def _batched_rule(info: OpInfo) -> OpShardingRule:

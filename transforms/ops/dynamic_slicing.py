@@ -12,15 +12,15 @@ from typing import Any
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.exchange import sent_bytes
-from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
-from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import WindowDim, both, clamp, index_element, inside
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.indices import WindowDim, both, clamp, index_element, inside
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
+from gspmd.transforms.exchange.intervals import sent_bytes
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.reducers import identity_of, partial_combiner
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 # A window leaves out at most one in so many of a dimension's elements where both are split alike.
 _SMALL = 4

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def elementwise_rule(info: OpInfo) -> OpShardingRule:

@@ -8,13 +8,13 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.halo import pad_dim
-from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import IndexVectors, WindowDim, both, clamp, index_element, inside
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.indices import IndexVectors, WindowDim, both, clamp, index_element, inside
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.halo import pad_dim
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.reducers import identity_of, partial_combiner
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def gather_rule(info: OpInfo) -> OpShardingRule:

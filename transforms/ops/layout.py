@@ -9,11 +9,11 @@ from collections.abc import Iterator, Set
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.exchange import Exchange, sent_bytes
-from gspmd.transforms.support.halo import Windows, redistribute
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.halo import Windows, redistribute
+from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 # Of so many groups of dimensions every combination may move its boundaries; of more, each alone and all together.
 _MOST_COMBINED = 3

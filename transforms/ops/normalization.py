@@ -7,11 +7,11 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.bodies import op_with_body
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
+from gspmd.transforms.emit.bodies import op_with_body
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def batch_norm_rule(info: OpInfo) -> OpShardingRule:

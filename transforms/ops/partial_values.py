@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gspmd.dialect.axes import without
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.partial_values import APART
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.emit.partial_values import APART
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def taken_apart_rule(info: OpInfo) -> OpShardingRule:

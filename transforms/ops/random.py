@@ -24,12 +24,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.ciphers import halves, joined, philox, threefry
-from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.ops.ciphers import halves, joined, philox, threefry
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 _WIDE = TensorType((), "ui64")
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.halo import Windows, take_windows
+from gspmd.transforms.exchange.intervals import sent_bytes
+from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import sent_bytes
-from gspmd.transforms.support.halo import Windows, take_windows
-from gspmd.transforms.support.identity import identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
-from gspmd.transforms.support.pieces import resized
 
 
 def reduce_window_rule(info: OpInfo) -> OpShardingRule:

@@ -8,13 +8,13 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.bodies import inline_body, op_with_body
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.identity import REDUCER_OF, identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner, reducers
+from gspmd.transforms.emit.bodies import inline_body, op_with_body
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner, reducers
+from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def reduce_rule(info: OpInfo) -> OpShardingRule:

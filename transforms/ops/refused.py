@@ -5,8 +5,8 @@ from __future__ import annotations
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 _COLLECTIVE = (
     "communicates between devices",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ops.elementwise import OPS as ELEMENTWISE
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 # These would change shapes inside the body, or have bodies of their own.
 _NOT_IN_BODY = {"stablehlo.map", "stablehlo.bitcast_convert"}

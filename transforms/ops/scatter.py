@@ -10,14 +10,14 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.halo import pad_dim
-from gspmd.transforms.support.identity import identity_of
-from gspmd.transforms.support.indices import IndexVectors, WindowDim, clamp, index_element, inside
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, combiners
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.indices import IndexVectors, WindowDim, clamp, index_element, inside
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.halo import pad_dim
+from gspmd.transforms.ir.op_info import OpInfo, combiners
+from gspmd.transforms.ir.reducers import identity_of
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def scatter_rule(info: OpInfo) -> OpShardingRule:

@@ -10,16 +10,16 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.halo import Windows, take_windows
+from gspmd.transforms.exchange.intervals import sent_bytes
+from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import sent_bytes
-from gspmd.transforms.support.halo import Windows, take_windows
-from gspmd.transforms.support.identity import identity_of, is_identity, reducer_operation
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, combiner
-from gspmd.transforms.support.pieces import resized
 
 
 def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:

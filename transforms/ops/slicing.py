@@ -14,17 +14,17 @@ import numpy as np
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, FactorKind, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.emitter import INDEX
-from gspmd.transforms.support.exchange import Exchange, Ints, blocks, cheapest, sent_bytes
-from gspmd.transforms.support.halo import Windows, redistribute, take_windows
-from gspmd.transforms.support.identity import identity_of, partial_combiner
-from gspmd.transforms.support.indices import inside, relative
-from gspmd.transforms.support.local_op import LocalOp, local_type
-from gspmd.transforms.support.op_definition import OpDef, Shardings, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import INDEX
+from gspmd.transforms.emit.indices import inside, relative
+from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
+from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest, sent_bytes
+from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim
+from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.reducers import identity_of, partial_combiner
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 # One in so many elements of a dimension is little.
 _SMALL = 4

@@ -11,16 +11,16 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.support.bodies import inline_body, op_with_body
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.halo import Windows, pad_dim, take_windows
-from gspmd.transforms.support.indices import index_element
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_definition import OpDef, op_table
-from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.emit.bodies import inline_body, op_with_body
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.indices import index_element
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.machine.cost import sent_bytes
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
 def sort_rule(info: OpInfo) -> OpShardingRule:

@@ -15,13 +15,13 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.exchange import Exchange, Range
-from gspmd.transforms.support.halo import Windows, take_windows
-from gspmd.transforms.support.local_op import LocalOp
-from gspmd.transforms.support.op_info import OpInfo
-from gspmd.transforms.support.pieces import resized
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.halo import Windows, take_windows
+from gspmd.transforms.exchange.intervals import Exchange, Range
+from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.ir.op_info import OpInfo
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.optimize.swap import SwapProducts
-from gspmd.transforms.support.passes import Pass, option, same_option, select_options
-from gspmd.transforms.support.preconditions import ONE_MAIN
+from gspmd.transforms.passes import Pass, option, same_option, select_options
+from gspmd.transforms.preconditions import ONE_MAIN
 
 PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,

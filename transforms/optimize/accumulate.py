@@ -7,6 +7,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.op_info import element_bytes
 from gspmd.transforms.optimize.delay import SUMS, is_linear
 from gspmd.transforms.optimize.program import (
     Collective,
@@ -17,8 +19,6 @@ from gspmd.transforms.optimize.program import (
     splat_number,
     used_only_by,
 )
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.op_info import element_bytes
 
 _MAX_STEPS = 64  # operations looked at for one value that a loop carries
 _WHAT = "moved behind the loop"

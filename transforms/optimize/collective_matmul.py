@@ -11,14 +11,14 @@ import math
 from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
 from gspmd.transforms.optimize.ring import Ring, cut, paste
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.cost import Hardware, collective_time
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.passes import option
-from gspmd.transforms.support.target_file import read_hardware
+from gspmd.transforms.passes import option
 
 _WORTH_IT = 0.95  # estimates are not better than that
 

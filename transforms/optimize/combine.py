@@ -7,6 +7,8 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.optimize.concatenated import as_one
 from gspmd.transforms.optimize.order_in_block import can_move, in_order, producers_after, used, users_before
 from gspmd.transforms.optimize.program import (
@@ -16,9 +18,7 @@ from gspmd.transforms.optimize.program import (
     block_operations,
     result_of,
 )
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.passes import option
+from gspmd.transforms.passes import option
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter")
 _SHAPING = frozenset(

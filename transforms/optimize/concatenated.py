@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gspmd.dialect.axes import size_of
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.program import Collective
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
-from gspmd.transforms.support.op_info import TensorType
 
 
 def as_one(emit: CollectiveBuilder, members: Sequence[Collective], cause: Cause) -> list[Any]:

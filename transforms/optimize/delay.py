@@ -9,6 +9,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import canonical, overlap
+from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import (
     Collective,
     CollectivePass,
@@ -20,8 +21,7 @@ from gspmd.transforms.optimize.program import (
     users,
 )
 from gspmd.transforms.optimize.uniformity import Uniformity
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.passes import option
+from gspmd.transforms.passes import option
 
 SUMS = ("stablehlo.add", "stablehlo.subtract")
 _MOVES = ("stablehlo.transpose", "stablehlo.reshape")

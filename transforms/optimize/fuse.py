@@ -9,6 +9,10 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, atoms, canonical, overlap, remove_prefix, size_of, split_at, starts_with, without
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import CollectiveBuilder
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.partition_values import PartitionValues
 from gspmd.transforms.optimize.program import (
     ELEMENTWISE,
@@ -20,10 +24,6 @@ from gspmd.transforms.optimize.program import (
     owner,
     splat_number,
 )
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import CollectiveBuilder
-from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.op_info import TensorType
 
 _SLICE = "stablehlo.dynamic_slice"
 _TRANSPOSE = "stablehlo.transpose"

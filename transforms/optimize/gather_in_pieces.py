@@ -7,14 +7,14 @@ import math
 from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.cost import Hardware, collective_time
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.passes import option, same_option
-from gspmd.transforms.support.target_file import read_hardware
+from gspmd.transforms.passes import option, same_option
 
 _WHAT = "gathered in pieces"
 _LONG = frozenset(("stablehlo.while", "stablehlo.convolution"))  # as long as any gather

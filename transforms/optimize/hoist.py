@@ -7,9 +7,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.passes import option
+from gspmd.transforms.passes import option
 
 _MAX_CHAIN = 64  # operations that are moved along with a collective
 _SLICES = ("stablehlo.dynamic_slice", "stablehlo.gather")

@@ -9,9 +9,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.passes import option
+from gspmd.transforms.passes import option
 
 _NOT_COMPARED = {"channel_handle", "gspmd.axes", "gspmd.cause"}
 

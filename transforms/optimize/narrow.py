@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import CollectiveBuilder
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import CollectiveBuilder
-from gspmd.transforms.support.op_info import TensorType
 
 _MOVING = ("all_gather", "all_to_all", "collective_permute")
 _CONVERT, _BROADCAST, _PAD, _SLICE = (f"stablehlo.{name}" for name in ("convert", "broadcast_in_dim", "pad", "slice"))

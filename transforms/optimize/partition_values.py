@@ -15,8 +15,8 @@ import numpy.typing as npt
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import integers, owner
-from gspmd.transforms.support.builder import read_type
 
 Ids = npt.NDArray[Any]
 _MAX_DEPTH = 48

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import (
     Collective,
     CollectivePass,
@@ -17,7 +18,6 @@ from gspmd.transforms.optimize.program import (
     used_only_by,
 )
 from gspmd.transforms.optimize.uniformity import Uniformity
-from gspmd.transforms.support.builder import read_type
 
 Pairs = Sequence[tuple[int, int]]
 

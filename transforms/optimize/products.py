@@ -8,9 +8,9 @@ from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.op_info import TensorType
 
 DOT = "stablehlo.dot_general"
 

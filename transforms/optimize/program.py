@@ -16,17 +16,17 @@ from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes, parse_mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.support.attribute_text import required_text, text_of
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.collective_builder import KINDS, Cause
-from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.identity import REDUCER_OF
-from gspmd.transforms.support.mlir import main_function
-from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.preconditions import ONE_MAIN
-from gspmd.transforms.support.signature import MESH
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.collective_builder import KINDS, Cause
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.reducers import REDUCER_OF
+from gspmd.transforms.ir.signature import MESH
+from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.parsing.mlir import main_function
+from gspmd.transforms.passes import Pass
+from gspmd.transforms.preconditions import ONE_MAIN
 
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
 _ELEMENTWISE = """

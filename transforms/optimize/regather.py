@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.passes import option
+from gspmd.transforms.passes import option
 
 
 @dataclasses.dataclass(frozen=True)

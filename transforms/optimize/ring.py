@@ -9,11 +9,11 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.collective_builder import Cause
-from gspmd.transforms.support.emitter import INDEX, Emitter
-from gspmd.transforms.support.groups import replica_groups
-from gspmd.transforms.support.op_info import TensorType
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.op_info import TensorType
 
 
 class Ring:

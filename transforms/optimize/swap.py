@@ -8,11 +8,11 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.products import DOT, ProductDims
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
-from gspmd.transforms.support.builder import read_type
-from gspmd.transforms.support.emitter import Emitter
-from gspmd.transforms.support.op_info import TensorType
 
 _SCATTER = "stablehlo.reduce_scatter"
 

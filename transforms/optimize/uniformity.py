@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.axes import without
+from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.signature import SHARDING
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
-from gspmd.transforms.support.attribute_text import required_text
-from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.mlir import main_function
-from gspmd.transforms.support.signature import SHARDING
+from gspmd.transforms.parsing.attribute_text import required_text
+from gspmd.transforms.parsing.mlir import main_function
 
 _MAX_OPERATIONS = 2000  # looked at for one value
 _DIFFERENT = ("stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.custom_call", "stablehlo.rng")

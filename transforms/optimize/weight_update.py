@@ -15,13 +15,13 @@ from gspmd.dialect.axes import Axes, canonical, overlap, size_of
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_axes
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.program import ELEMENTWISE, block_operations, owner
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.passes import Pass, option
-from gspmd.transforms.support.preconditions import INGESTED
+from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import INGESTED
 
 _ALIAS = "tf.aliasing_output"
 

@@ -14,15 +14,15 @@ from jaxlib.mlir import ir
 from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.boundary import Boundary, take_boundary
 from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import Moves
 from gspmd.transforms.order.placed import Placed
 from gspmd.transforms.order.rewrite import Rewriter
-from gspmd.transforms.support.passes import Pass
-from gspmd.transforms.support.preconditions import ONE_MAIN
-from gspmd.transforms.support.program import Program
-from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.passes import Pass
+from gspmd.transforms.preconditions import ONE_MAIN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,7 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.support.mlir import main_function
-from gspmd.transforms.support.signature import (
+from gspmd.transforms.ir.signature import (
     DEVICE_IDS,
     EXCHANGED,
     DeviceIds,
@@ -15,6 +14,7 @@ from gspmd.transforms.support.signature import (
     dictionaries,
     set_dictionaries,
 )
+from gspmd.transforms.parsing.mlir import main_function
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

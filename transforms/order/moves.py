@@ -9,7 +9,7 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.support.groups import Ids, replica_groups
+from gspmd.transforms.ir.groups import Ids, replica_groups
 
 
 class Moves:

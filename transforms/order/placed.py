@@ -16,15 +16,15 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
+from gspmd.transforms.analysis.replication import Names, replicated_axes
+from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.callbacks import TRANSFERS, is_callback
+from gspmd.transforms.ir.groups import Ids
+from gspmd.transforms.ir.program import Op, Program
+from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature
 from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import Moves
-from gspmd.transforms.support.builder import bytes_of
-from gspmd.transforms.support.callbacks import TRANSFERS, is_callback
-from gspmd.transforms.support.collective_builder import KINDS
-from gspmd.transforms.support.groups import Ids
-from gspmd.transforms.support.program import Op, Program
-from gspmd.transforms.support.replication import Names, replicated_axes
-from gspmd.transforms.support.signature import DeviceIds, Signature, ValueSignature
 
 FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
 UNMOVABLE = 1 << 50  # bytes of what cannot be sent

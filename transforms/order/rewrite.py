@@ -11,13 +11,13 @@ from jaxlib.mlir import ir
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.ir.groups import renamed_groups
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.program import Block, Op
+from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.order.placed import FIXED, Placed
-from gspmd.transforms.support.collective_builder import Cause, CollectiveBuilder
-from gspmd.transforms.support.groups import renamed_groups
-from gspmd.transforms.support.mlir import free_symbol, main_function
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import Block, Op
-from gspmd.transforms.support.user_collectives import COLLECTIVES
+from gspmd.transforms.parsing.mlir import free_symbol, main_function
 
 _PARTITION = "stablehlo.partition_id"
 

@@ -9,18 +9,18 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import INGESTED
 from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
 from gspmd.transforms.propagate.graph import Graph, GraphBuilder
 from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
 from gspmd.transforms.propagate.write import Loss, settle, write_shardings
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.passes import Pass, option
-from gspmd.transforms.support.preconditions import INGESTED
-from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.user_collectives import check_manual
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

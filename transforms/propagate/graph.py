@@ -7,14 +7,14 @@ import dataclasses
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.sharding import TensorSharding, unknown
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.program import CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, Block, Op
 from gspmd.transforms.ops.layout import iterated_reshape_rule
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate.iterations import iterated_dims
 from gspmd.transforms.propagate.solver import Node
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, Block, Op
-from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
 RESHAPE = "stablehlo.reshape"

@@ -17,13 +17,13 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.rule import Direction
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.manual import ops_in_regions
+from gspmd.transforms.ir.program import CONSTRAINT, GROUP, PROPAGATION_BARRIER, Op
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Node
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.manual import ops_in_regions
-from gspmd.transforms.support.mlir import located
-from gspmd.transforms.support.program import CONSTRAINT, GROUP, PROPAGATION_BARRIER, Op
-from gspmd.transforms.support.rules import RuleBook
 
 LIKE = "gspmd.like"
 _DIRECTIONS = {1: Direction.FORWARD, 2: Direction.BACKWARD}

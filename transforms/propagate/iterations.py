@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gspmd.transforms.support.program import Block, Program
+from gspmd.transforms.ir.program import Block, Program
 
 _SLICE, _WHILE = "stablehlo.dynamic_slice", "stablehlo.while"
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from gspmd.dialect.axes import overlap
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
+from gspmd.transforms.ir.op_info import TensorType, element_bytes
 from gspmd.transforms.propagate.factors import LEVELS, Disagreement, Step, activity, disagreement, propagate
-from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 # How many operations ahead a dimension is followed where only that can settle a conflict.
 HORIZON = 8

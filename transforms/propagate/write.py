@@ -10,12 +10,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import take
 from gspmd.dialect.notation import print_dim, print_dims
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.manual import ManualRegion
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.manual import ManualRegion
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Op
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

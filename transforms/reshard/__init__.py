@@ -7,7 +7,14 @@ import dataclasses
 from jaxlib.mlir import ir
 
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.memory_spaces import says_host
+from gspmd.transforms.ir.user_collectives import check_manual
+from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import INGESTED, PROPAGATED
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
 from gspmd.transforms.reshard.joined_slices import join_slices
@@ -15,13 +22,6 @@ from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Rewriter
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.memory_spaces import says_host
-from gspmd.transforms.support.passes import Pass, option
-from gspmd.transforms.support.preconditions import INGESTED, PROPAGATED
-from gspmd.transforms.support.rules import RuleBook
-from gspmd.transforms.support.target_file import planned_for
-from gspmd.transforms.support.user_collectives import check_manual
 
 __all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
 

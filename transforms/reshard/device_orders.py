@@ -19,14 +19,11 @@ from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.reshard.planner import Planner
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.blocks import exchange_between_orders
-from gspmd.transforms.support.builder import bytes_of, read_type
-from gspmd.transforms.support.cost import collective_time
-from gspmd.transforms.support.mlir import main_function
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.signature import (
+from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.exchange.blocks import exchange_between_orders
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.signature import (
     DEVICE_IDS,
     EXCHANGED,
     SOURCE_DEVICE_IDS,
@@ -36,6 +33,9 @@ from gspmd.transforms.support.signature import (
     dictionaries,
     set_dictionaries,
 )
+from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.parsing.mlir import main_function
+from gspmd.transforms.reshard.planner import Planner
 
 _RESHARD = sdy.ReshardOp.OPERATION_NAME
 _SHARDING = dict.fromkeys(

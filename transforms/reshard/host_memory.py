@@ -7,8 +7,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.support.annotated import AnnotatedModule
-from gspmd.transforms.support.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
+from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
 
 _COLLECTIVES = {
     f"sdy.{name}"

@@ -10,10 +10,10 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.program import MANUAL, Op
 from gspmd.transforms.ops.concatenation import JOINED_SLICES
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.custom_rules import CUSTOM_CALL
-from gspmd.transforms.support.program import MANUAL, Op
 
 CONCATENATE, SLICE = "stablehlo.concatenate", "stablehlo.slice"
 

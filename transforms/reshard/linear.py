@@ -8,10 +8,10 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.support.identity import is_identity
-from gspmd.transforms.support.op_info import combiner
-from gspmd.transforms.support.program import Op
-from gspmd.transforms.support.trip_count import trip_count
+from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.ir.op_info import combiner
+from gspmd.transforms.ir.program import Op
+from gspmd.transforms.ir.reducers import is_identity
 
 _IN_ALL = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate", "transpose", "reshape", "slice"))
 _BY_A_CONSTANT = frozenset({"stablehlo.multiply", "stablehlo.divide"})

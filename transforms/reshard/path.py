@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.blocks import AxisMoves, Dims
+from gspmd.transforms.exchange.blocks import AxisMoves, Dims
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

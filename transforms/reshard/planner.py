@@ -19,12 +19,12 @@ from gspmd.dialect.axes import Axis, size_of
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.reshard.path import Budget, Path, Step
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
-from gspmd.transforms.support.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.support.op_info import TensorType
 
 __all__ = ["Path", "Planner", "Step"]
 

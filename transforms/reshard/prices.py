@@ -6,12 +6,12 @@ import math
 
 from gspmd.dialect.axes import Axes, canonical, size_of
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.support.blocks import BlockExchange, Dims, least_sent
-from gspmd.transforms.support.cost import Hardware, collective_time
-from gspmd.transforms.support.direct import Retiling, changed_dims, direct_way
-from gspmd.transforms.support.exchange import cheapest
-from gspmd.transforms.support.halo import realignments
-from gspmd.transforms.support.op_info import TensorType, element_bytes
+from gspmd.transforms.exchange.blocks import BlockExchange, Dims, least_sent
+from gspmd.transforms.exchange.direct import Retiling, changed_dims, direct_way
+from gspmd.transforms.exchange.halo import realignments
+from gspmd.transforms.exchange.intervals import cheapest
+from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.machine.cost import Hardware, collective_time
 
 # Among more devices, nobody looks for who sends what of a dimension to whom.
 MOST_DEVICES = 512

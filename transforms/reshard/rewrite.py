@@ -12,19 +12,19 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.callbacks import is_one_call
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo, TensorType
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Block, Op
+from gspmd.transforms.ops.custom_rules import RULE
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import LINEAR, NO_FEWER, linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
-from gspmd.transforms.support.annotated import AnnotatedProgram
-from gspmd.transforms.support.callbacks import is_one_call
-from gspmd.transforms.support.custom_rules import CUSTOM_CALL, RULE
-from gspmd.transforms.support.diagnostics import remark
-from gspmd.transforms.support.mlir import located
-from gspmd.transforms.support.op_info import OpInfo, TensorType
-from gspmd.transforms.support.partial_values import is_taking_apart, partial_sharding
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL, Block, Op
-from gspmd.transforms.support.rules import RuleBook
 
 BARRIER = "stablehlo.optimization_barrier"
 

@@ -14,13 +14,13 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import Budget
 from gspmd.transforms.reshard.planner import Path, Planner
 from gspmd.transforms.reshard.traffic import sent_by_step
-from gspmd.transforms.support.cost import collective_time
-from gspmd.transforms.support.op_definition import OpTable
-from gspmd.transforms.support.op_info import OpInfo, TensorType, element_bytes
 
 # What an operation's tensors agree on (the batch of activations and of what is made of them, a contraction that
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may

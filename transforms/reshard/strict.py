@@ -16,11 +16,11 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
+from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.reshard.planner import Step
 from gspmd.transforms.reshard.traffic import sent_by_step
-from gspmd.transforms.support.mlir import source_location
-from gspmd.transforms.support.op_info import TensorType
-from gspmd.transforms.support.program import CONSTRAINT, MANUAL
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
 _REDUCTIONS = frozenset({"all_reduce", "reduce_scatter"})

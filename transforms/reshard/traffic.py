@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from gspmd.dialect.axes import common_prefix, size_of
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.exchange.blocks import all_to_all_moves
+from gspmd.transforms.exchange.direct import changed_dims, direct_way
+from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.machine.cost import sent_bytes
 from gspmd.transforms.reshard.path import Step
-from gspmd.transforms.support.blocks import all_to_all_moves
-from gspmd.transforms.support.cost import sent_bytes
-from gspmd.transforms.support.direct import changed_dims, direct_way
-from gspmd.transforms.support.op_info import TensorType, element_bytes
 
 
 def sent_by_step(type_: TensorType, source: TensorSharding, steps: Iterable[Step]) -> Iterator[tuple[str, float]]:

@@ -1,0 +1,1 @@
+"""Whether a partitioned program computes what the program for one device does."""

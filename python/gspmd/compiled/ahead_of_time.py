@@ -1,0 +1,224 @@
+"""Programs compiled for machines that need not be here, what their compilers say of them, and files to run there."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jaxlib
+from jax.errors import JaxRuntimeError
+from jaxlib import _jax
+from jaxlib.mlir import ir
+
+from gspmd import api
+from gspmd.api import Partitioned
+from gspmd.collectives import traffic_of
+from gspmd.compiled.file import About, CompiledFile, compiled_bytes, read_compiled
+from gspmd.compiled.machines import Machine, is_outdated, machine, outdated, platform_version
+from gspmd.compiled.step_time import StepTime, step_time
+from gspmd.costs.program_cost import CostReport, cost_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, InputError
+from gspmd.output import Output
+from gspmd.runtime import executable as runtime
+from gspmd.runtime import executable_module, refusals
+from gspmd.runtime.callbacks import refuse_to_run
+from gspmd.transforms.machine.target_file import is_topology
+
+# What the compilers say of programs that do not fit: what is needed, and what there is.
+_OUT_OF_MEMORY = (
+    re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
+    re.compile(r"RESOURCE_EXHAUSTED.*?\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a device that the compiler allocates; `limit` is what the device has, 0 where unknown."""
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    code: int
+    limit: int
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results - self.aliased + self.temporaries + self.code
+
+
+class CompiledProgram:
+    """A partitioned program as PJRT compiled it for a machine, `seconds` long."""
+
+    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, seconds: float) -> None:
+        self.partitioned, self.machine, self.compile_s = partitioned, machine, seconds
+        self.executable = executable
+
+    @property
+    def hlo_text(self) -> str:
+        """The optimised HLO."""
+        return str(self.executable.hlo_modules()[0].to_string())
+
+    @property
+    def memory(self) -> Memory:
+        stats = self.executable.get_compiled_memory_stats()
+        limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
+        return Memory(
+            stats.argument_size_in_bytes,
+            stats.output_size_in_bytes,
+            stats.alias_size_in_bytes,
+            stats.temp_size_in_bytes,
+            stats.generated_code_size_in_bytes,
+            limit,
+        )
+
+    @property
+    def flops(self) -> float:
+        """Operations of a device by the compiler's own count, in which bodies of loops count once."""
+        return float(self.executable.cost_analysis().get("flops", 0.0))
+
+    def cost(self) -> CostReport:
+        """Our own account of the same program on the same machine."""
+        return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
+
+    def step_time(self) -> StepTime | None:
+        """An estimate from what the compiler emitted; None for machines that give no cycles."""
+        return step_time_on(self.machine, self.hlo_text)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file for `load_compiled`, whole or not at all. Errors: InputError."""
+        output = Output(path)
+        output.write(self.serialized())
+
+    def serialized(self) -> bytes:
+        """What `load_compiled` reads: the executable, and the partitioned module, which says what it takes."""
+        module = io.BytesIO()
+        self.partitioned.module.operation.write_bytecode(module)
+        about = About(
+            target=self.machine.target,
+            ids=tuple(device.id for device in self.machine.devices),
+            jaxlib=jaxlib.__version__,
+            compiler=platform_version(self.machine.devices),
+        )
+        return compiled_bytes(CompiledFile(about, module.getvalue(), self.executable.serialize()))
+
+
+def compile_for(
+    program: Any,
+    target: str,
+    *,
+    compiler_options: Mapping[str, str | int | float | bool] | None = None,
+    **options: Any,
+) -> CompiledProgram:
+    """Compile a program for a machine that need not be here: `tpu:v5p:8x8x8`, or for devices that are.
+
+    `program` is what `gspmd.partition` takes, which it is given to with `options`, or a partitioned one. Axes of the
+    mesh are laid onto a topology so that its collectives take least time. `compiler_options` are XLA's own, as
+    `{"xla_enable_async_all_gather": True}`.
+
+    Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for a target that is not
+    known or too small, and for options that the compiler has not; ExecutionError where libtpu is missing or the program
+    does not fit into memory.
+    """
+    partitioned = _partitioned(program, target, options)
+    place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
+    client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
+    compiler = client.compile_and_load if place.is_here else client.compile
+
+    def compile_(module: ir.Module) -> Any:
+        with module.context, runtime.quiet():
+            return compiler(module, _jax.DeviceList(place.devices), build)
+
+    platform = place.devices[0].platform
+    module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
+    refuse_to_run(module)
+    started = time.perf_counter()
+    try:
+        executable = compile_(module)
+    except refusals.REFUSED as error:
+        found = _refused(error, partitioned, place)
+        raise found or refusals.refusal(error, module, compile_, f"the compiler for '{place.target}'") from None
+    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+
+
+def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitioned:
+    if isinstance(program, Partitioned):
+        return program
+    module = executable_module.read_module(program)
+    if executable_module.is_partitioned(module):
+        return Partitioned(module)
+    return api.partition(module, target=target if is_topology(target) else "", **options)
+
+
+def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
+    """An estimate from optimised HLO for a machine; None for machines that give no cycles."""
+    hardware, placement = machine.hardware, machine.placement
+    if hardware is None or placement is None or not hardware.clock_hz:
+        return None
+    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__)
+
+
+def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error | None:
+    """What to raise where it is not an operation that the compiler refuses."""
+    if is_outdated(error) and place.target.startswith("tpu"):
+        return outdated()
+    text = " ".join(str(error).split())
+    if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
+        report = cost_of(partitioned.module, place.target)
+        largest = ", ".join(
+            f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
+            for b in report.memory.buffers[:3]
+        )
+        return ExecutionError(
+            f"the program needs {found[1]} {found[2]}iB of memory on each device, which has {found[3]} {found[4]}iB; "
+            f"largest at the peak: {largest}",
+            hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
+            code=Code.COMPILER,
+        )
+    return None
+
+
+def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = None) -> runtime.Executable:
+    """Load what `CompiledProgram.save` wrote, on a machine as it was compiled for, and make it ready to run.
+
+    It holds native code, which runs with all rights of the process: load only what you trust.
+
+    `devices` are by default all of the platform, in the order of their ids that it was compiled with.
+
+    Errors: InputError for a file that is not one; ExecutionError where devices are missing or the runtime is another
+    one than the compiler's.
+    """
+    stored = read_compiled(path)
+    about = stored.about
+    compiled_for = f"compiled for {len(about.ids)} devices of '{about.target}'"
+    if devices is None:
+        by_id = {device.id: device for device in runtime.platform_devices(about.platform)}
+        if not by_id.keys() >= set(about.ids):
+            raise ExecutionError(f"{compiled_for}; here are {len(by_id)} of {about.platform}", code=Code.OTHER_MACHINE)
+        devices = [by_id[i] for i in about.ids]
+    chosen = tuple(devices)
+    if len(chosen) != len(about.ids):
+        raise ExecutionError(f"{compiled_for}, got {len(chosen)}", code=Code.OTHER_MACHINE)
+    module, signature = executable_module.read_partitioned(stored.partitioned)
+    refuse_to_run(module)
+    if signature.num_partitions != len(chosen):
+        raise InputError(
+            f"'{os.fspath(path)}' is for {signature.num_partitions} devices, but {compiled_for}", code=Code.BAD_FILE
+        )
+    try:
+        loaded = chosen[0].client.deserialize_executable(
+            stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)
+        )
+    except (JaxRuntimeError, ValueError) as error:
+        raise ExecutionError(
+            f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
+            hint=f"it was compiled by {about.compiler.splitlines()[0]} (jaxlib {about.jaxlib})",
+            code=Code.OTHER_MACHINE,
+        ) from None
+    return runtime.Executable(loaded, signature, chosen, "zero")

@@ -1,0 +1,157 @@
+"""What a program is compiled for: devices that are here, or a TPU topology that is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import re
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any
+
+import jax
+import jaxlib
+from jax.errors import JaxRuntimeError
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
+from gspmd.dialect.mesh import Mesh
+from gspmd.runtime.executable import platform_devices
+from gspmd.runtime.sharded_array import Devices
+from gspmd.transforms.machine.target_file import is_topology, read_target
+from gspmd.transforms.machine.targets import Target, Traffic
+from gspmd.transforms.machine.torus import Placement
+
+# libtpu looks for a TPU, and says on stderr that there is none, unless it is told what it needs to know.
+_QUIET = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+PLATFORMS = ("cpu", "gpu", "tpu")
+_HERE = re.compile(rf"({'|'.join(PLATFORMS)})(:[1-9][0-9]{{0,9}})?")
+# How the converter of modules, and jaxlib, tell that the plugin is of another time.
+_OUTDATED = re.compile(r"forward incompatibility|unsupported plugin|PJRT (C )?API version|PJRT_Api.*size")
+_FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """A device for each partition. Without a `placement` they are here, and programs run on them; with one,
+
+    `places` are the coordinates of each one's chip, and the number of the device on it.
+    """
+
+    target: str
+    devices: Devices
+    hardware: Target | None = None
+    placement: Placement | None = None
+    places: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def is_here(self) -> bool:
+        return self.placement is None
+
+
+def is_here(target: str) -> bool:
+    """Whether a target names devices by their platform only, as `tpu` and `cpu:8` do."""
+    return _HERE.fullmatch(target) is not None
+
+
+def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine:
+    """The machine that `target` names, with as many devices as the mesh.
+
+    A topology's devices are ordered so that `traffic` takes least time. Errors: UsageError for a target that is not
+    known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
+    """
+    platform, _, rest = target.partition(":")
+    if is_topology(target):
+        return _topology(target, rest, mesh, traffic)
+    if not is_here(target):
+        raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}", code=Code.UNKNOWN_TARGET)
+    count = int(rest) if rest else mesh.size
+    if platform == "cpu" and count > MAX_VIRTUAL_DEVICES:
+        raise UsageError(
+            f"target '{target}' has {count} devices, expected at most {MAX_VIRTUAL_DEVICES}", code=Code.LIMIT
+        )
+    if count < mesh.size:
+        raise UsageError(f"the mesh has {mesh.size} devices, target '{target}' has {count}", code=Code.TOPOLOGY)
+    devices = platform_devices(platform)
+    if len(devices) < mesh.size:
+        hint = f"set JAX_NUM_CPU_DEVICES={mesh.size} in the environment" if platform == "cpu" else "use a smaller mesh"
+        raise ExecutionError(
+            f"the mesh has {mesh.size} devices, but there are {len(devices)} {platform} devices",
+            hint=hint,
+            code=Code.TOO_FEW_DEVICES,
+        )
+    return Machine(target, devices[: mesh.size])
+
+
+def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
+    hardware = read_target(target)
+    assert hardware.torus is not None, "a topology is a torus"
+    if mesh.size > hardware.torus.devices:
+        raise UsageError(
+            f"the mesh has {mesh.size} devices, topology '{name}' has {hardware.torus.devices}",
+            hint="choose a larger topology, or a smaller mesh",
+            code=Code.TOPOLOGY,
+        )
+    placement = hardware.place(mesh, traffic)
+    by_place = {(*device.coords[: len(hardware.torus.dims)], device.core_on_chip): device for device in _devices(name)}
+    order = mesh.device_ids or range(mesh.size)
+    by_partition = {partition: placement.coordinates(position) for position, partition in enumerate(order)}
+    places = tuple(by_partition[partition] for partition in range(mesh.size))
+    if not all(place in by_place for place in places):
+        raise ExecutionError(
+            f"libtpu numbers the chips of '{name}' in a way that is not known", code=Code.OTHER_MACHINE
+        )
+    return Machine(target, tuple(by_place[place] for place in places), hardware, placement, places)
+
+
+def _devices(name: str) -> list[Any]:
+    """The devices of a topology, from libtpu's compile-only client."""
+    if importlib.util.find_spec("libtpu") is None:
+        raise ExecutionError(
+            "compiling for TPUs needs libtpu, which is not installed",
+            hint="pip install 'gspmd[tpu]'",
+            code=Code.OTHER_MACHINE,
+        )
+    for key, value in _QUIET.items():
+        os.environ.setdefault(key, value)
+    from jax.experimental import topologies
+
+    try:
+        return list(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
+    except (JaxRuntimeError, RuntimeError, ValueError) as error:
+        if is_outdated(error):
+            raise outdated() from None
+        reason = re.sub(r"^[A-Z_]+: ", "", str(error).splitlines()[0])
+        raise UsageError(
+            f"libtpu does not know topology '{name}': {reason[:1].lower()}{reason[1:]}",
+            hint="chips in each dimension, as v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:8x8, tpu7x:4x4x4",
+            code=Code.UNKNOWN_TARGET,
+        ) from None
+
+
+def is_outdated(error: Exception) -> bool:
+    """Whether a plugin refused what a much newer jaxlib says."""
+    return _OUTDATED.search(str(error)) is not None
+
+
+def outdated() -> ExecutionError:
+    """What to say then of libtpu."""
+    return ExecutionError(
+        f"libtpu {metadata.version('libtpu')} is too old for jaxlib {jaxlib.__version__}",
+        hint="pip install --upgrade 'gspmd[tpu]'",
+        code=Code.OTHER_MACHINE,
+    )
+
+
+def platform_version(devices: Devices) -> str:
+    """What compiled for these devices, as PJRT tells it."""
+    return str(getattr(devices[0].client, "platform_version", "")) or jax.__version__

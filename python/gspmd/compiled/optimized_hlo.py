@@ -1,0 +1,244 @@
+"""Optimised HLO as XLA prints it: instructions, how often each runs, and which collectives they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Iterator
+
+from gspmd.runtime.hlo_groups import first_group
+
+COLLECTIVES = {
+    "all-gather": "all_gather",
+    "all-reduce": "all_reduce",
+    "reduce-scatter": "reduce_scatter",
+    "all-to-all": "all_to_all",
+    "ragged-all-to-all": "all_to_all",
+    "collective-permute": "collective_permute",
+    "collective-broadcast": "collective_permute",
+}
+_HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = ")
+_SHAPE = re.compile(r"\b(pred|bf16|[a-z]+?(?P<bits>\d+)\w*|token)\[(?P<dims>[\d,]*)\]")
+_CALLED: re.Pattern[str] = re.compile(
+    r"\b(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)"
+)
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Instruction:
+    """One line: `type` is its result's as text, `attributes` what follows the operands."""
+
+    name: str
+    type: str
+    opcode: str
+    operands: tuple[str, ...]
+    literal: str
+    attributes: str
+    is_root: bool
+
+    @property
+    def cycles(self) -> int | None:
+        """The compiler's estimate, as TPUs have it; None where there is none."""
+        found = _CYCLES.search(self.attributes)
+        return int(found[1]) if found else None
+
+    @property
+    def collective(self) -> str | None:
+        """The kind of collective that it is or begins, as StableHLO calls it."""
+        return COLLECTIVES.get(self.opcode.removesuffix("-start"))
+
+    @property
+    def result_bytes(self) -> float:
+        """Bytes of its result; of what begins a collective, and has operand and result in a tuple, of the latter."""
+        if self.opcode not in ("all-gather-start", "collective-permute-start") or not self.type.startswith("("):
+            return bytes_of_type(self.type)
+        if self.type.startswith("(("):
+            return bytes_of_type(self.type[self.type.index(")") + 1 :])
+        return bytes_of_type(self.type[1:-1].split(", ")[1])
+
+    def operand_bytes(self, devices: int) -> float:
+        """Bytes that a device gives to a collective of so many."""
+        if self.collective == "all_gather":
+            return self.result_bytes / devices
+        return self.result_bytes * (devices if self.collective == "reduce_scatter" else 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Visit:
+    """An instruction that runs `times` in a call of the program; `known`: all loops around it have known lengths."""
+
+    instruction: Instruction
+    computation: str
+    times: int
+    known: bool
+
+
+class OptimizedModule:
+    """The computations of a module, by name."""
+
+    def __init__(self, text: str) -> None:
+        self.computations: dict[str, dict[str, Instruction]] = {}
+        self.entry = ""
+        self._frames = _frames(text)
+        self._partitions = int(found[1]) if (found := _PARTITIONS.match(text)) else 1
+        current: dict[str, Instruction] = {}
+        for line in text.splitlines():
+            if head := _HEAD.match(line):
+                current = self.computations[head["name"]] = {}
+                self.entry = head["name"] if head["entry"] else self.entry
+            elif found := _INSTRUCTION.match(line):
+                instruction = _parsed(found, line)
+                current[instruction.name] = instruction
+
+    def source(self, instruction: Instruction) -> str:
+        """`file:line` that an instruction was traced from, as far as it says."""
+        file = re.search(r'source_file="([^"]*)"', instruction.attributes)
+        line = re.search(r"source_line=(\d+)", instruction.attributes)
+        if file and line:
+            return f"{file[1]}:{line[1]}"
+        frame = re.search(r"stack_frame_id=(\d+)", instruction.attributes)
+        return self._frames.get(frame[1], "") if frame else ""
+
+    def group(self, collective: Instruction) -> tuple[int, ...]:
+        """The partitions that the first one exchanges with in a collective other than a permute.
+
+        Errors: InputError for groups in a form that is not known.
+        """
+        return first_group(collective.attributes, self._partitions)
+
+    def visits(self, fused: bool = False) -> Iterator[Visit]:
+        """Every instruction that runs by itself, or also what is computed within a fusion; of branches, all."""
+        stack = [(self.entry, 1, True)]
+        while stack:
+            name, times, known = stack.pop()
+            for instruction in self.computations.get(name, {}).values():
+                yield Visit(instruction, name, times, known)
+                if instruction.opcode == "while":
+                    trips = self.trips(name, instruction)
+                    known_too = known and trips is not None
+                    stack.append((self.body(instruction), times * (1 if trips is None else trips), known_too))
+                stack += [(other, times, known) for other in self.called(instruction, fused)]
+
+    @staticmethod
+    def body(loop: Instruction) -> str:
+        """The computation that a loop repeats."""
+        return str(dict(_CALLED.findall(loop.attributes))["body"])
+
+    def called(self, instruction: Instruction, fused: bool = False) -> list[str]:
+        """The computations that a call, a branch, an asynchronous operation, or also a fusion, runs."""
+        if instruction.opcode not in ("call", "conditional", "async-start", *(("fusion",) if fused else ())):
+            return []
+        names = [name for _, name in _CALLED.findall(instruction.attributes)]
+        for branches in _BRANCHES.findall(instruction.attributes):
+            names += [branch.strip().lstrip("%") for branch in branches.split(",")]
+        return [name for name in names if name in self.computations]
+
+    def trips(self, computation: str, loop: Instruction) -> int | None:
+        """How often a loop runs that counts from a constant by a constant up to one; None for any other."""
+        if found := _TRIPS.search(loop.attributes):
+            return int(found[1])
+        called = dict(_CALLED.findall(loop.attributes))
+        condition, body = (self.computations[called[key]] for key in ("condition", "body"))
+        test = next((i for i in condition.values() if i.is_root), None)
+        if test is None or test.opcode != "compare" or "direction=LT" not in test.attributes:
+            return None
+        index, limit = _element(condition, test.operands[0]), _number(condition, test.operands[1])
+        start = _number(self.computations[computation], self._operand(computation, loop, index))
+        result = next(i for i in body.values() if i.is_root)
+        if index is None or limit is None or start is None or result.opcode != "tuple":
+            return None
+        step = body.get(result.operands[index])
+        while step is not None and step.opcode in ("copy", "bitcast"):
+            step = body.get(step.operands[0])
+        if step is None or step.opcode != "add" or _element(body, step.operands[0]) != index:
+            return None
+        by = _number(body, step.operands[1])
+        return max(0, -(-(limit - start) // by)) if by else None
+
+    def _operand(self, computation: str, loop: Instruction, index: int | None) -> str:
+        initial = self.computations[computation].get(loop.operands[0])
+        if index is None or initial is None or initial.opcode != "tuple":
+            return ""
+        return initial.operands[index]
+
+
+def _frames(text: str) -> dict[str, str]:
+    """`file:line` of the innermost call of each stack that the module's tables have, by its number."""
+    files = dict(re.findall(r'^(\d+) "([^"]*)"$', _table(text, "FileNames"), re.MULTILINE))
+    places = {
+        number: f"{files.get(file, '')}:{line}"
+        for number, file, line in re.findall(
+            r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)", _table(text, "FileLocations"), re.MULTILINE
+        )
+    }
+    stacks = re.findall(r"^(\d+) \{file_location_id=(\d+)", _table(text, "StackFrames"), re.MULTILINE)
+    return {number: places.get(place, "") for number, place in stacks}
+
+
+def _table(text: str, name: str) -> str:
+    """The lines of one of the tables between a module's head and its computations."""
+    found = re.search(rf"^{name}\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def _parsed(found: re.Match[str], line: str) -> Instruction:
+    end = _end_of_type(line, found.end())
+    type_, rest = line[found.end() : end], line[end:].lstrip()
+    opcode, _, rest = rest.partition("(")
+    close = _closing(rest)
+    inside = rest[:close]
+    names = tuple(re.findall(r"%([\w.\-]+)", inside))
+    return Instruction(found["name"], type_, opcode, names, inside, rest[close + 1 :], bool(found["root"]))
+
+
+def _end_of_type(line: str, start: int) -> int:
+    if line[start] != "(":
+        return line.index(" ", start)
+    return start + 1 + _closing(line[start + 1 :]) + 1
+
+
+def _closing(text: str) -> int:
+    """Where the parenthesis closes that is open at the beginning."""
+    depth = 1
+    for found in re.finditer(r"[()]", text):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return found.start()
+    return len(text)
+
+
+def _element(computation: dict[str, Instruction], name: str) -> int | None:
+    """Which element of the computation's parameter a value is."""
+    value = computation.get(name)
+    while value is not None and value.opcode in ("copy", "bitcast"):
+        value = computation.get(value.operands[0])
+    if value is None or value.opcode != "get-tuple-element":
+        return None
+    found = re.search(r"index=(\d+)", value.attributes)
+    return int(found[1]) if found else None
+
+
+def _number(computation: dict[str, Instruction], name: str) -> int | None:
+    value = computation.get(name)
+    while value is not None and value.opcode in ("copy", "bitcast"):
+        value = computation.get(value.operands[0])
+    if value is None or value.opcode != "constant" or not re.fullmatch(r"-?\d+", value.literal):
+        return None
+    return int(value.literal)
+
+
+@functools.lru_cache(maxsize=65536)
+def bytes_of_type(text: str) -> float:
+    """Bytes of an HLO type such as `f32[16,128]{1,0}`, or of all elements of a tuple."""
+    total = 0.0
+    for found in _SHAPE.finditer(text):
+        bits = 8 if found[1] == "pred" else 16 if found[1] == "bf16" else int(found["bits"] or 0)
+        total += bits / 8 * math.prod(int(d) for d in found["dims"].split(",") if d)
+    return total

@@ -1,0 +1,141 @@
+"""What a compiler made of a program, as lines of text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gspmd import report
+from gspmd.compiled.ahead_of_time import CompiledProgram
+from gspmd.compiled.step_time import CompiledCollective, StepTime
+from gspmd.costs.program_cost import CostReport
+from gspmd.tables import table
+
+
+def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
+    """Machine, memory, collectives and time."""
+    cost, step = compiled.cost(), compiled.step_time()
+    placement = report.placement_lines(cost.mesh, cost.hardware, cost.placement)
+    return [
+        f"compiled for {compiled.machine.target} in {compiled.compile_s:.1f} s: {report.mesh_text(cost.mesh)}",
+        *(["", *placement] if placement else []),
+        "",
+        *_memory(compiled),
+        "",
+        *(
+            _collectives(step, top)
+            if step
+            else ["collectives:", *report.collective_lines(compiled.partitioned.collectives)]
+        ),
+        "",
+        *(_time(compiled, cost, step) if step else [f"arithmetic: {cost.work.total_flops:.4g} operations a device"]),
+    ]
+
+
+def _memory(compiled: CompiledProgram) -> list[str]:
+    memory = compiled.memory
+    limit = f" of {report.bytes_text(memory.limit)} ({memory.peak / memory.limit:.0%})" if memory.limit else ""
+    parts = {
+        "arguments": memory.arguments,
+        "results": memory.results,
+        "in donated arguments": -memory.aliased,
+        "temporaries": memory.temporaries,
+        "code": memory.code,
+    }
+    rows = [
+        (name, report.bytes_text(abs(count)) if count >= 0 else f"-{report.bytes_text(-count)}")
+        for name, count in parts.items()
+    ]
+    return [f"memory of a device: {report.bytes_text(memory.peak)}{limit}", *table(rows, right=(1,))]
+
+
+def _collectives(step: StepTime, top: int) -> list[str]:
+    if not step.collectives:
+        return ["collectives: none"]
+    ranked = sorted(step.collectives, key=lambda c: -c.time_s * c.runs)
+    rows: list[tuple[str, ...]] = [("runs", "sent", "time", "kind", "devices", "", "from")]
+    rows += [_row(c) for c in ranked[:top]]
+    more = [f"  and {len(ranked) - top} more"] if len(ranked) > top else []
+    total = sum(c.sent_bytes * c.runs for c in ranked)
+    count = sum(c.runs for c in ranked)
+    return [
+        f"collectives as compiled: {count} in a step, {report.bytes_text(total)} sent by a device",
+        *table(rows, right=(0, 1, 2, 4)),
+        *more,
+    ]
+
+
+def _row(c: CompiledCollective) -> tuple[str, ...]:
+    how = "asynchronous" if c.is_async else ""
+    sent, time = report.bytes_text(c.sent_bytes * c.runs), _ms(c.time_s * c.runs)
+    return (str(c.runs), sent, time, c.kind, str(c.devices), how, c.source)
+
+
+def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[str]:
+    rows = [("compute", _ms(step.compute_s)), ("communication", _ms(step.communication_s))]
+    low_s, high_s = _ms(step.lower_bound_s), _ms(step.upper_bound_s)
+    found = [
+        f"time of a step: {_ms(step.scheduled_s)} as scheduled, {low_s} if all overlaps, {high_s} if nothing does",
+        *table(rows, right=(1,)),
+    ]
+    low, scheduled, high = utilisation(compiled, cost, step)
+    whose = "of the model" if cost.model_flops else "of the partitioned program"
+    found.append(f"utilisation: {scheduled:.1%} of the peak ({low:.1%} to {high:.1%}), counting operations {whose}")
+    if step.unknown_loops:
+        found.append(f"note: {step.unknown_loops} loops of unknown length count once")
+    return found
+
+
+def utilisation(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> tuple[float, float, float]:
+    """As `StepTime.utilisation`: operations of the model, or, where these are not known, of what runs."""
+    flops = cost.model_flops / cost.mesh.size if cost.model_flops else cost.work.total_flops
+    hardware = compiled.machine.hardware
+    assert hardware is not None, "a step time has a machine"
+    return step.utilisation(flops, hardware.flops["bf16"])
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
+    """All of it for JSON; times in seconds."""
+    cost, step, memory = compiled.cost(), compiled.step_time(), compiled.memory
+    found: dict[str, Any] = {
+        "target": compiled.machine.target,
+        "mesh": dict(cost.mesh.axes),
+        "compile_s": compiled.compile_s,
+        "axes": report.placement_dict(cost.placement),
+        "memory": {
+            "arguments": memory.arguments,
+            "results": memory.results,
+            "aliased": memory.aliased,
+            "temporaries": memory.temporaries,
+            "code": memory.code,
+            "peak": memory.peak,
+            "limit": memory.limit,
+        },
+        "flops": {"per_device": cost.work.total_flops, "model": cost.model_flops, "compiler": compiled.flops},
+    }
+    if step is not None:
+        low, scheduled, high = utilisation(compiled, cost, step)
+        found["time"] = {
+            "compute_s": step.compute_s,
+            "communication_s": step.communication_s,
+            "lower_bound_s": step.lower_bound_s,
+            "upper_bound_s": step.upper_bound_s,
+            "scheduled_s": step.scheduled_s,
+            "utilisation": {"no_overlap": low, "scheduled": scheduled, "all_overlap": high},
+        }
+        found["collectives"] = [
+            {
+                "kind": c.kind,
+                "devices": c.devices,
+                "bytes": c.sent_bytes,
+                "count": c.runs,
+                "time_s": c.time_s,
+                "async": c.is_async,
+                "location": c.source,
+            }
+            for c in step.collectives
+        ]
+    return found

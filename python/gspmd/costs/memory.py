@@ -1,0 +1,287 @@
+"""The most memory that a device needs at one time, by liveness over its program.
+
+Arguments are there from beginning to end, results from when they are made; what else a program makes lives until it is
+used for the last time. A result that is aliased to a donated argument is made in the argument's memory if that is not
+needed any more; a loop's carry stays in place. `gspmd.costs.buffers` says which values are in memory at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.costs.buffers import Fusion, bytes_of_value, overwrites
+from gspmd.transforms.ir.memory_spaces import HostValues, says_host
+from gspmd.transforms.ir.program import Block, Op, Program
+
+ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Held:
+    """Memory that is held for `value`, the latest one in it; `kind` says what for."""
+
+    value: int
+    bytes: int
+    kind: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on a device: arguments, results, those of the results that are made in donated arguments, the most that
+
+    temporaries take at one time (`temporaries`), and the most that everything takes (`peak`); `at_peak` is what is held
+    then, the largest first. What is in the memory of a device's host counts in `host` alone, the most at one time.
+    """
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    peak: int
+    host: int
+    at_peak: tuple[Held, ...]
+
+    @property
+    def allocated(self) -> int:
+        """What is taken if all results are there from the beginning."""
+        return self.arguments + self.results - self.aliased + self.temporaries
+
+
+def memory_of(program: Program, fusion: Fusion, aliases: Mapping[int, int]) -> Memory:
+    """Follow a per-device program; `aliases` gives the argument that a result is made in, by their indices."""
+    sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
+    hosts = _host_values(program)
+    on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
+    first = _Walk(program, fusion, aliases, on_device)
+    first.run()
+    second = _Walk(program, fusion, aliases, on_device, snapshot_at=first.peak_step)
+    second.run()
+    body = program.body
+    return Memory(
+        sum(on_device[v] for v in body.arguments),
+        sum(on_device[v] for v in body.returned),
+        sum(on_device[body.returned[result]] for result in aliases),
+        first.temporary_peak,
+        first.peak,
+        _host_peak(program, fusion, aliases, [size - own for size, own in zip(sizes, on_device, strict=True)]),
+        tuple(sorted((h for h in second.snapshot if h.value not in hosts), key=lambda held: (-held.bytes, held.value))),
+    )
+
+
+def _host_values(program: Program) -> set[int]:
+    """The values that are in a host's memory."""
+    if not says_host(program):
+        return set()
+    kinds = HostValues(program.function).kinds
+    return {value for value, made in enumerate(program.value_ir) if made in kinds}
+
+
+def _host_peak(program: Program, fusion: Fusion, aliases: Mapping[int, int], sizes: Sequence[int]) -> int:
+    if not any(sizes):
+        return 0
+    walk = _Walk(program, fusion, aliases, sizes)
+    walk.run()
+    return walk.peak
+
+
+def aliases_of(
+    arguments: Sequence[Mapping[str, Any]], argument_bytes: Sequence[int], results: Sequence[int]
+) -> dict[int, int]:
+    """Which argument each result is made in, from the attributes of the arguments and the sizes in bytes.
+
+    `tf.aliasing_output` names the result; what is donated without one (`jax.buffer_donor`) takes the first result of
+    its size.
+    """
+    found: dict[int, int] = {}
+    for index, attributes in enumerate(arguments):
+        if "tf.aliasing_output" in attributes:
+            found[ir.IntegerAttr(attributes["tf.aliasing_output"]).value] = index
+    for index, attributes in enumerate(arguments):
+        if "jax.buffer_donor" in attributes and index not in found.values():
+            fits = (r for r, size in enumerate(results) if r not in found and size == argument_bytes[index])
+            result = next(fits, None)
+            if result is not None:
+                found[result] = index
+    return found
+
+
+class _Walk:
+    """One pass through the program, whose values are of these sizes in bytes.
+
+    `step` numbers the moments at which what is held is looked at.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        fusion: Fusion,
+        aliases: Mapping[int, int],
+        sizes: Sequence[int],
+        snapshot_at: int = -1,
+    ) -> None:
+        self.program = program
+        self.sizes = sizes
+        self.fusion = fusion
+        self.aliases = aliases
+        self.snapshot_at = snapshot_at
+        self.snapshot: list[Held] = []
+        self.held: dict[Held, None] = {}
+        self.memory: dict[int, Held] = {}  # by value
+        self.total = self.temporary = self.peak = self.temporary_peak = self.step = self.peak_step = 0
+
+    def run(self) -> None:
+        body = self.program.body
+        for argument in body.arguments:
+            self.memory[argument] = self.hold(argument, ARGUMENT)
+        goals = {result: self.memory[body.arguments[argument]] for result, argument in self.aliases.items()}
+        self._look()
+        self._block(body, goals, RESULT)
+        self._copies(body, goals)
+
+    def _copies(self, body: Block, goals: Mapping[int, Held]) -> None:
+        """At the end, results that have no memory of their own, such as arguments that are returned, get some."""
+        taken: set[Held] = set()
+        for index, value in enumerate(body.returned):
+            held = self.memory.get(self.fusion.root(value))
+            if index not in goals and (held is None or held.kind == ARGUMENT or held in taken):
+                held = self.hold(value, RESULT)
+            if held is not None:
+                taken.add(held)
+        self._look()
+
+    # ---- memory ----
+
+    def hold(self, value: int, kind: str) -> Held:
+        held = Held(value, self.sizes[value], kind)
+        self.held[held] = None
+        self._count(held, held.bytes)
+        return held
+
+    def reuse(self, held: Held, value: int, kind: str) -> None:
+        """Make a value in memory that is held for another one."""
+        self._count(held, -held.bytes)
+        held.value, held.kind = value, kind
+        self._count(held, held.bytes)
+
+    def _free(self, held: Held) -> None:
+        if held in self.held:
+            del self.held[held]
+            self._count(held, -held.bytes)
+
+    def _count(self, held: Held, change: int) -> None:
+        self.total += change
+        if held.kind == TEMPORARY:
+            self.temporary += change
+
+    def _look(self) -> None:
+        if self.total > self.peak:
+            self.peak, self.peak_step = self.total, self.step
+        self.temporary_peak = max(self.temporary_peak, self.temporary)
+        if self.step == self.snapshot_at:
+            self.snapshot = [dataclasses.replace(held) for held in self.held]
+        self.step += 1
+
+    # ---- blocks ----
+
+    def _block(self, block: Block, goals: Mapping[int, Held], kind: str = TEMPORARY) -> None:
+        """Follow a block. `goals` is the memory that returned values are to be in, by index; others are of `kind`."""
+        scope = _Scope(self, block, goals, kind)
+        for position, op in enumerate(block.ops):
+            if self.fusion.is_virtual(op):
+                continue
+            for index, result in enumerate(op.results):
+                self.memory[result] = scope.place(op, index, position)
+            self._look()
+            self._regions(op)
+            for held in scope.ending(op, position):
+                self._free(held)
+        for held in scope.mine:
+            if held.kind == TEMPORARY:
+                self._free(held)
+
+    def _regions(self, op: Op) -> None:
+        """What a loop returns goes into its carry, what a branch returns into the results."""
+        goals = {index: self.memory[result] for index, result in enumerate(op.results)}
+        for index, region in enumerate(op.regions):
+            for argument, held in zip(region.arguments, goals.values(), strict=False):
+                self.memory[argument] = held
+            self._block(region, {} if op.info.name == "stablehlo.while" and index == 0 else goals)
+
+
+class _Scope:
+    """The memory of one block: what it holds itself, and until which operation it needs what."""
+
+    def __init__(self, walk: _Walk, block: Block, goals: Mapping[int, Held], kind: str) -> None:
+        self.walk = walk
+        self.fusion = walk.fusion
+        self.kind = kind
+        self.mine: dict[Held, None] = {}
+        self.last = self._last_uses(block)
+        self.returned: dict[int, int] = {}
+        for index, value in enumerate(block.returned):
+            self.returned.setdefault(self.fusion.root(value), index)
+        self.goals = dict(goals)
+        self.until = dict.fromkeys(goals.values(), -1)
+        for argument in block.arguments:
+            held = walk.memory.get(argument)
+            if held is not None:
+                self.until[held] = max(self.until.get(held, -1), self.last.get(argument, -1))
+
+    def _last_uses(self, block: Block) -> dict[int, int]:
+        last: dict[int, int] = {}
+        for position, op in enumerate(block.ops):
+            if not self.fusion.is_virtual(op):
+                last.update(dict.fromkeys(self._uses(op), position))
+        last.update(dict.fromkeys(self.fusion.sources(block.returned), len(block.ops)))
+        return last
+
+    def _uses(self, op: Op) -> frozenset[int]:
+        values = self.fusion.sources(op.operands)
+        for region in op.regions:
+            values |= self.fusion.sources(region.returned)
+            for inner in region.ops:
+                values |= self._uses(inner)
+        return values
+
+    def place(self, op: Op, index: int, position: int) -> Held:
+        """The memory that a result is made in."""
+        result = op.results[index]
+        index_returned = self.returned.get(result)
+        kind = TEMPORARY if index_returned is None or index_returned in self.goals else self.kind
+        held = self._goal(result, position)
+        if held is None:
+            held = self._reused(op, index, position)
+            if held is None:
+                held = self.walk.hold(result, kind)
+            else:
+                self.walk.reuse(held, result, kind)
+            self.mine[held] = None
+        self.until[held] = self.last.get(result, position)
+        return held
+
+    def _goal(self, result: int, position: int) -> Held | None:
+        """The memory that the result is to end in, once what was in it is not needed any more."""
+        held = self.goals.get(self.returned.get(result, -1))
+        return held if held is not None and self.until[held] <= position else None
+
+    def _reused(self, op: Op, index: int, position: int) -> Held | None:
+        """The memory of an operand that is used for the last time, if the operation can write there."""
+        loop = op.info.name == "stablehlo.while"
+        if not loop and not overwrites(op):
+            return None
+        operands = op.operands[index : index + 1] if loop else op.operands
+        size = self.walk.sizes[op.results[index]]
+        for value in sorted(self.fusion.sources(operands)):
+            held = self.walk.memory[value]
+            if held in self.mine and held.bytes == size and self.until[held] == position and held.kind == TEMPORARY:
+                return held
+        return None
+
+    def ending(self, op: Op, position: int) -> list[Held]:
+        """What is not needed after an operation."""
+        held = dict.fromkeys(self.walk.memory[value] for value in (*sorted(self._uses(op)), *op.results))
+        return [each for each in held if each in self.mine and self.until[each] == position and each.kind == TEMPORARY]

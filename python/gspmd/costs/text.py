@@ -1,0 +1,203 @@
+"""A cost report as lines of text, and as JSON holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gspmd.costs.program_cost import Buffer, CollectiveCost, CostReport
+from gspmd.dialect.errors import SourceLocation
+from gspmd.report import bytes_text, mesh_text, placement_dict, placement_lines
+from gspmd.tables import table, text_width
+
+_COLUMNS = 100  # characters that a line has at most where no terminal says how wide it is
+
+
+def report_lines(report: CostReport, most: int = 10) -> list[str]:
+    """The report; lists show the `most` largest entries."""
+    name = report.program or "program"
+    blocks = [
+        [f"{name} on {mesh_text(report.mesh)}, target {report.target}"],
+        placement_lines(report.mesh, report.hardware, report.placement),
+        _time_lines(report),
+        _work_lines(report),
+        *_collective_blocks(report, most),
+        _memory_lines(report, most),
+        [
+            line
+            for note in report.notes
+            for line in textwrap.wrap(f"note: {note}", text_width() or _COLUMNS, subsequent_indent="  ")
+        ],
+    ]
+    lines: list[str] = []
+    for block in blocks:
+        lines += ["", *block] if lines and block else block
+    return lines
+
+
+def _time_lines(report: CostReport) -> list[str]:
+    rows = [
+        ("compute", time_text(report.compute_s), _count_text(report.work.total_flops, "flop")),
+        ("memory traffic", time_text(report.traffic_s), bytes_text(report.work.traffic_bytes)),
+        ("communication", time_text(report.communication_s), f"{bytes_text(report.sent_bytes)} sent"),
+    ]
+    low, high = time_text(report.lower_bound_s), time_text(report.upper_bound_s)
+    return [
+        f"time of a step: {low} if all overlaps, {high} if nothing does; bound by {report.bound_by}",
+        *table(rows, right=(1, 2)),
+    ]
+
+
+def _work_lines(report: CostReport) -> list[str]:
+    kinds = ", ".join(f"{kind} {_count_text(count, 'flop')}" for kind, count in report.work.by_kind().items())
+    lines = [f"arithmetic of a device: {kinds or 'none'}"]
+    if report.model_flops is not None and report.flops_ratio is not None:
+        model, ratio = _count_text(report.model_flops, "flop"), report.flops_ratio
+        lines.append(f"  the model has {model}; all devices together compute {ratio:.2f} times as much")
+    return lines
+
+
+def _collective_blocks(report: CostReport, most: int) -> list[list[str]]:
+    if not report.collectives:
+        return [["collectives: none"]]
+
+    def kind(c: CollectiveCost) -> tuple[str, ...]:
+        return c.collective.kind, c.collective.axes.replace('"', "")
+
+    def line(c: CollectiveCost) -> tuple[str, ...]:
+        cause = c.collective.cause.replace("stablehlo.", "")
+        return _at(c.collective.location), *kind(c), cause
+
+    return [
+        ["collectives, sent by each device:", *_grouped(report, ("kind", "axes"), kind, math.inf)],
+        ["by source line:", *_grouped(report, ("at", "kind", "axes", "cause"), line, most)],
+    ]
+
+
+def _grouped(
+    report: CostReport, titles: Sequence[str], key: Callable[[CollectiveCost], tuple[str, ...]], most: float
+) -> list[str]:
+    """Collectives of one key in a row, those that take longest first, and the total."""
+    groups: dict[tuple[str, ...], list[CollectiveCost]] = {}
+    for c in report.collectives:
+        groups.setdefault(key(c), []).append(c)
+    ranked = sorted(groups.items(), key=lambda item: (-sum(c.total_time_s for c in item[1]), item[0]))
+    shown = ranked[: int(min(most, len(ranked)))]
+    rows = [_sums(members) + names for names, members in shown]
+    rows.append((*_sums(report.collectives), "total", *[""] * (len(titles) - 1)))
+    lines = table([("runs", "sent", "time", *titles), *rows], right=(0, 1, 2), most=text_width() or _COLUMNS)
+    if len(ranked) > len(shown):
+        lines.insert(-1, f"  ... and {len(ranked) - len(shown)} more")
+    return lines
+
+
+def _sums(members: Sequence[CollectiveCost]) -> tuple[str, ...]:
+    unknown = "?" if any(c.collective.count is None for c in members) else ""
+    return (
+        f"{sum(c.runs for c in members)}{unknown}",
+        bytes_text(sum(c.total_bytes for c in members)),
+        time_text(sum(c.total_time_s for c in members)),
+    )
+
+
+def _memory_lines(report: CostReport, most: int) -> list[str]:
+    memory = report.memory
+    capacity = f" of {bytes_text(memory.capacity)} ({memory.peak / memory.capacity:.1%})" if memory.capacity else ""
+    parts = (
+        f"arguments {bytes_text(memory.arguments)}, results {bytes_text(memory.results)} "
+        f"({bytes_text(memory.aliased)} in donated arguments), temporaries up to {bytes_text(memory.temporaries)}"
+    )
+    rows = [("bytes", "what", "type", "value", "at", ""), *(_buffer_row(b) for b in memory.buffers[:most])]
+    more = len(memory.buffers) - most
+    rest = sum(b.bytes for b in memory.buffers[most:])
+    return [
+        f"memory of a device at its peak: {bytes_text(memory.peak)}{capacity}",
+        *_wrapped(parts, "  "),
+        *([f"  beside that up to {bytes_text(memory.host)} in the memory of its host"] if memory.host else []),
+        *table(rows, right=(0,)),
+        *([f"  ... and {more} more of {bytes_text(rest)}"] if more > 0 else []),
+    ]
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, text_width() or _COLUMNS, initial_indent=indent, subsequent_indent="  ")
+
+
+def _buffer_row(buffer: Buffer) -> tuple[str, ...]:
+    replicated = f"replicated over {', '.join(buffer.replicated_over)}" if buffer.replicated_over else ""
+    return bytes_text(buffer.bytes), buffer.kind, buffer.type, buffer.value, _at(buffer.location), replicated
+
+
+def time_text(seconds: float) -> str:
+    """`1.5 ms`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds * 1e9:.1f} ns" if seconds else "0"
+
+
+def _count_text(count: float, what: str) -> str:
+    """`1.5 Gflop`."""
+    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}{what}"
+    return f"{count:.0f} {what}"
+
+
+def _at(location: SourceLocation | None) -> str:
+    """`main.py:80`, without folders and column."""
+    if location is None:
+        return ""
+    line = f":{location.line}" if location.line else ""
+    return f"{os.path.basename(location.file)}{line}"
+
+
+def to_dict(report: CostReport) -> dict[str, Any]:
+    """All of the report, as JSON holds it: bytes, seconds, locations as `file:line:column` or null."""
+    work, memory = report.work, report.memory
+    return {
+        "program": report.program,
+        "target": report.target,
+        "mesh": dict(report.mesh.axes),
+        "num_partitions": report.mesh.size,
+        "axes": placement_dict(report.placement),
+        "time": {
+            "compute_s": report.compute_s,
+            "memory_traffic_s": report.traffic_s,
+            "communication_s": report.communication_s,
+            "lower_bound_s": report.lower_bound_s,
+            "upper_bound_s": report.upper_bound_s,
+            "bound_by": report.bound_by,
+        },
+        "flops": {
+            "per_device": work.total_flops,
+            "by_kind": work.by_kind(),
+            "model": report.model_flops,
+            "ratio": report.flops_ratio,
+        },
+        "traffic_bytes": work.traffic_bytes,
+        "communication": {
+            "bytes": report.sent_bytes,
+            "runs": report.runs,
+            "bytes_by_kind": report.bytes_by_kind,
+            "collectives": [_collective(c) for c in report.collectives],
+        },
+        "memory": {
+            **{f.name: getattr(memory, f.name) for f in dataclasses.fields(memory) if f.name != "buffers"},
+            "at_peak": [{**dataclasses.asdict(b), "location": _where(b.location)} for b in memory.buffers],
+        },
+        "notes": list(report.notes),
+    }
+
+
+def _collective(c: CollectiveCost) -> dict[str, Any]:
+    fields = dataclasses.asdict(c.collective)
+    return {**fields, "location": _where(c.collective.location), "time_s": c.time_s}
+
+
+def _where(location: SourceLocation | None) -> str | None:
+    return str(location) if location else None

@@ -1,0 +1,296 @@
+"""Where the completed shardings of an operation's tensors disagree, what was done about it, and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.collectives import Collective, collective_operations, time_of
+from gspmd.dialect.axes import Axes, overlap
+from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.notation import print_axes, print_dims
+from gspmd.dialect.placement import factor_axes
+from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.explanations.derivations import Derivation, Explainer
+from gspmd.explanations.value_names import set_mark
+from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.ops import OPS
+from gspmd.transforms.reshard import Chooser, Decision, Planner
+from gspmd.transforms.reshard.strategy import Situation, Strategy
+
+_MARK = re.compile(r'fused<"gspmd\.place\.(\d+)">')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a conflict: what was completed for it, why, and what the operation runs with instead."""
+
+    place: str
+    value: str
+    has: str
+    runs_as: str
+    derivations: tuple[Derivation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = {f: getattr(self, f) for f in ("place", "value", "has", "runs_as")}
+        return {**fields, "derivations": [d.to_dict() for d in self.derivations]}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alternative:
+    """A way to run the operation that was priced: shardings of operands and results, bytes a device sends, seconds."""
+
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    bytes: int
+    time_s: float
+    chosen: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conflict:
+    """One operation that does not fit its tensors as they are completed.
+
+    `reasons` say what disagrees; `collectives` are those it needs (none if slicing suffices, or what it needs was
+    moved for an earlier operation); `bytes` are what a device sends for it in one call of the program and `time_s`
+    is an estimate of that; `alternatives` are the ways that were compared, the cheapest first, and `time_s` of
+    these counts arithmetic and memory traffic too. What all tensors agree on is kept unless another way is much
+    cheaper (`reshard.strategy`), so the chosen one need not be the first.
+    """
+
+    operation: str
+    value: str
+    location: SourceLocation | None
+    reasons: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    collectives: tuple[Collective, ...]
+    bytes: int
+    time_s: float
+    alternatives: tuple[Alternative, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them; locations are `file:line:column` or null."""
+
+        def where(location: SourceLocation | None) -> str | None:
+            return str(location) if location else None
+
+        return {
+            "operation": self.operation,
+            "value": self.value,
+            "location": where(self.location),
+            "reasons": list(self.reasons),
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
+            "collectives": [{**dataclasses.asdict(c), "location": where(c.location)} for c in self.collectives],
+            "bytes": self.bytes,
+            "time_s": self.time_s,
+            "alternatives": [dataclasses.asdict(alternative) for alternative in self.alternatives],
+        }
+
+
+def mark_places(explainer: Explainer) -> None:
+    """Number operations and terminators through their locations, which reach the collectives made for them."""
+    operations = [op.ir for op in explainer.program.ops] + [block.terminator for block in explainer.blocks]
+    for index, op in enumerate(operations):
+        set_mark(op, f"gspmd.place.{index}")
+
+
+def place_of(location: Any) -> int | None:
+    """The number that `mark_places` gave."""
+    match = _MARK.search(str(location))
+    return int(match[1]) if match else None
+
+
+def find_conflicts(
+    explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware, planned: Hardware
+) -> tuple[Conflict, ...]:
+    """The conflicts of a partitioned module, the dearest first. Every collective belongs to exactly one.
+
+    Times are those of `hardware`; alternatives were compared for what the program was `planned` for.
+    """
+    made: dict[int | None, list[Collective]] = {}
+    times_s: dict[int | None, float] = {}
+    mesh = explainer.completion.annotated.mesh
+    for op, collective in collective_operations(module, mesh):
+        place = place_of(op.location)
+        made.setdefault(place, []).append(collective)
+        once = time_of(op, collective, mesh, hardware)
+        times_s[place] = times_s.get(place, 0.0) + once * (collective.count or 1)
+    decided: dict[int | None, list[Decision]] = {}
+    for decision in decisions:
+        decided.setdefault(place_of(decision.location), []).append(decision)
+    finder = _Finder(explainer, planned)
+    found = [
+        finder.conflict(place, decided.get(place, []), made.get(place, []), times_s.get(place, 0.0))
+        for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
+    ]
+    return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
+
+
+class _Finder:
+    def __init__(self, explainer: Explainer, planned: Hardware) -> None:
+        self.explainer = explainer
+        self.mesh = explainer.completion.annotated.mesh
+        self.chooser = Chooser(Planner(self.mesh, planned), OPS)
+        self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
+
+    def conflict(
+        self, place: int | None, decisions: list[Decision], collectives: list[Collective], time_s: float
+    ) -> Conflict:
+        operation, value, location = self._subject(place)
+        tensors: list[Tensor] = []
+        reasons: list[str] = []
+        for decision in decisions:
+            tensors.extend(self._tensors(place, decision))
+            reasons.extend(self._reasons(decision))
+            reasons.extend(self._elsewhere(place, decision, collectives))
+            if not decision.complete:
+                reasons.append("there are too many ways to compare all; max-reshard-moves allows for more")
+        if not decisions:
+            reasons = list(dict.fromkeys(c.cause for c in collectives))
+        sent = sum(c.bytes * (c.count or 1) for c in collectives)
+        alternatives = self._alternatives(decisions)
+        return Conflict(
+            operation, value, location, tuple(reasons), tuple(tensors), tuple(collectives), sent, time_s, alternatives
+        )
+
+    def _subject(self, place: int | None) -> tuple[str, str, SourceLocation | None]:
+        """Name, result and location of the operation with that number."""
+        if place is None:
+            return "", "", None
+        if place < len(self.explainer.ops):
+            named = self.explainer.ops[place]
+            return named.name, named.value, named.location
+        if place == len(self.explainer.ops):
+            return "func.return", "", None
+        owner = self._owner(place)
+        named = self.explainer.ops[owner]
+        return f"return in {named.name}", named.value, named.location
+
+    def _owner(self, place: int) -> int:
+        """The operation that the block with that number is in."""
+        block = self.explainer.blocks[place - len(self.explainer.ops)]
+        return next(op.index for op in self.explainer.program.ops if block in op.regions)
+
+    # ---- what disagrees ----
+
+    def _tensors(self, place: int | None, decision: Decision) -> Iterator[Tensor]:
+        values, slots = self._values(place)
+        first = decision.operand if decision.rule is None else 0
+        operands = len(decision.info.operands) if decision.info else first + 1
+        for index, (have, runs) in enumerate(zip(decision.have, decision.runs, strict=True), first):
+            name = f"operand {index}" if index < operands else f"result {index - operands}"
+            derivations = self.explainer.derivations(slots[index], have) if index < len(slots) else ()
+            value = values[index] if index < len(values) else ""
+            yield Tensor(name, value, print_dims(have), _form(runs), derivations)
+
+    def _values(self, place: int | None) -> tuple[list[str], list[int]]:
+        """Names and slots of an operation's operands and results, or of what a block returns."""
+        explainer = self.explainer
+        if place is None:
+            return [], []
+        if place < len(explainer.ops):
+            op = explainer.program.ops[place]
+            values, slots = op.operands + op.results, op.operand_slots + op.result_slots
+        else:
+            block = explainer.blocks[place - len(explainer.ops)]
+            values, slots = block.returned, block.returned_slots
+        return [explainer.value_names[value] for value in values], slots
+
+    def _reasons(self, decision: Decision) -> Iterator[str]:
+        if decision.rule is None or decision.info is None:
+            have, need = decision.have[0], decision.runs[0]
+            yield f"operand {decision.operand} is {print_dims(have)}, asked for is {print_dims(need)}"
+            return
+        rule, operands = decision.rule, len(decision.info.operands)
+        if any(sharding.unreduced for sharding in decision.runs[:operands]):
+            yield f"operands are partial over {print_axes(decision.runs[0].unreduced, self.mesh)}; summed after it"
+            return
+        split = [factor_axes(rule, t, sharding) for t, sharding in enumerate(decision.have)]
+        merged: dict[int, Axes] = {}
+        for factor, kind in enumerate(rule.kinds):
+            views: dict[Axes, list[str]] = {}
+            for tensor, axes in enumerate(split):
+                dim = next((d for d, factors in enumerate(rule.tensors[tensor]) if factor in factors), None)
+                if dim is not None:
+                    views.setdefault(axes.get(factor, ()), []).append(_dimension(dim, tensor, operands))
+            wanted = {axes: where for axes, where in views.items() if axes}
+            if not wanted:
+                continue
+            if len(views) > 1:
+                yield " but ".join(f"{' and '.join(where)} is {self._over(axes)}" for axes, where in views.items())
+            first, where = next(iter(wanted.items()))
+            if kind is NEED_REPLICATION:
+                yield f"{' and '.join(where)} cannot be split, but is {self._over(first)}"
+            elif kind is REDUCTION:
+                leaves = "leaves" if overlap(first, decision.runs[-1].unreduced) else "would leave"
+                yield f"a reduction over {' and '.join(where)}, {self._over(first)}, {leaves} partial results"
+            for other, theirs in merged.items():
+                if overlap(first, theirs):
+                    place = next(iter(self._places(rule, other, operands)))
+                    yield f"{where[0]} and {place} both want {print_axes(first, self.mesh)}"
+            merged[factor] = first
+
+    def _elsewhere(self, place: int | None, decision: Decision, collectives: list[Collective]) -> Iterator[str]:
+        """What is communicated for other operations, and serves this one."""
+        if collectives or place is None:
+            return
+        operands = len(decision.info.operands) if decision.info else 1
+        if any(sharding.unreduced for sharding in decision.runs[operands:]):
+            yield "its partial results are summed after a later operation"
+        program = self.explainer.program
+        block = self.explainer.blocks[place - len(program.ops)] if place >= len(program.ops) else None
+        values = block.returned if block else program.ops[place].operands
+        first = decision.operand if decision.rule is None else 0
+        pairs = zip(decision.have[:operands], decision.runs[:operands], strict=True)
+        for index, (have, runs) in enumerate(pairs, first):
+            definer = program.value_def[values[index]]
+            if have == runs or runs.unreduced or (definer >= 0 and program.ops[definer].splittable):
+                continue
+            path = self.chooser.planner.plan(program.value_type[values[index]], have, runs)
+            if any(step.kind != "all_slice" for step in path.steps):
+                yield f"operand {index} was moved for an earlier operation"
+
+    @staticmethod
+    def _places(rule: OpShardingRule, factor: int, operands: int) -> Iterator[str]:
+        for tensor, dims in enumerate(rule.tensors):
+            for dim, factors in enumerate(dims):
+                if factor in factors:
+                    yield _dimension(dim, tensor, operands)
+
+    def _over(self, axes: Axes) -> str:
+        return f"split over {print_axes(axes, self.mesh)}" if axes else "not split"
+
+    # ---- what else could have been done ----
+
+    def _alternatives(self, decisions: list[Decision]) -> tuple[Alternative, ...]:
+        found = []
+        for decision in decisions:
+            if decision.rule is None or decision.situation is None:
+                continue  # nothing to choose, or the choice was made for the operation before
+            for strategy, sent in self._strategies(decision.rule, decision.situation):
+                chosen = strategy.operands + strategy.results == decision.runs
+                forms = tuple(map(_form, strategy.operands)), tuple(map(_form, strategy.results))
+                found.append(Alternative(*forms, round(sent), strategy.time_s, chosen))
+        return tuple(found)
+
+    def _strategies(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
+        """All ways with the bytes that a device sends for each."""
+        if situation not in self._candidates:
+            self._candidates[situation] = self.chooser.candidates(rule, situation)
+        return self._candidates[situation]
+
+
+def _form(sharding: TensorSharding) -> str:
+    """`[{"x"}, {}]`, with what is left to sum."""
+    partial = f", partial over {print_axes(sharding.unreduced, sharding.mesh)}" if sharding.unreduced else ""
+    return print_dims(sharding) + partial
+
+
+def _dimension(dim: int, tensor: int, operands: int) -> str:
+    tensor_name = f"operand {tensor}" if tensor < operands else f"result {tensor - operands}"
+    return f"dimension {dim} of {tensor_name}"

@@ -1,0 +1,250 @@
+"""Why every value is sharded as it is, and what it costs where values disagree.
+
+`explain` completes a program's shardings as `gspmd.partition` does and keeps the derivation: every axis of every
+dimension is led back, step by step, to something the user annotated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.api import Partitioned, passes_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import SourceLocation, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.source_text import as_utf8
+from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places
+from gspmd.explanations.derivations import Derivation, Explainer, Origin
+from gspmd.explanations.value_names import GivenNames
+from gspmd.pass_manager import PassManager
+from gspmd.reading import read_program
+from gspmd.transforms.machine.target_file import planned_for, read_hardware
+from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
+from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.passes import Pass
+from gspmd.transforms.propagate import Propagate, complete
+from gspmd.transforms.reshard import Reshard, reshard
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Value:
+    """One value of the program.
+
+    `name` as in the given module (`%12`, `@f:%3` in an inlined function, `%12/1` for what became several
+    operations); `kind` is `argument`, `result`, `operation` or `block argument`; `label` what the framework calls
+    it (`state['params']['w']`), empty where unknown; `operation` the name of what makes it; `called_for` the
+    results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for; `frames`
+    are `location` and the places that led there, as `file:line`.
+    `sharding` is in Shardy's notation, without the mesh; `device_ids` are the devices at the mesh's positions where an
+    argument or a result is annotated over another order of these, empty otherwise.
+    """
+
+    name: str
+    kind: str
+    label: str
+    operation: str
+    type: str
+    location: SourceLocation | None
+    called_for: str
+    used_by: str
+    frames: tuple[str, ...]
+    sharding: str
+    local_shape: tuple[int, ...]
+    derivations: tuple[Derivation, ...]
+    device_ids: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them; `location` is `file:line:column` or null."""
+        return {
+            **{f: getattr(self, f) for f in ("name", "kind", "label", "operation", "type", "called_for", "used_by")},
+            "location": str(self.location) if self.location else None,
+            "sharding": self.sharding,
+            "local_shape": list(self.local_shape),
+            "derivations": [d.to_dict() for d in self.derivations],
+            **({"device_ids": list(self.device_ids)} if self.device_ids else {}),
+        }
+
+
+class Explanation:
+    """A program's completed shardings with their derivations, and the conflicts with their cost.
+
+    `given_text` is the module as it was given, with the names that values go by.
+    """
+
+    def __init__(
+        self, explainer: Explainer, names: GivenNames, given_text: str, reshard: Reshard, later: Sequence[Pass]
+    ) -> None:
+        self._explainer = explainer
+        self._names = names
+        self._reshard = reshard
+        self._later = later
+        self.given_text = given_text
+        self.mesh: Mesh = explainer.completion.annotated.mesh
+
+    @functools.cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Every argument, operation's result, block argument and result, in program order."""
+        return tuple(
+            Value(
+                name=site.name,
+                kind=site.kind,
+                label=site.label,
+                operation=site.operation,
+                type=site.type.brief,
+                location=site.location,
+                called_for=site.called_for,
+                used_by=site.used_by,
+                frames=site.frames,
+                sharding=print_dims(site.sharding),
+                local_shape=site.sharding.local_shape(site.type.shape),
+                derivations=self._explainer.derivations(site.slot, site.sharding),
+                device_ids=site.device_ids,
+            )
+            for site in self._explainer.sites
+        )
+
+    @functools.cached_property
+    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned]:
+        """Partitioning goes on from here, on the module that was completed."""
+        module = self._explainer.completion.annotated.module
+        with module.context, ir.Location.unknown(module.context):
+            mark_places(self._explainer)
+            self._explainer.completion.write()
+            decisions = reshard(
+                module,
+                self._reshard.replicate_unsupported,
+                self._reshard.target,
+                max_temporary_bytes=self._reshard.max_temporary_bytes,
+                max_moves=self._reshard.max_reshard_moves,
+            )
+        PassManager(self._later).run(module)
+        target, mesh = self._reshard.target, self.mesh
+        found = find_conflicts(
+            self._explainer, decisions, module, read_hardware(target, mesh), planned_for(target, mesh)
+        )
+        return found, Partitioned(module)
+
+    def __str__(self) -> str:
+        """The summary that `gspmd explain` prints."""
+        from gspmd.explanations.text import summary_lines
+
+        return "\n".join(summary_lines(self))
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Every place where tensors disagree or that communicates, the dearest first."""
+        return self._costs[0]
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """What `gspmd.partition` makes of the program."""
+        return self._costs[1]
+
+    # ---- selection ----
+
+    def find(self, text: str) -> tuple[Value, ...]:
+        """The values of that name (`%12`, `12`, `state['w']`) or at that place (`main.py:80`).
+
+        Raises UsageError, naming near misses, if there are none.
+        """
+        if not text.strip():
+            raise UsageError("no value is named", hint="name one as %12, state['w'] or main.py:80")
+        names = {text, *self._names.stands_for(text)}
+        if not text.startswith(("%", "@")):
+            names |= {f"%{text}", *self._names.stands_for(f"%{text}")}
+        found = tuple(value for value in self.values if value.name in names or text == value.label)
+        found = found or tuple(v for v in self.values if any(v.name.startswith(f"{name}#") for name in names))
+        found = found or tuple(value for value in self.values if _is_at(text, str(value.location), *value.frames[:1]))
+        found = found or tuple(value for value in self.values if _is_at(text, *value.frames))
+        found = found or tuple(value for value in self.values if text and value.label.endswith(text))
+        if not found:
+            raise self._unknown(text)
+        made_by_call = tuple(value for value in found if text in value.called_for.split(" "))
+        return made_by_call or found
+
+    def _unknown(self, text: str) -> UsageError:
+        known = dict.fromkeys(self._names.inlined())
+        for value in self.values:
+            for name in (value.name, value.label, _short(value.location)):
+                if name:
+                    known[name] = None
+        near = [repr(name) for name in difflib.get_close_matches(text, known, n=3, cutoff=0.5)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "list all with --all, or see --print-module"
+        return UsageError(f"the program has no value '{text}'", hint=hint, code=Code.UNKNOWN_VALUE)
+
+    # ---- sums ----
+
+    def origins(self) -> list[tuple[Origin, int]]:
+        """The annotations (`dimension` is 0), with the number of values that each gave an axis; the most first."""
+        counts: Counter[Origin] = Counter()
+        for value in self.values:
+            counts.update([*dict.fromkeys(dataclasses.replace(d.origin, dimension=0) for d in value.derivations)])
+        return counts.most_common()
+
+    def to_dict(self) -> dict[str, Any]:
+        """`mesh`, `values` and `conflicts`, as JSON holds them."""
+        return {
+            "mesh": dict(self.mesh.axes),
+            "values": [value.to_dict() for value in self.values],
+            "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+        }
+
+
+def explain(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+    target: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> Explanation:
+    """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
+    passes = passes_of(num_partitions, replicate_unsupported, target=target, options=options)
+    place = next(index for index, pass_ in enumerate(passes) if isinstance(pass_, Propagate))
+    ingest, *early = passes[:place]
+    resharding, *later = passes[place + 1 :]
+    assert isinstance(resharding, Reshard)
+    context = new_context()
+    module = read_program(program, context)
+    given = str(module)
+    text, filename = _text_of(program)
+    with context, ir.Location.unknown(context):
+        names = GivenNames(module, text, filename)
+    PassManager([ingest]).run(module)
+    if custom_rules:
+        attach_rules(custom_calls(main_function(module)), custom_rules)
+    PassManager(early).run(module)
+    with context, ir.Location.unknown(context):
+        explainer = Explainer(complete(module, replicate_unsupported), names)
+    return Explanation(explainer, names, given, resharding, later)
+
+
+def _text_of(program: Any) -> tuple[str, str]:
+    """The program's text, if it is a text, and what locations in it are called."""
+    if isinstance(program, str) and ("\n" in program or "{" in program):
+        return program, "-"
+    if isinstance(program, bytes):
+        return program.decode(errors="replace"), "-"
+    if isinstance(program, str | os.PathLike) and os.path.isfile(program):
+        with open(program, "rb") as file:
+            return as_utf8(file.read()).decode(errors="replace"), os.fspath(program)
+    return "", "-"
+
+
+def _is_at(text: str, *places: str) -> bool:
+    """Whether `text` is one of the places, `file:line` or `file:line:column`, with or without folders."""
+    return any(place == text or place.endswith("/" + text) for place in places)
+
+
+def _short(location: SourceLocation | None) -> str:
+    return f"{os.path.basename(location.file)}:{location.line}" if location else ""

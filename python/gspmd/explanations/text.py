@@ -1,0 +1,161 @@
+"""Explanations as lines of text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from gspmd.dialect.errors import SourceLocation
+from gspmd.explanations.conflicts import Conflict
+from gspmd.explanations.derivations import Derivation, Step
+from gspmd.explanations.explanation import Explanation, Value
+from gspmd.report import bytes_text, devices_text, mesh_text
+from gspmd.tables import table, text_width
+from gspmd.transforms.propagate.factors import LEVELS
+
+_MOST = 10
+
+
+def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
+    """What was annotated and how far it reached, and the dearest conflicts."""
+    values = explanation.values
+    split = sum(bool(value.derivations) for value in values)
+    lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]
+    origins = explanation.origins()
+    if origins:
+        rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
+        rows = [("values", "get an axis from", "at"), *rows]
+        lines += ["", *table(rows, right=(0,)), *_more(len(origins), most)]
+    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most)]
+
+
+def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:
+    """One line a conflict."""
+    paid = [conflict for conflict in conflicts if conflict.collectives]
+    total, time_s = sum(c.bytes for c in paid), sum(c.time_s for c in paid)
+    if not conflicts:
+        return ["no conflicts: nothing is communicated"]
+    sent = f"a device sends {bytes_text(total)} in about {_time(time_s)}"
+    lines = [f"{len(conflicts)} conflict{'s' if len(conflicts) != 1 else ''}, {len(paid)} with communication: {sent}"]
+    rows = [(bytes_text(c.bytes), _time(c.time_s), _subject(c), _at(c.location)) for c in paid[:most]]
+    return [*lines, *table([("sent", "time", "operation", "at"), *rows], right=(0, 1)), *_more(len(paid), most)]
+
+
+def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
+    """What disagrees at one operation, what was done, and what it costs."""
+    cost = "nothing is sent for it"
+    if conflict.collectives:
+        cost = f"{bytes_text(conflict.bytes)} sent per device, about {_time(conflict.time_s)}"
+    lines = [f"{_subject(conflict)}{_at(conflict.location, ' at ')}: {cost}"]
+    lines += [f"    {reason}" for reason in conflict.reasons]
+    rows = []
+    for tensor in conflict.tensors:
+        change = tensor.has if tensor.has == tensor.runs_as else f"{tensor.has} -> {tensor.runs_as}"
+        because = "; ".join(dict.fromkeys(derivation.origin.text for derivation in tensor.derivations))
+        rows.append((f"{tensor.place} {tensor.value}", change, f"from {because}" if because else ""))
+    lines += [f"  {line}" for line in _inner_table(rows)]
+    for collective in conflict.collectives:
+        times = "" if collective.count == 1 else f" x {collective.count or '?'}"
+        axes = collective.axes.replace('"', "")
+        lines.append(f"    {collective.kind} over {axes}: {bytes_text(collective.bytes)}{times}; {collective.cause}")
+    others = [a for a in conflict.alternatives if not a.chosen]
+    chosen = [a for a in conflict.alternatives if a.chosen]
+    if chosen and others:
+        cost = f"{bytes_text(chosen[0].bytes)} and {_time(chosen[0].time_s)}"
+        lines.append(f"    compared {len(conflict.alternatives)} ways; chosen at {cost}, against")
+        forms = [
+            (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
+        ]
+        lines += [f"    {line}" for line in _inner_table(forms[:alternatives], right=(0, 1))]
+    return lines
+
+
+def values_table(values: Sequence[Value], named: int = 4) -> list[str]:
+    """Values that are sharded alike, because of the same annotations, in a row; the largest groups first."""
+    groups: dict[tuple[str, str], list[Value]] = {}
+    for value in values:
+        origins = "; ".join(dict.fromkeys(derivation.origin.text for derivation in value.derivations))
+        groups.setdefault((value.sharding, origins), []).append(value)
+    rows = [("values", "", "sharding", "because of")]
+    for (sharding, origins), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        names = ", ".join(value.name for value in members[:named]) + (", .." if len(members) > named else "")
+        rows.append((str(len(members)), names, sharding, origins or "no annotation reaches them"))
+    return [f"{len(values)} values:", *table(rows, right=(0,))]
+
+
+def value_lines(value: Value) -> list[str]:
+    """A value's sharding and the way of every axis."""
+    label = f" {value.label}" if value.label else ""
+    made = f" = {value.operation}" if value.kind == "operation" else f" ({value.kind})"
+    copy = f", copy for {value.used_by}" if value.used_by else ""
+    call = f", in the call {value.called_for}" if value.called_for else ""
+    local = "x".join(map(str, value.local_shape)) or "scalar"
+    lines = [f"{value.name}{label}{made} {value.type}{_at(value.location, ' at ')}{call}{copy}"]
+    order = f" on {devices_text(value.device_ids)}" if value.device_ids else ""
+    lines.append(f"  sharding {value.sharding}{order}, {local} on each device")
+    if not value.derivations:
+        lines.append("  no annotation reaches it")
+    for derivation in value.derivations:
+        lines += _derivation_lines(derivation)
+    return lines
+
+
+def _derivation_lines(derivation: Derivation) -> Iterator[str]:
+    origin = derivation.origin
+    yield f"  dimension {derivation.dimension} over {derivation.axes}:"
+    rows = [
+        (f"from dimension {step.from_dimension} of {step.from_value}", _way(step), _at(step.location), _when(step))
+        for step in derivation.steps
+    ]
+    for line in _inner_table(rows):
+        yield f"  {line}"
+    if derivation.left_out:
+        yield f"    and {derivation.left_out} more steps"
+    where = _at(origin.location, " at ")
+    yield f"    annotated: {origin.text}, dimension {origin.dimension}{where}"
+
+
+def _inner_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """A table that stands further in than others."""
+    width = text_width()
+    return table(rows, right, width - 4 if width else None)
+
+
+def level_lines(values: Sequence[Value]) -> list[str]:
+    """What the levels are that the steps name."""
+    used = {step.level for value in values for derivation in value.derivations for step in derivation.steps}
+    return [f"level {index}: {words}" for index, words in enumerate(LEVELS) if words in used]
+
+
+def _when(step: Step) -> str:
+    priority = f", priority {step.priority}" if step.priority else ""
+    return f"level {LEVELS.index(step.level)}{priority}"
+
+
+def _way(step: Step) -> str:
+    name = step.operation.rpartition(".")[2]
+    return f"{name} {step.operation_value}".strip() + f": {step.source} to {step.target}"
+
+
+def _subject(conflict: Conflict) -> str:
+    name = conflict.operation.rpartition(".")[2] if conflict.operation.startswith(("stablehlo.", "sdy.")) else ""
+    return f"{name or conflict.operation} {conflict.value}".strip()
+
+
+def _at(location: SourceLocation | None, prefix: str = "") -> str:
+    """`main.py:80`, without folders and column."""
+    if location is None:
+        return ""
+    line = f":{location.line}" if location.line else ""
+    return f"{prefix}{os.path.basename(location.file)}{line}"
+
+
+def _time(seconds: float) -> str:
+    for unit, name in ((1e-3, "ms"), (1e-6, "us")):
+        if seconds >= unit / 10:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _more(count: int, most: int) -> list[str]:
+    return [f"  ... and {count - most} more"] if count > most else []

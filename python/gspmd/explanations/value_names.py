@@ -1,0 +1,192 @@
+"""What the values of an ingested program are called in the program that the user gave.
+
+Before ingest every operation is marked through its location, which passes keep. A value is called as the user's
+file calls it, where the program is MLIR text, else as MLIR prints it (`%12`); values of functions that are inlined
+are `@f:%3`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
+from gspmd.transforms.ir.program import Op, Program
+
+_MARK = re.compile(r'fused<"gspmd\.given\.(\d+)">')
+_PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
+_MARKED = re.compile(r'fused<"gspmd\.given\.\d+">\[(.*)\](?=\)$)', re.DOTALL)
+_NAME = re.compile(r"%[\w$.-]+")
+_CALLS = ("func.call", "stablehlo.composite")
+_RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=\s*$")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _GivenOp:
+    """An operation of the user's program: the names of its results and of its regions' arguments."""
+
+    name: str
+    prefix: str  # of the function it is in
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    regions: tuple[tuple[str, ...], ...]
+    callee: str | None
+
+
+class GivenNames:
+    """The names in a module as it was given, which is marked by this.
+
+    `text` is what the module was parsed from, where locations in `filename` point into it.
+    """
+
+    def __init__(self, module: ir.Module, text: str = "", filename: str = "-") -> None:
+        self._lines = text.splitlines()
+        self._filename = filename
+        self._state = ir.AsmState(module.operation)
+        self._ops: list[_GivenOp] = []
+        self._returned: dict[str, int] = {}  # the mark of each function's return
+        self._arguments: dict[str, tuple[str, ...]] = {}
+        functions = functions_of(module)
+        public = [name for name, function in functions.items() if not is_private(function)]
+        self._main = "main" if "main" in functions or not public else public[0]
+        for name, function in functions.items():
+            for region in function.regions:
+                for block in region.blocks:
+                    prefix = "" if name == self._main else f"@{name}:"
+                    self._arguments[name] = tuple(prefix + self._argument(a) for a in block.arguments)
+                    self._read_block(block, name, prefix)
+
+    # ---- before ingest ----
+
+    def _read_block(self, block: Any, function: str, prefix: str) -> None:
+        for view in block.operations:
+            op = view.operation
+            mark = len(self._ops)
+            callee: str | None = None
+            operands: tuple[str, ...] = ()
+            if op.name in _CALLS:
+                callee = callee_of(op)
+            elif op.name == "func.return":
+                self._returned[function] = mark
+            if callee is not None or op.name == "func.return":
+                operands = tuple(prefix + self._name(o) for o in op.operands)
+            results = tuple(prefix + name for name in self._results(op))
+            blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
+            regions = tuple(tuple(prefix + self._argument(a) for a in b.arguments) for b in blocks)
+            self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
+            for inner in blocks:
+                self._read_block(inner, function, prefix)
+            set_mark(op, f"gspmd.given.{mark}")
+
+    def _name(self, value: Any) -> str:
+        if isinstance(value.owner, ir.Block):
+            return self._argument(value)
+        number: int = ir.OpResult(value).result_number
+        return self._results(value.owner.operation)[number]
+
+    def _results(self, op: Any) -> list[str]:
+        printed = [str(result.get_name(self._state)) for result in op.results]
+        line, column = self._position(op.location)
+        match = _RESULTS.search(line[:column])
+        names: list[str] = []
+        for group in match[1].split(",") if match else ():
+            name, _, count = group.strip().partition(":")
+            names += [f"{name}#{i}" for i in range(int(count))] if count else [name]
+        return names if len(names) == len(printed) else printed
+
+    def _argument(self, argument: Any) -> str:
+        line, column = self._position(argument.location)
+        match = _NAME.match(line, column)
+        return match[0] if match else str(argument.get_name(self._state))
+
+    def _position(self, location: Any) -> tuple[str, int]:
+        """The line of the given text where something stands, and the offset there; an empty line where unknown."""
+        match = _PLACE.fullmatch(_MARKED.sub(r"\1", str(location))) if self._lines else None
+        if match is None or match[1] != self._filename or not 1 <= int(match[2]) <= len(self._lines):
+            return "", 0
+        return self._lines[int(match[2]) - 1], int(match[3]) - 1
+
+    # ---- after ingest ----
+
+    def of_program(self, program: Program) -> list[str]:
+        """The name of every value, by number."""
+        names = [""] * len(program.value_type)
+        arguments = program.body.arguments
+        main = self._arguments.get(self._main, ())
+        given = main if len(main) == len(arguments) else None
+        for index, value in enumerate(arguments):
+            names[value] = given[index] if given else f"%arg{index}"
+        marks = [marks_in(str(op.ir.location)) for op in program.ops]
+        last = {chain: index for index, chain in enumerate(marks)}
+        seen: dict[tuple[int, ...], int] = {}
+        for op, chain in zip(program.ops, marks, strict=True):
+            made = self._ops[chain[0]] if chain else None
+            known = made is not None and len(made.results) == len(op.results) and last[chain] == op.index
+            seen[chain] = seen.get(chain, 0) + 1
+            for index, value in enumerate(op.results):
+                names[value] = made.results[index] if made and known else self._invented(made, seen[chain])
+            self._name_regions(op, made, names)
+        return names
+
+    @staticmethod
+    def _invented(made: _GivenOp | None, number: int) -> str:
+        """The name of a value that ingest made: `%5/1` on the way to `%5`."""
+        if made is None:
+            return f"ingest/{number}"
+        base = made.results[0] if made.results else made.prefix + made.name.rpartition(".")[2]
+        return f"{base}/{number}"
+
+    @staticmethod
+    def _name_regions(op: Op, made: _GivenOp | None, names: list[str]) -> None:
+        for index, region in enumerate(op.regions):
+            given = made.regions[index] if made and index < len(made.regions) else ()
+            for number, value in enumerate(region.arguments):
+                fits = len(given) == len(region.arguments)
+                names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
+
+    def called_for(self, marks: tuple[int, ...]) -> str:
+        """The results of the calls that an operation was inlined through, outermost first; empty for none."""
+        return " ".join(", ".join(self._ops[mark].results) for mark in reversed(marks[1:]))
+
+    # ---- names that inlining took away ----
+
+    def stands_for(self, name: str) -> tuple[str, ...]:
+        """The names of the values that a call's result or a function's argument became; of any other its own."""
+        names = [name]
+        for _ in range(2 * len(self._returned)):
+            names = list(dict.fromkeys(inner for outer in names for inner in self._inlined(outer)))
+        return tuple(names)
+
+    def inlined(self) -> tuple[str, ...]:
+        """The names that `stands_for` knows other names for."""
+        calls = [op for op in self._ops if op.callee in self._returned]
+        return tuple(name for call in calls for name in call.results)
+
+    def _inlined(self, name: str) -> tuple[str, ...]:
+        calls = [op for op in self._ops if op.callee in self._returned]
+        for call in calls:
+            if call.callee is not None and name in call.results:
+                inner = self._ops[self._returned[call.callee]].operands[call.results.index(name)]
+                return self._bound(inner, [call])
+        return self._bound(name, calls)
+
+    def _bound(self, name: str, calls: list[_GivenOp]) -> tuple[str, ...]:
+        """What a function's argument, if it is one, is in the calls of it."""
+        for function, arguments in self._arguments.items():
+            if name in arguments and function != self._main:
+                index = arguments.index(name)
+                return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
+        return (name,)
+
+
+def set_mark(op: Any, mark: str) -> None:
+    """Add a text to an operation's location. A name would be lost where JAX's inliner joins the names of scopes."""
+    op.location = ir.Location.fused([op.location], ir.StringAttr.get(mark, op.context), op.context)
+
+
+def marks_in(location: str) -> tuple[int, ...]:
+    """The marks of an operation and of the calls it was inlined through, innermost first."""
+    return tuple(int(mark) for mark in _MARK.findall(location))

@@ -1,0 +1,285 @@
+"""Device meshes as people give them: JAX's, sizes by name, numbers, device ids, also of devices that are not here."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, AxisType
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.frontend.jax_stages import concrete_mesh, is_tracing, legacy_mesh
+
+DEFAULT_NAMES = ("x", "y", "z", "w")
+MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2), 8, array of device ids
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceMesh:
+    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has when it runs.
+
+    `kind` is the AbstractMesh that the mesh was given as, or a part of: JAX compares it with the meshes of
+    `jax.shard_map` by what devices it says.
+    """
+
+    mesh: Mesh
+    devices: tuple[Any, ...] | None = None
+    kind: AbstractMesh | None = dataclasses.field(default=None, compare=False)
+
+    def abstract(self, explicit: bool = False) -> AbstractMesh:
+        """The mesh in which JAX traces: every axis left to the partitioner, or of the type that it was given with."""
+        names = tuple(name for name, _ in self.mesh.axes)
+        sizes = tuple(size for _, size in self.mesh.axes)
+        types = (AxisType.Auto,) * len(names)
+        if self.kind is not None:
+            kind: AbstractMesh = self.kind if explicit else self.kind.update(axis_types=types)
+            return kind
+        devices = jax.devices()
+        if self.mesh.size > len(devices):
+            return AbstractMesh(sizes, names, axis_types=types)
+        grid = np.array(devices[: self.mesh.size], object).reshape(sizes)
+        found: AbstractMesh = jax.sharding.Mesh(grid, names, axis_types=types).abstract_mesh
+        return found
+
+    @property
+    def has_explicit_axes(self) -> bool:
+        """Whether JAX is to know how values are split by their types."""
+        return self.kind is not None and AxisType.Explicit in self.kind.axis_types
+
+    def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
+        """In what JAX traces a function over this mesh: the first that it takes is the right one.
+
+        A mesh with axes of type Explicit says how values are split by their types; where the function does not fit
+        that, as with uneven shards, all of it is left to the partitioner. A mesh that the user gave is the one around
+        the function, as that of `jax.set_mesh` is. One that was found on arrays or shardings is not, as with
+        `jax.jit`: there it is around only where the function asks for one. Conversely, libraries that annotate what
+        cannot be annotated so wherever there is a mesh are traced without.
+        """
+        program = Program(self, by_gspmd)
+        without = [_around(program, None)]
+        within = [_around(program, self.abstract())]
+        if self.has_explicit_axes:
+            return [_around(program, self.abstract(explicit=True)), *within, *without]
+        return within + without if is_given else without + within
+
+    @contextlib.contextmanager
+    def around_operations(self) -> Iterator[None]:
+        """Make it the mesh of what runs operation by operation."""
+        with PROGRAM(Program(self, by_gspmd=False)), contextlib.ExitStack() as stack:
+            mesh = self.jax_mesh()
+            if isinstance(mesh, jax.sharding.Mesh):
+                stack.enter_context(jax.set_mesh(mesh))
+            yield
+
+    def jax_mesh(self) -> jax.sharding.Mesh | AbstractMesh:
+        """As a mesh of JAX's, of devices where they are here."""
+        return concrete_mesh(self.abstract(), self.here()) if self.is_here() else self.abstract()
+
+    def mesh_of(self, devices: Sequence[Any]) -> jax.sharding.Mesh:
+        """These devices as a mesh of JAX's, with axes of the types that the mesh was given with."""
+        return concrete_mesh(self.abstract(explicit=True), devices)
+
+    @property
+    def platform(self) -> str:
+        """What JAX lowers for: the platform of the devices, of those that JAX has where these are not here."""
+        return str((self.devices or jax.devices())[0].platform)
+
+    def is_here(self) -> bool:
+        return self.devices is not None or self.mesh.size <= len(jax.devices())
+
+    def here(self) -> tuple[Any, ...]:
+        """The devices to run on. Raises ExecutionError where there are too few."""
+        if self.devices is not None:
+            return self.devices
+        devices = jax.devices()
+        if len(devices) < self.mesh.size:
+            platform = devices[0].platform
+            raise ExecutionError(
+                f"the mesh has {self.mesh.size} devices, but there are {len(devices)} {platform} devices",
+                hint=f"set JAX_NUM_CPU_DEVICES={self.mesh.size} in the environment before jax is used"
+                if platform == "cpu"
+                else "'lower' and 'partitioned' work without them",
+                code=Code.TOO_FEW_DEVICES,
+            )
+        return tuple(devices[: self.mesh.size])
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA."""
+
+    mesh: DeviceMesh
+    by_gspmd: bool
+
+
+# The program that is being traced, or None. It is part of the key by which JAX keeps what it has traced.
+PROGRAM = jax.make_user_context(None)
+
+
+@contextlib.contextmanager
+def _around(program: Program, mesh: AbstractMesh | None) -> Iterator[None]:
+    """Trace for the program, in `mesh` or in none; one that `jax.set_mesh` set is out of sight meanwhile."""
+    with PROGRAM(program), contextlib.ExitStack() as stack:
+        around = jax.sharding.get_abstract_mesh()
+        if around != mesh and not around.empty:
+            none = jax.sharding.Mesh(np.empty((), object), ())
+            if not is_tracing(()) and not jax.sharding.get_mesh().empty:
+                stack.enter_context(jax.set_mesh(none))
+            stack.enter_context(jax.sharding.use_abstract_mesh(none.abstract_mesh))
+        if around != mesh and mesh is not None:
+            stack.enter_context(jax.sharding.use_abstract_mesh(mesh))
+        yield
+
+
+def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMesh | None:
+    """The mesh of `jax.jit`'s arguments `device` and `backend`, if they are given, else the mesh.
+
+    `device` alone is a mesh of that device. The devices of a `backend` are those that sizes are filled up with, or
+    its first one where there is no mesh.
+
+    Errors: UsageError for both, or for a device beside a mesh; ExecutionError for a backend that is not here.
+    """
+    if device is None and backend is None:
+        return None if mesh is None else device_mesh(mesh)
+    if device is not None:
+        if backend is not None or mesh is not None:
+            raise UsageError("a device was given beside a mesh or a backend", hint="give one of these")
+        return DeviceMesh(_mesh((("device", 1),)), (device,))
+    try:
+        devices = jax.devices(backend)
+    except RuntimeError as error:
+        raise ExecutionError(f"no {backend} devices: {str(error).splitlines()[0]}", code=Code.TOO_FEW_DEVICES) from None
+    known = device_mesh((1,) if mesh is None else mesh)
+    if known.devices is not None or len(devices) < known.mesh.size:
+        return known
+    return dataclasses.replace(known, devices=tuple(devices[: known.mesh.size]))
+
+
+def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
+    """The mesh that `mesh` means; None is the one around, as `jax.set_mesh` or `with mesh:` set it.
+
+    Taken are `jax.sharding.Mesh` and `AbstractMesh`, sizes by name (`{"x": 4, "y": 2}`), sizes (`(4, 2)` or `8`, whose
+    axes are called x, y, z, w), a NumPy array of device ids, as in the paper, and `gspmd.dialect.mesh.Mesh`. Sizes
+    may be far beyond the devices at hand: such programs can be lowered and looked at, not run.
+
+    Errors: UsageError for anything else, or no mesh; AnnotationError for bad sizes or names.
+    """
+    if isinstance(mesh, DeviceMesh):
+        return mesh
+    if mesh is None:
+        around, legacy = mesh_around(), legacy_mesh()
+        if around is None and legacy is None:
+            raise no_mesh()
+        return around or device_mesh(legacy)
+    if isinstance(mesh, Mesh):
+        return DeviceMesh(dataclasses.replace(mesh, name=""))
+    if isinstance(mesh, jax.sharding.Mesh):
+        return DeviceMesh(_mesh(mesh.shape.items()), tuple(mesh.devices.flat), mesh.abstract_mesh)
+    if isinstance(mesh, AbstractMesh):
+        return DeviceMesh(_mesh(mesh.shape.items()), kind=mesh)
+    if isinstance(mesh, Mapping):
+        return DeviceMesh(_mesh(mesh.items()))
+    if isinstance(mesh, np.ndarray) and mesh.ndim:
+        return _of_ids(mesh)
+    if isinstance(mesh, int | np.integer) or (
+        isinstance(mesh, Sequence) and mesh and all(isinstance(size, int | np.integer) for size in mesh)
+    ):
+        return DeviceMesh(_numbered(tuple(map(int, mesh)) if isinstance(mesh, Sequence) else (int(mesh),)))
+    raise UsageError(
+        f"a mesh cannot be made from {mesh!r:.100}",
+        hint='give a jax Mesh, sizes by name as {"x": 4}, or sizes',
+        code=Code.MESH,
+    )
+
+
+def no_mesh() -> UsageError:
+    return UsageError("there is no mesh", hint='give one, as mesh={"x": 8}, or use jax.set_mesh', code=Code.NO_MESH)
+
+
+def own_order(given: Any, program: DeviceMesh) -> Mesh | None:
+    """A mesh of the program's devices in another order, as numbers of its partitions; None for any other mesh."""
+    if not isinstance(given, jax.sharding.Mesh) or program.devices is None:
+        return None
+    devices = tuple(given.devices.flat)
+    if devices == program.devices or {*devices} != {*program.devices}:
+        return None
+    partition_of = {device: index for index, device in enumerate(program.devices)}
+    return Mesh(tuple(given.shape.items()), tuple(partition_of[device] for device in devices), "")
+
+
+def make_mesh(
+    axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
+) -> jax.sharding.Mesh | AbstractMesh:
+    """As `jax.make_mesh`, but an `AbstractMesh` where there are fewer devices: enough to partition, not to run.
+
+    All axes are of type Auto: the partitioner decides.
+
+    Errors: UsageError for shapes and names that do not match.
+    """
+    shapes, names = tuple(axis_shapes), tuple(axis_names)
+    if len(shapes) != len(names):
+        raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}", code=Code.MESH)
+    abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
+    available = jax.devices() if devices is None else list(devices)
+    if len(available) < abstract.size:
+        return abstract
+    types = (AxisType.Auto,) * len(names)
+    if devices is None:
+        return jax.make_mesh(shapes, names, axis_types=types)
+    grid = np.empty(abstract.size, object)
+    grid[:] = available[: abstract.size]
+    return jax.sharding.Mesh(grid.reshape(shapes), names, axis_types=types)
+
+
+def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
+    for name, size in axes:
+        if not isinstance(name, str) or not isinstance(size, int | np.integer):
+            raise UsageError(
+                f"a mesh has sizes by name, not {size!r:.50} by {name!r:.50}",
+                hint='give {"x": 4, "y": 2}',
+                code=Code.MESH,
+            )
+    return Mesh(tuple((name, int(size)) for name, size in axes), name="")
+
+
+def mesh_around() -> DeviceMesh | None:
+    """The mesh that a function is traced over, or that `jax.set_mesh` set: with devices if these are known."""
+    program: Program | None = PROGRAM.value
+    if program is not None:
+        return program.mesh
+    abstract = jax.sharding.get_abstract_mesh()
+    if abstract.empty:
+        return None
+    try:
+        concrete = jax.sharding.get_mesh()
+    except ValueError:  # while JAX traces, devices are not known, nor needed
+        concrete = None
+    if concrete is not None and concrete.shape_tuple == abstract.shape_tuple:
+        return device_mesh(concrete)
+    return device_mesh(abstract)
+
+
+def _of_ids(ids: np.ndarray[Any, Any]) -> DeviceMesh:
+    if ids.dtype.kind not in "iu" or sorted(ids.flat) != list(range(ids.size)):
+        raise AnnotationError(
+            f"device ids of a mesh of {ids.size} devices must be a permutation of 0..{ids.size - 1}", code=Code.MESH
+        )
+    mesh, by_id = _numbered(ids.shape), {device.id: device for device in jax.devices()}
+    missing = any(int(i) not in by_id for i in ids.flat)
+    return DeviceMesh(mesh, None if missing else tuple(by_id[int(i)] for i in ids.flat))
+
+
+def _numbered(shape: tuple[int, ...]) -> Mesh:
+    """Axes without names are those of the mesh around, if it has the same sizes, else they are called x, y, z, w."""
+    around = jax.sharding.get_abstract_mesh()
+    if not around.empty and tuple(around.axis_sizes) == shape:
+        return _mesh(around.shape.items())
+    if len(shape) > len(DEFAULT_NAMES):
+        raise UsageError(f"a mesh of {len(shape)} axes needs names", hint='give {"name": size, ...}', code=Code.MESH)
+    return _mesh(tuple(zip(DEFAULT_NAMES, shape, strict=False)))

@@ -1,0 +1,349 @@
+"""`gspmd.jit`: JAX traces and lowers a function, gspmd partitions it, JAX compiles and calls it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.errors import JaxRuntimeError
+from jax.extend import source_info_util
+
+from gspmd import api
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.frontend import jax_stages
+from gspmd.frontend.annotation import annotate_as
+from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
+from gspmd.frontend.bound_call import BoundCall, Parameters, bind
+from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh_on, no_mesh
+from gspmd.frontend.lowered import Compiled, Lowered, explained
+from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
+from gspmd.frontend.value_shardings import Given, given_shardings, shardings, specs_in, wanted_by_array, wanted_by_ref
+from gspmd.runtime import arguments
+from gspmd.runtime.processes import TIMEOUT_S
+from gspmd.transforms.machine.target_file import is_topology
+
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
+Names = str | Iterable[str] | None
+Numbers = int | Sequence[int] | None
+_OPTIONS = set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"}
+# What JAX traces depends on these, too; they may be changed between calls.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_numpy_dtype_promotion",
+    "jax_threefry_partitionable",
+    "jax_use_shardy_partitioner",
+    "jax_debug_nans",
+)
+# One of these is in what JAX says where a function does not fit the mesh that it is traced in; the last is in types
+# over axes of type Explicit, as in `float32[16@data]`.
+_OF_MESHES = re.compile(r"\bmesh(es)?\b|shard|\bspecs?\b|_specs\b|partitionspec|explicit|@", re.IGNORECASE)
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    /,
+    *,
+    mesh: MeshLike = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: Numbers = None,
+    static_argnames: Names = None,
+    donate_argnums: Numbers = None,
+    donate_argnames: Names = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    compiler_options: Mapping[str, Any] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    **options: Any,
+) -> Any:
+    """Like `jax.jit`, but gspmd partitions the function over `mesh`, and PJRT runs it on the mesh's devices.
+
+    `mesh` is a jax Mesh or AbstractMesh, sizes by name (`{"x": 4, "y": 2}`), or sizes. By default it is the one of
+    `jax.set_mesh`, else of the shardings given, else of the arrays passed, else of `with mesh:`, else of the
+    function's own `jax.shard_map`s and constraints. `in_shardings` and `out_shardings` are pytrees, or prefixes of
+    these, of `PartitionSpec`, `NamedSharding`, `Format`, or None: of an argument then, what a sharded array comes
+    with, else what propagation finds. Shardings need not divide. Inside the function, `gspmd.mesh_split`,
+    `gspmd.annotate` and `jax.lax.with_sharding_constraint` annotate values. The other arguments of `jax.jit` are as
+    there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
+    `timeout_s` seconds of the others. Further keyword arguments are those of `gspmd.partition`; `target` may also
+    say where to run, as `tpu` or `cpu`.
+
+    The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
+    has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
+    `partitioned` and `compile()`, which also compiles for a `target` that is a topology, as `tpu:v5p:8x8x8`; functions
+    for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
+    annotated function is; within a function of `gspmd.jit` it becomes part of that one.
+
+    Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
+    `gspmd.partition` and `gspmd.compile` raise.
+    """
+    if fun is None:
+        given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
+        return functools.partial(jit, **given, **options)
+    if not callable(fun):
+        raise UsageError(f"{fun!r:.100} is not a function")
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise UsageError(
+            f"gspmd.jit has no option '{unknown[0]}'",
+            hint=f"it also takes {', '.join(sorted(_OPTIONS))}",
+            code=Code.UNKNOWN_OPTION,
+        )
+    parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    over = device_mesh_on(mesh, device, backend)
+    return Jitted(
+        fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options
+    )
+
+
+class Jitted:
+    """A function to be partitioned; compiled once for each kind of arguments."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        parameters: Parameters,
+        mesh: DeviceMesh | None,
+        in_shardings: Any,
+        out_shardings: Any,
+        keep_unused: bool,
+        inline: bool,
+        compiler_options: Mapping[str, Any] | None,
+        timeout_s: float,
+        options: dict[str, Any],
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._name = getattr(fun, "__name__", "function")
+        self._parameters, self._mesh = parameters, mesh
+        self._in_shardings, self._out_shardings = in_shardings, out_shardings
+        self._compiler_options, self._timeout_s, self._options = compiler_options, timeout_s, options
+        self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
+        self._settings: dict[str, Any] = {
+            "static_argnums": parameters.static_argnums,
+            "static_argnames": parameters.static_argnames,
+            "keep_unused": keep_unused,
+            "inline": inline,
+        }
+        self._inner: Any = jax.jit(
+            fun,
+            donate_argnums=parameters.donate_argnums,
+            donate_argnames=parameters.donate_argnames,
+            **self._settings,
+        )
+        self._compiled: dict[Any, Compiled] = {}
+        self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._donates:
+            self._check_donated(args, kwargs)
+        try:
+            return self._call(*args, **kwargs)
+        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
+            told = explained(error, self._leaves_with_paths(args, kwargs))
+            if told is None:
+                raise
+            raise told from error
+
+    def _check_donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise ExecutionError for arrays that are gone, or that are passed twice; jaxlib may end the process."""
+        arrays = [leaf for leaf in jax.tree.leaves((args, kwargs)) if jax_stages.is_array(leaf)]
+        if any(array.is_deleted() for array in arrays):
+            leaves = enumerate(self._leaves_with_paths(args, kwargs))
+            for index, (path, leaf) in leaves:
+                if jax_stages.is_array(leaf) and leaf.is_deleted():
+                    raise arguments.gone(f"argument {index} '{path}'")
+        if len({*map(id, arrays)}) < len(arrays):
+            call = bind(self._parameters, args, kwargs)
+            arguments.check_donated_once(call.donated(self._parameters), call.leaves)
+
+    def _leaves_with_paths(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        call = bind(self._parameters, args, kwargs)
+        return list(zip(call.paths(self._parameters), call.leaves, strict=True))
+
+    def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
+        call = bind(self._parameters, args, kwargs)
+        if jax_stages.is_tracing(call.leaves):
+            self._parameters.check(self._name, args, kwargs)
+            return self._annotated(*args, **kwargs), None, False
+        compiled = self._compiled_for(call)
+        with jax_stages.found_nan(self._by_operations, args, kwargs):
+            results = compiled.run(call.leaves)
+        return results, compiled.fast_call(call.leaves, results), False
+
+    def _compiled_for(self, call: BoundCall) -> Compiled:
+        self._check_here()
+        split = self._in_shardings is None
+        found = self._find_mesh(call.leaves)
+        mesh = None if found is None else found.mesh
+        config = jax.config
+        key = (mesh, call.key, kinds_of(call.leaves, split), *[getattr(config, name) for name in _SETTINGS])
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
+                raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
+            compiled = self._compiled[key] = self._lower(found, call).compile(timeout_s=self._timeout_s)
+        return compiled
+
+    def _check_here(self) -> None:
+        target = self._options.get("target", "")
+        if is_topology(target):
+            raise ExecutionError(
+                f"'{self._name}' is for '{target}', which is not here",
+                hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
+                code=Code.OTHER_MACHINE,
+            )
+
+    def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
+        call = bind(self._parameters, args, kwargs)
+        found = self._find_mesh(call.leaves)
+        if found is None:
+            return self._fun(*args, **kwargs)
+        with found.mesh.around_operations():
+            return self._fun(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
+        call = bind(self._parameters, args, kwargs)
+        return self._lower(self._find_mesh(call.leaves), call)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """JAX's `Traced` of the annotated function: its `jaxpr`, and what `jax.export` makes modules of."""
+        self._parameters.check(self._name, args, kwargs)
+        return self._annotated.trace(*args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
+        self._parameters.check(self._name, args, kwargs)
+        return self._annotated.eval_shape(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forget what was compiled."""
+        self._compiled.clear()
+        self._call._clear_cache()
+        self._inner.clear_cache()
+        self._annotated.clear_cache()
+
+    def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
+        """The mesh of the function for these arguments, where anything but its body says one."""
+        return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), leaves)
+
+    def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered:
+        self._parameters.check(self._name, call.args, call.kwargs)
+        leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
+        if found is None:
+            args, kwargs = call.with_leaves(leaves.structs)
+            found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+        if found is None:
+            raise no_mesh()
+        mesh = found.mesh
+        split = self._in_shardings is None
+        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
+        for index, leaf in enumerate(call.leaves):
+            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
+                inputs[index] = wanted_by_ref(leaf, mesh)
+        traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
+        outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
+        return Lowered(
+            lowered, computation, mesh, inputs, outputs, call.tree, results, leaves.paths,
+            self._compiler_options, self._options,
+        )  # fmt: skip
+
+    def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:
+        """The function traced and lowered in the first mesh that it fits."""
+
+        def trace() -> tuple[Any, Any, Any]:
+            args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
+            traced = self._inner.trace(*args, **kwargs)
+            return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
+
+        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)
+        return result
+
+    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any]) -> Any:
+        """What `trace` returns in the first of the meshes that the function may be traced in and fits."""
+        first: Exception | None = None
+        for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
+            try:
+                with way:
+                    return trace()
+            except jax_stages.TRACING_ERRORS as error:
+                if not _OF_MESHES.search(str(error)):
+                    raise
+                first = first or error
+        raise UsageError(
+            f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
+            hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",
+        ) from first
+
+    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
+        """What `in_shardings` say of the leaves."""
+        if call.dynamic_kwargs:
+            names = ", ".join(sorted(call.dynamic_kwargs))
+            raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
+        values, _ = jax.tree.unflatten(call.tree, leaves.structs)
+        return given_shardings(mesh, self._in_shardings, values, "in_shardings")
+
+    # ---- as a part of other functions ----
+
+    @functools.cached_property
+    def _annotated(self) -> Any:
+        """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
+
+        @functools.wraps(self._fun)
+        def annotated(*args: Any, **kwargs: Any) -> Any:
+            call = bind(self._parameters, args, kwargs)
+            program: Program | None = PROGRAM.value
+            found = self._mesh_inside(program)
+            if found is None:
+                return self._fun(*args, **kwargs)
+            if program is not None:
+                return self._annotated_results(call, found.mesh)
+            return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
+
+        return jax.jit(
+            annotated,
+            donate_argnums=self._parameters.donate_argnums,
+            donate_argnames=self._parameters.donate_argnames,
+            **self._settings,
+        )
+
+    def _mesh_inside(self, program: Program | None) -> FoundMesh | None:
+        """The mesh of the program that it becomes a part of, else its own."""
+        if program is None:
+            return self._find_mesh(())
+        if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
+            raise UsageError(
+                f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "
+                f"{dict(program.mesh.mesh.axes)}",
+                hint="leave its mesh out, or annotate inside with the function's",
+            )
+        return FoundMesh(program.mesh, True)
+
+    def _annotated_results(self, call: BoundCall, mesh: DeviceMesh) -> Any:
+        args: Sequence[Any] = call.args
+        kwargs = call.kwargs
+        own = mesh if self._mesh is None else self._mesh
+        if self._in_shardings is not None:
+            values = [jax.numpy.asarray(leaf) for leaf in call.leaves]
+            leaves = TypedLeaves.of(values, call.paths(self._parameters))
+            args, kwargs = call.with_leaves(annotate_as(values, shardings(self._given(own, call, leaves)), own))
+        results, tree = jax.tree.flatten(self._fun(*args, **kwargs))
+        given = given_shardings(own, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
+        return jax.tree.unflatten(tree, annotate_as(results, shardings(given), own))

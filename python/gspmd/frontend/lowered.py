@@ -1,0 +1,393 @@
+"""A function lowered by JAX, partitioned, compiled by JAX and called: values in and out are pytrees of arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.errors import JaxRuntimeError
+from jaxlib.mlir import ir
+
+from gspmd import api
+from gspmd.api import Partitioned
+from gspmd.compiled import ahead_of_time, machines
+from gspmd.compiled.ahead_of_time import CompiledProgram
+from gspmd.costs import program_cost
+from gspmd.costs.program_cost import CostReport
+from gspmd.dialect.errors import Error, ExecutionError, UsageError
+from gspmd.dialect.notation import print_mesh
+from gspmd.explanations import explanation
+from gspmd.explanations.explanation import Explanation
+from gspmd.frontend import jax_stages
+from gspmd.frontend.annotation import sdy_text
+from gspmd.frontend.device_mesh import DeviceMesh
+from gspmd.frontend.held_values import Held, held
+from gspmd.frontend.host_calls import HostCalls
+from gspmd.frontend.jax_stages import Computation
+from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
+from gspmd.reading import read_program
+from gspmd.runtime import arguments, executable_module, processes, refusals
+from gspmd.runtime.executable import Executable, quiet
+from gspmd.runtime.manual_program import whole_forms
+from gspmd.runtime.processes import TIMEOUT_S
+from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
+from gspmd.transforms.ir.signature import NAME, ValueSignature, arrays, dictionaries, set_dictionaries
+from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.parsing.mlir import main_function, new_context
+
+# What `explain` takes of what `partition` does.
+_EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
+Options = Mapping[str, Any]
+
+
+class Lowered:
+    """A function lowered for arguments of known shapes, with what is said of its shardings.
+
+    `inputs` are what is said of the leaves of the arguments, `outputs` of the results; `paths` are what errors call
+    the leaves.
+    """
+
+    def __init__(
+        self,
+        lowered: Any,
+        computation: Computation,
+        mesh: DeviceMesh,
+        inputs: Given,
+        outputs: Given,
+        in_tree: Any,
+        results: Any,
+        paths: Sequence[str],
+        compiler_options: Options | None,
+        options: dict[str, Any],
+    ) -> None:
+        self.mesh = mesh
+        self.in_tree = in_tree
+        self.out_info = results
+        self._lowered, self._computation, self._paths = lowered, computation, list(paths)
+        self._given = _of_main(computation, mesh, inputs, outputs)
+        self._target = options.get("target", "")
+        self._compiler_options = compiler_options
+        # Devices that are here say nothing of their speed.
+        self._options = {**options, "target": ""} if machines.is_here(self._target) else options
+
+    @functools.cached_property
+    def program(self) -> ir.Module:
+        """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
+        module = read_program(self._computation.module, new_context())
+        with module.context:
+            names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
+            _annotate(module, self._computation, self.mesh, *self._given, names)
+        return module
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
+        """The annotated module, with places in the source; of another `dialect`, as `hlo`, what JAX lowered."""
+        if dialect not in (None, "stablehlo"):
+            return str(self._lowered.as_text(dialect, debug_info=debug_info))
+        return str(self.program.operation.get_asm(enable_debug_info=debug_info))
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The annotated module; of another `dialect`, as `hlo`, what JAX lowered."""
+        return self.program if dialect in (None, "stablehlo") else self._lowered.compiler_ir(dialect)
+
+    def cost_analysis(self) -> Any:
+        """XLA's estimate for the function before it is partitioned, as a dictionary; `cost()` is ours."""
+        return self._lowered.cost_analysis()
+
+    @property
+    def args_info(self) -> Any:
+        """The arguments as JAX describes them."""
+        return self._lowered.args_info
+
+    @property
+    def out_tree(self) -> Any:
+        return self._lowered.out_tree
+
+    @functools.cached_property
+    def partitioned(self) -> Partitioned:
+        """The program of one device: its text, shardings, collectives and, by `gspmd.cost`, what it costs.
+
+        Errors: as `gspmd.partition`.
+        """
+        return api.partition(self.program, **self._options)
+
+    def cost(self, target: str | None = None) -> CostReport:
+        """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
+        target = self._options.get("target", "") if target is None else target
+        return program_cost.cost(self.partitioned, target=target, original=self.program)
+
+    def explain(self) -> Explanation:
+        """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
+        options = {name: self._options[name] for name in _EXPLAINED if name in self._options}
+        return explanation.explain(self.program, **options)
+
+    def compile(
+        self,
+        compiler_options: Options | None = None,
+        *,
+        devices: Sequence[Any] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> Any:
+        """A `Compiled`, ready to run on the given devices, by default those of the mesh or the target.
+
+        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. For a target that is a topology, as
+        `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and errors: as for `gspmd.compile`.
+        """
+        xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
+        if devices is None and is_topology(self._target):
+            return self.compile_for(self._target, xla_options)
+        return Compiled(self.partitioned, self, self._devices(devices), xla_options, timeout_s)
+
+    def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
+        """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
+        if target == self._target:
+            return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
+        options = {name: value for name, value in self._options.items() if name != "target"}
+        return ahead_of_time.compile_for(self.program, target, compiler_options=compiler_options, **options)
+
+    def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
+        if devices is not None:
+            return tuple(devices)
+        if not machines.is_here(self._target):
+            return self.mesh.here()
+        if self.mesh.devices is None:
+            return machines.machine(self._target, self.mesh.mesh).devices
+        platform = self.mesh.devices[0].platform
+        if platform != self._target.partition(":")[0]:
+            raise UsageError(f"the mesh has {platform} devices, the target is '{self._target}'")
+        return self.mesh.devices
+
+
+class Compiled:
+    """A partitioned function on its devices. Called as the function, without static arguments."""
+
+    def __init__(
+        self,
+        partitioned: Partitioned,
+        lowered: Lowered,
+        devices: tuple[Any, ...],
+        compiler_options: Options,
+        timeout_s: float,
+    ) -> None:
+        self.partitioned = partitioned
+        self.in_tree = lowered.in_tree
+        self._paths, self._computation = lowered._paths, lowered._computation
+        self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
+        module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
+        if jax.process_count() > 1:
+            processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
+        self._signature, self._devices = signature, devices
+        inputs, outputs = lowered._given
+        in_forms, out_forms = whole_forms(signature)
+        mesh = lowered.mesh.mesh_of(devices)
+        known, self._values = self._computation, arrays(signature.inputs)
+        self._results = arrays(signature.outputs)
+        self._inputs = [
+            held(value, form, aval, devices, wanted, mesh)
+            for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
+        ]
+        outs = [
+            held(value, form, aval, devices, wanted, mesh)
+            for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
+        ]
+        # With several processes, only one would know of an error, and the others would go on with zeros.
+        self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        self._jax = self._compile(module, outs, compiler_options)
+        self._outputs = [
+            result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
+        ]
+        self._constants = jax_stages.place_constants(self._jax, self._computation.const_args)
+        kept, first = self._computation.kept_leaves(), len(self._constants)
+        own = slice(first, first + len(kept))
+        self._kept = dict(zip(kept, self._inputs[own], strict=True))
+        self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
+        self._refs = self._inputs[own.stop :]
+
+    def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
+        def compile_(module: ir.Module) -> Any:
+            with quiet():
+                calls = self._calls.functions
+                return self._computation.compile(module, self._devices, self._inputs, outputs, calls, options)
+
+        try:
+            return compile_(module)
+        except refusals.REFUSED as error:
+            raise refusals.refusal(error, module, compile_) from None
+
+    # ---- what it is ----
+
+    @functools.cached_property
+    def executable(self) -> Executable:
+        """The program as `gspmd.compile` gives it: values in and out are `gspmd.ShardedArray`s, without a pytree."""
+        return Executable(self._jax.xla_executable, self._signature, self._devices, "zero")
+
+    @property
+    def in_shardings(self) -> Any:
+        """`((positional, ...), {keyword: ...})` of `jax.sharding.NamedSharding`, to put arguments in place with.
+
+        Where JAX has none, as for uneven shards, of `gspmd.Sharding`; None for an argument that is not used.
+        """
+        known = dict(zip(self._kept, self._kept_signature, strict=True))
+        leaves = range(self.in_tree.num_leaves)
+        return jax.tree.unflatten(self.in_tree, [self._sharding(known.get(leaf)) for leaf in leaves])
+
+    @property
+    def out_shardings(self) -> Any:
+        """The same of the results."""
+        refs = self._computation.ref_results()
+        values = [value for value, ref in zip(self._results, refs, strict=True) if ref is None]
+        return jax.tree.unflatten(self.out_tree, [self._sharding(value) for value in values])
+
+    input_shardings, output_shardings = in_shardings, out_shardings
+
+    def _sharding(self, value: ValueSignature | None) -> Any:
+        if value is None:
+            return None
+        if jax_can_hold(value.sharding, value.shape):
+            return jax_sharding(value.sharding, self._devices)
+        return api.Sharding(value.sharding)
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return str(self._jax.as_text())
+
+    def cost_analysis(self) -> Any:
+        """XLA's estimate for one device, as a dictionary."""
+        return self._jax.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """What XLA allocates on one device, in bytes."""
+        return self._jax.memory_analysis()
+
+    def runtime_executable(self) -> Any:
+        """PJRT's executable."""
+        return self._jax.runtime_executable()
+
+    # ---- calls ----
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise UsageError(
+                f"compiled for arguments {self.in_tree}, called with {tree}",
+                hint="static arguments are part of the program: leave them out",
+            )
+        known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
+        for index, (leaf, value, aval) in enumerate(known):
+            arguments.check(index, value, leaves[leaf], aval)
+        return self.run(leaves)
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
+        arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
+        taken = list(leaves)
+        for leaf, value in self._kept.items():
+            taken[leaf] = value.taken(leaves[leaf])
+        jax_stages.place_refs(zip(self._computation.refs, self._refs, strict=True))
+        jax_stages.place_refs((leaves[leaf], value) for leaf, value in self._kept.items())
+        try:
+            results = jax_stages.call(self._jax, self._constants, taken)
+        except (JaxRuntimeError, RuntimeError, ValueError) as error:
+            told = explained(error, list(zip(self._paths, leaves, strict=True)))
+            if told is None:
+                raise
+            raise told from error
+        if self._calls:
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+            self._calls.check()
+        for leaf, described in zip(self._kept, self._kept_signature, strict=True):
+            if described.donated and isinstance(leaves[leaf], jax.Array):
+                leaves[leaf].delete()
+        found = [
+            array if result.given is None else result.given(array)
+            for array, result in zip(results, self._outputs, strict=True)
+        ]
+        return jax.tree.unflatten(self.out_tree, found)
+
+    def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
+        """What C++ has to know to make the next call like this one; None where it cannot."""
+        if self._calls:
+            return None
+        as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
+        return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
+
+
+def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | None:
+    """What went wrong in a call, in the user's words; None for an error that is not of a program's run."""
+    if isinstance(error, Error):
+        return None
+    for index, (path, leaf) in enumerate(leaves):
+        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            return arguments.gone(f"argument {index} '{path}'")
+    text = str(error).strip()
+    if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
+        return ExecutionError(f"the program failed: {text}")
+    return None
+
+
+def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs: Given) -> tuple[Given, Given]:
+    """What is said of the arguments and results of `@main`: of constants nothing, of mutable arrays what they have."""
+    known: Given = [NOTHING] * len(computation.const_args)
+    known += [inputs[leaf] for leaf in computation.kept_leaves()]
+    known += [wanted_by_ref(ref, mesh) for ref in computation.refs]
+    typed = [NOTHING if s is None else wanted_by_type(s, aval, mesh) for s, aval in computation.typed_results()]
+    said = iter(outputs)
+    results: Given = []
+    for ref, by_type in zip(computation.ref_results(), typed, strict=True):
+        wanted = known[ref] if ref is not None else next(said)
+        results.append(by_type if wanted == NOTHING and ref is None else wanted)
+    return known, results
+
+
+def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
+    """What the type of a value says, where axes of the mesh are of type Explicit."""
+    return wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+
+
+def _annotate(
+    module: ir.Module,
+    computation: Computation,
+    mesh: DeviceMesh,
+    inputs: Given,
+    outputs: Given,
+    names: Sequence[str],
+) -> None:
+    """Write what is said of arguments and results, their names, and the mesh into what JAX lowered."""
+    func = main_function(module)
+    tokens = computation.num_tokens
+    for key, given, types, avals in (
+        ("arg_attrs", inputs, func.type.inputs, computation.in_avals),
+        ("res_attrs", outputs, func.type.results, computation.out_avals),
+    ):
+        entries = dictionaries(func, key, len(types))
+        for entry, wanted, type_, aval in zip(entries[tokens:], given, types[tokens:], avals, strict=True):
+            _say(entry, wanted, type_, aval)
+        if key == "arg_attrs":
+            first = tokens + len(computation.const_args)
+            for entry, name in zip(entries[first:], names, strict=False):
+                entry[NAME] = ir.StringAttr.get(name)
+        set_dictionaries(func, key, entries)
+    count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.mesh.size)
+    module.operation.attributes["mhlo.num_partitions"] = count
+    if not any(op.operation.name == "sdy.mesh" for op in module.body):
+        attributes = {
+            "sym_name": ir.StringAttr.get("mesh"),
+            "mesh": ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh.mesh)}"),
+        }
+        ir.Operation.create(
+            "sdy.mesh", attributes=attributes, ip=ir.InsertionPoint.at_block_begin(module.body), loc=func.location
+        )
+
+
+def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: ir.Type, aval: Any) -> None:
+    """Write what is said of one value into its attributes, in place of what JAX wrote."""
+    entry.pop("mhlo.sharding", None)
+    entry.pop("sdy.sharding", None)
+    if wanted.sharding is not None:
+        entry["sdy.sharding"] = ir.Attribute.parse(sdy_text(wanted.sharding, ir.RankedTensorType(type_).rank))
+    if wanted.memory_kind is not None:
+        entry["mhlo.memory_kind"] = ir.StringAttr.get(wanted.memory_kind)
+    if wanted.layout is not None:
+        entry["mhlo.layout_mode"] = ir.StringAttr.get(jax_stages.layout_mode(wanted.layout, aval))

@@ -1,0 +1,88 @@
+"""The mesh of a function that was given none: as `jax.jit` finds devices, in what the user says and passes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+from jax.experimental.layout import Format
+from jax.sharding import AbstractMesh, NamedSharding, SingleDeviceSharding
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.frontend.device_mesh import DeviceMesh, device_mesh, mesh_around
+from gspmd.frontend.jax_stages import Tracer, equations, legacy_mesh
+from gspmd.runtime.sharded_array import ShardedArray
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundMesh:
+    """`is_given`: the user said that the function is over it, so it is the mesh around the function, too."""
+
+    mesh: DeviceMesh
+    is_given: bool
+
+
+def find_mesh(given: DeviceMesh | None, specs: Iterable[Any], leaves: Sequence[Any]) -> FoundMesh | None:
+    """The mesh of a call: the one given, of `jax.set_mesh`, of shardings, of arrays, of `with mesh:`; None for none.
+
+    `specs` are the shardings that the user gave for arguments and results, `leaves` the arguments.
+    """
+    around = given or mesh_around()
+    if around is not None:
+        return FoundMesh(around, True)
+    for shardings in (specs, map(_sharding, leaves)):
+        found = _largest(shardings)
+        if found is not None:
+            return FoundMesh(found, False)
+    legacy = legacy_mesh()
+    return None if legacy is None else FoundMesh(device_mesh(legacy), True)
+
+
+def mesh_inside(jaxpr: Any) -> FoundMesh | None:
+    """The mesh of the function's own constraints and of its `jax.shard_map`s."""
+    found = _largest(sharding for equation in equations(jaxpr) for sharding in _said_by(equation))
+    return None if found is None else FoundMesh(found, False)
+
+
+def _said_by(equation: Any) -> Iterator[Any]:
+    for value in equation.params.values():
+        if isinstance(value, jax.sharding.Mesh | AbstractMesh):
+            yield NamedSharding(value, jax.sharding.PartitionSpec())
+        elif isinstance(value, jax.sharding.Sharding | TensorSharding):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (entry for entry in value if isinstance(entry, jax.sharding.Sharding))
+
+
+def _sharding(leaf: Any) -> Any:
+    if isinstance(leaf, ShardedArray):
+        return leaf
+    sharding = getattr(leaf, "sharding", None)
+    if isinstance(leaf, Tracer) or not getattr(leaf, "committed", True):
+        return None
+    return sharding.sharding if isinstance(sharding, Format) else sharding
+
+
+def _largest(shardings: Iterable[Any]) -> DeviceMesh | None:
+    """The largest mesh that shardings are over; the first of these; that of one device where there is no other."""
+    found: DeviceMesh | None = None
+    for sharding in shardings:
+        mesh = _mesh_of(sharding)
+        if mesh is not None and (found is None or mesh.mesh.size > found.mesh.size):
+            found = mesh
+    return found
+
+
+def _mesh_of(sharding: Any) -> DeviceMesh | None:
+    if isinstance(sharding, ShardedArray):
+        return DeviceMesh(dataclasses.replace(sharding.placement.mesh, name=""), sharding.device_assignment)
+    if isinstance(sharding, TensorSharding):
+        return DeviceMesh(dataclasses.replace(sharding.mesh, name=""))
+    if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
+        return device_mesh(sharding.mesh)
+    if isinstance(sharding, SingleDeviceSharding):
+        return DeviceMesh(Mesh((("device", 1),), name=""), tuple(sharding.device_set))
+    return None

@@ -1,0 +1,232 @@
+"""Pipelines of passes, ours and MLIR's, on MLIR's own pass manager."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager as MlirPassManager
+
+from gspmd import reproducer
+from gspmd.dialect import progress
+from gspmd.dialect.diagnostic import listener
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, UsageError
+from gspmd.pass_manager.ir_printing import IrPrinting
+from gspmd.pass_manager.native_passes import check_native
+from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
+from gspmd.transforms.parsing import diagnostics
+from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity, Sink
+from gspmd.transforms.parsing.mlir import source_location
+from gspmd.transforms.passes import Pass, make_pass, parse_options
+from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
+
+_OURS = {declaration.argument: declaration for declaration in PASSES}
+
+
+class PassManager:
+    """Passes in the order in which they run on a module.
+
+    A pass is an instance of a class of ours, or the name of one of ours or MLIR's; `str()` of a manager is text that
+    `parse` reads back.
+    """
+
+    def __init__(
+        self,
+        passes: Iterable[Pass | str] = (),
+        *,
+        verify_each: bool = True,
+        timing: bool = False,
+        printing: IrPrinting | None = None,
+    ) -> None:
+        self.verify_each = verify_each
+        self.timing = timing
+        self.printing = printing or IrPrinting()
+        self._elements: list[Pass | Element] = []
+        for element in passes:
+            self.add(element)
+
+    @classmethod
+    def parse(cls, text: str) -> PassManager:
+        """The manager for a pipeline such as `builtin.module(gspmd-propagate{max-rounds=8},cse)`. Raises UsageError."""
+        return cls([text])
+
+    def add(self, element: Pass | str) -> PassManager:
+        """Append a pass, or whatever a pipeline text names. Raises UsageError for what nobody knows."""
+        if isinstance(element, Pass):
+            self._elements.append(element)
+        else:
+            for parsed in parse_pipeline(element):
+                self._elements += _resolve(parsed)
+        return self
+
+    def __str__(self) -> str:
+        return f"builtin.module({','.join(map(str, self._elements))})"
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all passes, in order."""
+        found: list[str] = []
+        for element in self._elements:
+            found += [element.argument] if isinstance(element, Pass) else [p.name for p in element.passes()]
+        return tuple(found)
+
+    def run(self, module: ir.Module, on_diagnostic: Sink | None = None) -> None:
+        """Run all passes on `module`, in place. Raises the first error, located.
+
+        `on_diagnostic` gets every diagnostic in order, errors included; without it remarks and warnings go to
+        who listens outside, by default to stderr. A module whose run failed is in an undefined state.
+        """
+        run = _Run(module, on_diagnostic, self.verify_each)
+        manager = self._build(module, run)
+        try:
+            with diagnostics.listening(run.hear, module.context), _collection_paused():
+                manager.run(module.operation)
+        except Error as error:
+            reproducer.blame(error)
+            if on_diagnostic:
+                for told in (error, *error.others):
+                    on_diagnostic(diagnostics.of_error(told))
+            raise
+        except ir.MLIRError as error:
+            failure = run.failure(error)
+            reproducer.blame(failure)
+            raise failure from None
+        except Exception as error:
+            reproducer.blame(error)
+            raise
+
+    def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
+        manager = MlirPassManager("builtin.module", module.context)
+        manager.enable_verifier(self.verify_each)
+        self.printing.check(self.names())
+        for number, element in enumerate(self._elements, 1):
+            if isinstance(element, Pass):
+                with self.printing.around(element.argument, manager, module):
+                    name = type(element).__name__
+                    transformation = run.pass_callable(element, number, len(self._elements))
+                    manager.add(transformation, name, str(element), element.summary)
+            else:
+                for part in self.printing.split(element):
+                    with self.printing.around(next(part.passes()).name, manager, module):
+                        manager.add(str(part))
+        self.printing.enable(manager)
+        if self.timing:
+            manager.enable_timing()
+        return manager
+
+
+@contextlib.contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Passes make many small values that live until they end: looking for garbage meanwhile is wasted."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class _Run:
+    """One run of a pipeline: what was said, and which pass of ours was at work last."""
+
+    def __init__(self, module: ir.Module, on_diagnostic: Sink | None, check_needs: bool) -> None:
+        self._module = module
+        self._check_needs = check_needs
+        self._on_diagnostic = on_diagnostic
+        self._outside = listener()
+        self._errors: list[Diagnostic] = []
+        self._finished: str | None = None  # the last pass of ours that came to its end
+
+    def hear(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.severity is Severity.ERROR:
+            self._errors.append(diagnostic)
+        if self._on_diagnostic:
+            self._on_diagnostic(diagnostic)
+        elif diagnostic.severity is not Severity.ERROR:
+            self._outside(diagnostic)
+
+    def pass_callable(self, transformation: Pass, number: int, total: int) -> Callable[..., None]:
+        """The pass as MLIR calls it, one of so many."""
+
+        def run(operation: Any, handle: Any) -> None:
+            if total > 1:  # else who runs it tells
+                progress.tell(transformation.argument, number, total)
+            self._finished = None
+            said = len(self._errors)
+            try:
+                with self._module.context, ir.Location.unknown(), reproducer.in_pass(str(transformation), self._module):
+                    if self._check_needs:
+                        for need in transformation.needs:
+                            need(self._module)
+                    transformation.run(self._module)
+            except Error as error:
+                raise self._at_least_in_the_module(error) from None
+            except RecursionError:
+                raise self._at_least_in_the_module(_too_deep(transformation)) from None
+            except ir.MLIRError as error:
+                raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
+            except Exception as error:
+                error.add_note(f"in pass '{transformation}'")
+                raise
+            if len(self._errors) > said:
+                handle.signal_pass_failure()
+            else:
+                self._finished = str(transformation)
+
+        return run
+
+    def _at_least_in_the_module(self, error: Error) -> Error:
+        """An error of the program that no operation is to blame for gets the module's place, if the text gives one."""
+        place = source_location(self._module.operation.location)
+        if error.kind in (ErrorKind.ANNOTATION, ErrorKind.PARSE, ErrorKind.UNSUPPORTED) and place and place.line:
+            error.at(place)
+        return error
+
+    def failure(self, error: ir.MLIRError) -> Error:
+        """A failed run as one error: a pass refused the program, or left a module that does not verify."""
+        if self._finished and not self._verifies():
+            return self._defect(f"the module is invalid after pass '{self._finished}'", error, 0)
+        if self._errors:
+            return diagnostics.as_error(self._errors[0], Unsupported)
+        return Unsupported(f"{' '.join(str(error).split()):.400}")
+
+    def _defect(self, problem: str, error: ir.MLIRError, said: int) -> InternalError:
+        """A mistake of a pass of ours, shown by the diagnostics after the first `said`, or by the exception."""
+        first = next(iter(self._errors[said:]), None)
+        reason = first.message if first else f"{' '.join(str(error).split()):.400}"
+        location = first.location if first else None
+        return InternalError(f"{problem}: {reason}", location=location, hint="please report this")
+
+    def _verifies(self) -> bool:
+        try:
+            return bool(self._module.operation.verify())
+        except ir.MLIRError:
+            return False
+
+
+def _too_deep(transformation: Pass) -> Unsupported:
+    return Unsupported(
+        f"regions nest too deeply for '{transformation}'", hint="nest less deeply, or call from less deep"
+    )
+
+
+def _resolve(element: Element) -> list[Pass | Element]:
+    """An element of a pipeline text as passes of ours or as checked text for MLIR. Raises UsageError."""
+    if element.children is None and element.name in _OURS:
+        return [make_pass(_OURS[element.name], parse_option_texts(element.options))]
+    if element.children is None and element.name == PIPELINE:
+        options = parse_options(PIPELINE, pipeline_options(), parse_option_texts(element.options))
+        return [*default_pipeline(options)]
+    for inner in element.passes():
+        if inner.name in _OURS or inner.name == PIPELINE:
+            raise UsageError(
+                f"pass '{inner.name}' runs on a module, not in '{element.name}'",
+                hint=f"move it out of '{element.name}(...)'",
+                code=Code.UNKNOWN_PASS,
+            )
+    return [check_native(element, (*_OURS, PIPELINE))]

@@ -1,0 +1,1 @@
+"""Running partitioned modules on the devices of a PJRT client."""

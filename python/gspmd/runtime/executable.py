@@ -1,0 +1,256 @@
+"""Run partitioned modules on the devices of a PJRT client, and unpartitioned ones on one device."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.errors import JaxRuntimeError
+from jaxlib import _jax, utils, xla_client
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ExecutionError
+from gspmd.runtime import arguments, executable_module, placing, processes, refusals
+from gspmd.runtime.callbacks import refuse_to_run
+from gspmd.runtime.dtypes import Padding, numpy_dtype
+from gspmd.runtime.layout import shard_indices
+from gspmd.runtime.manual_program import whole_forms
+from gspmd.runtime.sharded_array import Devices, ShardedArray
+from gspmd.transforms.ir.signature import Signature, ValueSignature
+
+_FATAL = 3
+Program = Any  # whatever `read_program` reads: text, bytecode, a path, an ir.Module, what JAX lowers to
+Partitioned = Any  # a partitioned module in any of these forms, or an object with `module_text`
+
+
+class Executable:
+    """A program compiled for `devices`; partition i runs on `devices[i]`.
+
+    Called with global values, one an argument (numpy or JAX arrays, Python scalars, or `ShardedArray`s of
+    an earlier call), it returns one `ShardedArray` a result, without waiting for the devices.
+    """
+
+    def __init__(self, loaded: Any, signature: Signature, devices: Devices, padding: Padding) -> None:
+        self.loaded = loaded
+        self.signature = signature
+        self.devices = devices
+        self._padding: Padding = padding
+        self._forms = whole_forms(signature)[0]
+
+    @property
+    def num_partitions(self) -> int:
+        return self.signature.num_partitions
+
+    def place(self, *args: Any) -> tuple[ShardedArray, ...]:
+        """The arguments on the devices, laid out as the program wants them.
+
+        Errors: ExecutionError for a wrong number of arguments, a wrong shape or dtype, a donated array.
+        """
+        arguments.check_count(self.signature.inputs, len(args))
+        arguments.check_donation(self.signature.inputs, args)
+        return tuple(self._placed(i, arg) for i, arg in enumerate(args))
+
+    def __call__(self, *args: Any) -> tuple[ShardedArray, ...]:
+        """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
+        placed = zip(self.place(*args), self._forms, strict=True)
+        inputs = [placing.as_passed(array, form, self.devices) for array, form in placed]
+        handlers = [functools.partial(self._result, value) for value in self.signature.outputs]
+        try:
+            results: list[Any] = self.loaded.execute_sharded(inputs).consume_with_handlers(handlers)
+        except (JaxRuntimeError, ValueError) as error:
+            raise ExecutionError(f"the program failed: {_first_line(error)}") from None
+        for value, arg in zip(self.signature.inputs, args, strict=True):
+            if value.donated and isinstance(arg, jax.Array):
+                arg.delete()
+        return tuple(results)
+
+    def _result(self, value: ValueSignature, buffers: Sequence[jax.Array]) -> ShardedArray:
+        """A result made of its shards on this process' devices."""
+        dtype = numpy_dtype(value.element_type)
+        return placing.from_buffers(value.shape, dtype, value.sharding, self.devices, buffers)
+
+    def _placed(self, index: int, arg: Any) -> ShardedArray:
+        return arguments.place(index, self.signature.inputs[index], arg, self.devices, self._padding)
+
+
+def compile(
+    partitioned: Partitioned,
+    devices: Sequence[Any] | None = None,
+    *,
+    padding: Padding = "zero",
+    timeout_s: float = processes.TIMEOUT_S,
+) -> Executable:
+    """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
+
+    `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it. Where the devices
+    are of several processes, all of them have to compile the same module, within `timeout_s` seconds of each other.
+
+    Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
+    too few devices, a module that PJRT does not take, or other processes that compile another one.
+    """
+    platform = devices[0].platform if devices else "cpu"
+    module, signature = executable_module.read_partitioned(_source(partitioned), platform)
+    refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
+    chosen = _devices(devices, signature.num_partitions)
+    if jax.process_count() > 1:
+        processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
+    return _executable(module, signature, chosen, padding)
+
+
+def compile_single(program: Program, device: Any = None) -> Executable:
+    """Compile an unpartitioned program for one device, leaving its sharding annotations out.
+
+    Errors: Unsupported for a program with manual regions, which is not one for a single device.
+    """
+    module, signature = executable_module.read_unpartitioned(program)
+    chosen = _devices(None if device is None else [device], 1)
+    return _executable(module, signature, chosen)
+
+
+def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> Executable:
+    """Compile a program with manual regions, leaving them to the partitioner inside XLA.
+
+    All arguments and results are replicated over the N devices of the program's mesh; annotations
+    outside the manual regions are left out.
+    """
+    module, signature = executable_module.read_for_xla(program)
+    chosen = _devices(devices, signature.num_partitions)
+    return _executable(module, signature, chosen)
+
+
+def load(
+    path: str | os.PathLike[str], devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
+) -> Executable:
+    """Compile the partitioned module in a file, MLIR text or bytecode. Errors: InputError, as `compile`."""
+    return compile(Path(path), devices, padding=padding)
+
+
+def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
+    """Write a partitioned module for `load`: as bytecode if `path` ends in `.mlirbc` or `.bc`, else as text.
+
+    The file appears whole or not at all. Errors: ParseError for a module that is not partitioned,
+    InputError when the file cannot be written.
+    """
+    executable_module.write_file(getattr(partitioned, "module_text", partitioned), Path(path))
+
+
+def _source(partitioned: Partitioned) -> Any:
+    """What is to be read: the module itself where there is one, as text says nothing of the user's source."""
+    return getattr(partitioned, "module", getattr(partitioned, "module_text", partitioned))
+
+
+def platform_devices(platform: str) -> Devices:
+    """The devices of a platform of jax, as `cpu` or `tpu`. Raises ExecutionError if it has none here."""
+    try:
+        return tuple(jax.devices(platform))
+    except RuntimeError as error:
+        raise ExecutionError(f"no {platform} devices: {_first_line(error)}", code=Code.TOO_FEW_DEVICES) from None
+
+
+def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
+    chosen = platform_devices("cpu") if devices is None else tuple(devices)
+    if len(chosen) < count:
+        platform = chosen[0].platform if chosen else "cpu"
+        hint = f"set JAX_NUM_CPU_DEVICES={count} in the environment before jax is used"
+        raise ExecutionError(
+            f"the program has {count} partitions, but there are {len(chosen)} {platform} devices",
+            hint=hint if platform == "cpu" else "partition it for fewer devices",
+            code=Code.TOO_FEW_DEVICES,
+        )
+    return chosen[:count]
+
+
+def _executable(module: ir.Module, signature: Signature, devices: Devices, padding: Padding = "zero") -> Executable:
+    for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
+        numpy_dtype(value.element_type)
+        shard_indices(value.sharding)
+        check_memory(value.memory_kind, devices)
+    return Executable(_load(module, devices), signature, devices, padding)
+
+
+def check_memory(kind: str | None, devices: Devices) -> None:
+    """Raise ExecutionError unless the devices can address a memory of this kind."""
+    known = [memory.kind for memory in devices[0].addressable_memories()] if kind is not None else []
+    if kind is not None and kind not in known:
+        raise ExecutionError(
+            f"the program has arguments or results in memory '{kind}', but devices as {devices[0]} have "
+            f"{', '.join(known)}",
+            hint="lower it with one of these as memory_kind",
+            code=Code.MEMORY_KIND,
+        )
+
+
+def compile_options(devices: Devices, overrides: Mapping[str, str | int | float | bool] | None = None) -> Any:
+    """What PJRT is to know: partition i runs on `devices[i]`. `overrides` are the compiler's own options, by name.
+
+    Shardy is what takes manual computations apart, our own whole program among them.
+    """
+    count = len(devices)
+    options = xla_client.CompileOptions()
+    options.num_partitions = count
+    build = options.executable_build_options
+    build.num_partitions = count
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = count > 1
+    ids = np.array([[device.id for device in devices]])
+    build.device_assignment = xla_client.DeviceAssignment.create(ids)
+    options.env_option_overrides = list((overrides or {}).items())
+    return options
+
+
+def _load(module: ir.Module, devices: Devices) -> Any:
+    """Compile and load. The module is not one that anybody else holds."""
+    options = compile_options(devices)
+
+    def compile_(module: ir.Module) -> Any:
+        with module.context, quiet():
+            return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
+
+    try:
+        return compile_(module)
+    except refusals.REFUSED as error:
+        raise refusals.refusal(error, module, compile_) from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep XLA's warnings about its own partitioner, which finds nothing to do here, off stderr."""
+    utils.absl_set_min_log_level(_FATAL)
+    try:
+        yield
+    finally:
+        utils.absl_set_min_log_level(_usual_log_level())
+
+
+def _usual_log_level() -> int:
+    """What the user chose, else jax's choice: warnings."""
+    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "")
+    return int(level) if level.isdigit() else 1
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+# jaxlib's bindings may have been loaded before jax, which asks for fewer messages only when it comes first.
+utils.absl_set_min_log_level(_usual_log_level())
+
+__all__ = [
+    "Executable",
+    "ShardedArray",
+    "compile",
+    "compile_options",
+    "compile_single",
+    "compile_with_xla",
+    "load",
+    "platform_devices",
+    "save",
+]

@@ -1,0 +1,166 @@
+"""Modules as PJRT takes them, made from whatever a program comes as, which stays as it is."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import replicated
+from gspmd.output import write
+from gspmd.reading import read_program
+from gspmd.runtime import unannotated
+from gspmd.runtime.callbacks import refuse_to_run
+from gspmd.runtime.group_meshes import groups_by_axes, write_groups
+from gspmd.runtime.manual_program import become_manual, boundaries
+from gspmd.runtime.pjrt_mesh import mesh_for
+from gspmd.transforms.ir.signature import (
+    MESH,
+    Signature,
+    ValueSignature,
+    argument_name,
+    dictionaries,
+    read_signature,
+    result_name,
+    set_dictionaries,
+    tensor_of,
+)
+from gspmd.transforms.optimize import platforms
+from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.repairs.xla_repairs import repair
+
+_ONE_DEVICE = Mesh(())
+
+
+def read_module(source: Any) -> ir.Module:
+    """A module of its own, in a context of its own. Errors: as `read_program`."""
+    return read_program(source, new_context())
+
+
+def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
+    """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
+    module = read_module(source)
+    signature = read_signature(module)
+    with module.context:
+        platforms.prepare(module, platform)
+        _drop_value_attributes(module)
+        _drop_own_attributes(module)
+        groups = groups_by_axes(module)
+        along = (axes for over, axes in groups.values() if over == signature.mesh)
+        mesh = mesh_for(signature.mesh, boundaries(signature), along)
+        write_groups(module, groups, mesh)
+        if signature.num_partitions > 1:
+            become_manual(module, signature, mesh)
+    return module, signature
+
+
+def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
+    """A program without its annotations, ready to compile for one device, and its signature.
+
+    What XLA for CPUs would get wrong is repaired, as in partitioned modules.
+
+    Errors: ParseError; Unsupported for a program with manual regions, and for one that calls Python.
+    """
+    module = read_module(source)
+    refuse_to_run(module)
+    unannotated.strip(module)
+    repair(module.operation)
+    return module, _plain_signature(module, _ONE_DEVICE)
+
+
+def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
+    """A program with only its manual regions left to partition, and a signature of replicated values.
+
+    Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh, and for a program
+    that calls Python.
+    """
+    module = read_module(source)
+    refuse_to_run(module)
+    mesh = unannotated.strip_outside_manual_regions(module)
+    signature = _plain_signature(module, mesh)
+    with module.context:
+        func = main_function(module)
+        for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
+            entries = dictionaries(func, key, len(values))
+            for entry, value in zip(entries, values, strict=True):
+                dims = ", ".join(["{}"] * len(value.shape))
+                entry["sdy.sharding"] = ir.Attribute.parse(f"#sdy.sharding<@{mesh.name}, [{dims}]>")
+            set_dictionaries(func, key, entries)
+    return module, signature
+
+
+def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
+    """The signature of an unpartitioned `@main`: every value whole on every device of the mesh."""
+    func = main_function(module)
+    arguments, results = list(func.arguments), list(func.type.results)
+    in_entries = dictionaries(func, "arg_attrs", len(arguments))
+    out_entries = dictionaries(func, "res_attrs", len(results))
+
+    def value(what: str, type_: ir.Type, name: str | None) -> ValueSignature:
+        shape, element_type = tensor_of(type_, what)
+        return ValueSignature(shape, element_type, replicated(mesh, len(shape)), name=name)
+
+    return Signature(
+        mesh,
+        tuple(
+            value(f"argument {i}", arg.type, argument_name(arg, entry))
+            for i, (arg, entry) in enumerate(zip(arguments, in_entries, strict=True))
+        ),
+        tuple(
+            value(f"result {i}", type_, result_name(entry))
+            for i, (type_, entry) in enumerate(zip(results, out_entries, strict=True))
+        ),
+    )
+
+
+def _drop_value_attributes(module: ir.Module) -> None:
+    """Remove what is ours from arguments and results, and marks for XLA."""
+    func = main_function(module)
+    for key, count in (("arg_attrs", len(func.type.inputs)), ("res_attrs", len(func.type.results))):
+        entries = [
+            {name: attr for name, attr in entry.items() if name != "mhlo.sharding" and not _is_own(name)}
+            for entry in dictionaries(func, key, count)
+        ]
+        set_dictionaries(func, key, entries)
+
+
+def _drop_own_attributes(module: ir.Module) -> None:
+    """Remove `gspmd.*` attributes from all operations: PJRT plugins need not know them."""
+
+    def visit(op: Any) -> ir.WalkResult:
+        attributes = op.attributes
+        for name in [name for name in attributes if _is_own(name)]:
+            del attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("gspmd.")
+
+
+def name_of(module: ir.Module) -> str:
+    """What the module is called, as `jit_step`."""
+    attributes = module.operation.attributes
+    return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "a module"
+
+
+def is_partitioned(module: ir.Module) -> bool:
+    """Whether the module is, or claims to be, the result of partitioning."""
+    return MESH in module.operation.attributes
+
+
+def write_file(source: Any, path: Path) -> None:
+    """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
+    module = read_module(source)
+    read_signature(module)
+    buffer = io.BytesIO()
+    if path.suffix in (".mlirbc", ".bc"):
+        module.operation.write_bytecode(buffer)
+    else:
+        module.operation.print(file=buffer, binary=True)
+    write(path, buffer.getvalue())

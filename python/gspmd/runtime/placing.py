@@ -1,0 +1,193 @@
+"""Bring arrays of any kind to the devices as a placement asks, padded where that is uneven."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.runtime.dtypes import Padding, filled
+from gspmd.runtime.layout import part_indices, shard_slices
+from gspmd.runtime.manual_program import WholeForm
+from gspmd.runtime.sharded_array import (
+    Devices,
+    ShardedArray,
+    at_once,
+    even_part,
+    jax_sharding,
+    local_partitions,
+    padded_shape,
+)
+
+
+def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padding = "zero") -> ShardedArray:
+    """An array of the host, of JAX, or a ShardedArray that lies in any way, on `devices` as `placement` asks.
+
+    What already lies so is used as it is; what is on the devices goes from there, not by the host, unless it is on this
+    process' devices alone and `devices` are of several processes. Padding is filled as `filled` says.
+    """
+    if not isinstance(array, jax.Array):
+        return from_host(np.asarray(array), placement, devices, padding)
+    target, shape = jax_sharding(placement, devices), array.shape
+    source = array.padded if isinstance(array, ShardedArray) else array
+    wanted = padded_shape(placement, shape)
+    if lies_so(array, placement, devices):
+        return ShardedArray(_seen_as(source, target), shape, placement)
+    if placement.unreduced:
+        return from_host(np.asarray(array), placement, devices, padding)
+    if not array.size:  # XLA would give every device the whole of a result without elements
+        return from_host(np.empty(shape, array.dtype), placement, devices, padding)
+    if array.is_fully_addressable and not target.is_fully_addressable:
+        return from_host(np.asarray(array), placement, devices, padding)
+    with at_once():
+        if not _is_along(source.sharding, target):
+            value = array.to_jax() if isinstance(array, ShardedArray) else array
+            source = jax.device_put(value, even_part(target, shape))
+        if source.sharding != target:
+            source = _laying(shape, wanted, target, padding)(source)
+    return ShardedArray(source, shape, placement)
+
+
+def lies_so(array: jax.Array, placement: TensorSharding, devices: Devices) -> bool:
+    """Whether every device holds what the placement asks for, padding included."""
+    source = array.padded if isinstance(array, ShardedArray) else array
+    wanted = padded_shape(placement, array.shape)
+    return source.shape == wanted and _places_alike(source.sharding, jax_sharding(placement, devices), wanted)
+
+
+def from_host(
+    array: np.ndarray[Any, Any], placement: TensorSharding, devices: Devices, padding: Padding = "zero"
+) -> ShardedArray:
+    """Copy a global host array to the devices, padding what is uneven. Other processes are not asked.
+
+    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied here: the
+    caller may write to the array next, and on CPUs `jax.device_put` uses its memory even with `may_alias=False`.
+    """
+    shape = padded_shape(placement, array.shape)
+    if shape != array.shape:
+        padded = filled(shape, array.dtype, padding)
+        padded[tuple(map(slice, array.shape))] = array
+    else:
+        padded = array
+    here = local_partitions(devices)
+    parts = [_part(padded, placement, partition) for partition in here]
+    if padded is array:
+        parts = [part.copy() for part in parts]
+    with jax.enable_x64(True):
+        buffers = jax.device_put(parts, [devices[partition] for partition in here])
+    return _of_buffers(array.shape, array.dtype, placement, devices, buffers)
+
+
+def _part(padded: np.ndarray[Any, Any], placement: TensorSharding, partition: int) -> np.ndarray[Any, Any]:
+    """What one partition holds of an array that splits evenly."""
+    part = padded[shard_slices(placement, padded.shape)[partition]]
+    is_first = part_indices(placement)[partition][-1] == 0
+    return part if is_first else np.zeros_like(part)
+
+
+def from_buffers(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    placement: TensorSharding,
+    devices: Devices,
+    buffers: Sequence[jax.Array],
+) -> ShardedArray:
+    """The array made of one buffer of the local shape on each of this process' devices, in any order.
+
+    Of a result without elements, XLA gives every device the whole.
+    """
+    if 0 in shape:
+        return from_host(np.empty(shape, dtype), placement, devices)
+    return _of_buffers(shape, dtype, placement, devices, buffers)
+
+
+def _of_buffers(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    placement: TensorSharding,
+    devices: Devices,
+    buffers: Sequence[jax.Array],
+) -> ShardedArray:
+    padded = _joined(padded_shape(placement, shape), dtype, jax_sharding(placement, devices), buffers)
+    return ShardedArray(padded, shape, placement)
+
+
+def as_passed(array: ShardedArray, form: WholeForm, devices: Devices) -> jax.Array:
+    """The array that XLA takes it for: itself with its padding, or all shards one after the other."""
+    if not form.by_shards:
+        return array.padded
+    return _joined(form.shape, array.dtype, shards_in_a_row(form, devices), list(array.buffers.values()))
+
+
+def from_passed(
+    array: jax.Array, form: WholeForm, shape: tuple[int, ...], placement: TensorSharding, devices: Devices
+) -> ShardedArray:
+    """The reverse of `as_passed`: the array of global `shape` that a result is."""
+    if not form.by_shards and 0 not in shape:
+        return ShardedArray(array, shape, placement)
+    buffers = [shard.data for shard in array.addressable_shards]
+    return from_buffers(shape, np.dtype(array.dtype), placement, devices, buffers)
+
+
+def shards_in_a_row(form: WholeForm, devices: Devices) -> NamedSharding:
+    """How an array of all shards one after the other is split."""
+    grid = np.empty(len(devices), object)
+    grid[:] = devices
+    mesh = jax.sharding.Mesh(grid, ("partition",))
+    return NamedSharding(mesh, PartitionSpec("partition") if form.shape else PartitionSpec())
+
+
+def _joined(shape: tuple[int, ...], dtype: Any, target: NamedSharding, buffers: Sequence[jax.Array]) -> jax.Array:
+    """One array of buffers, in the memory that they are in."""
+    kind = next((buffer.sharding.memory_kind for buffer in buffers), None)
+    target = target if kind in (None, target.memory_kind) else target.with_memory_kind(kind)
+    with jax.enable_x64(True):
+        return jax.make_array_from_single_device_arrays(shape, target, list(buffers), dtype=dtype)
+
+
+def _seen_as(array: jax.Array, target: NamedSharding) -> jax.Array:
+    """The same buffers under a sharding that places them alike."""
+    if array.sharding == target:
+        return array
+    return _joined(array.shape, array.dtype, target, [shard.data for shard in array.addressable_shards])
+
+
+@functools.lru_cache(maxsize=4096)
+def _places_alike(one: Any, other: NamedSharding, shape: tuple[int, ...]) -> bool:
+    """Whether every device has the same part, in whatever order the devices of the two are."""
+    if one.memory_kind != other.memory_kind or one.device_set != other.device_set:
+        return False
+    if one.is_equivalent_to(other, len(shape)):
+        return True
+    if any(isinstance(each, NamedSharding) and each.spec.unreduced for each in (one, other)):
+        return False  # JAX has no list of parts of these
+    parts: bool = one.devices_indices_map(shape) == other.devices_indices_map(shape)
+    return parts
+
+
+def _is_along(source: Any, target: NamedSharding) -> bool:
+    """Whether one program can lead from one sharding to the other: the devices of both are in one order."""
+    return (
+        isinstance(source, NamedSharding)
+        and source.memory_kind == target.memory_kind
+        and tuple(source.mesh.devices.flat) == tuple(target.mesh.devices.flat)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _laying(
+    shape: tuple[int, ...], wanted: tuple[int, ...], target: NamedSharding, padding: Padding
+) -> Callable[[jax.Array], jax.Array]:
+    """A program that cuts padding of `shape` off and pads to the wanted shape."""
+
+    def lay(array: jax.Array) -> jax.Array:
+        value = jax.lax.slice(array, (0,) * len(shape), shape)
+        filling = filled((1,), np.dtype(array.dtype), padding)[0]
+        return jax.lax.pad(value, filling, [(0, n - own, 0) for n, own in zip(wanted, shape, strict=True)])
+
+    return jax.jit(lay, out_shardings=target)

@@ -1,0 +1,151 @@
+"""Which operation a compiler refuses, from what it says or, where it names no place, by compiling less of the program.
+
+MLIR's diagnostics begin with a place. XLA prints instructions, with the place that each comes from in its metadata;
+libtpu says "Suspected Python Code Location". Where all of that is missing, as for a custom call that the platform does
+not have, operations are taken out from the beginning on, until the rest is no longer refused in that way: the last one
+taken out is what was refused.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.errors import JaxRuntimeError
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, SourceLocation, UsageError
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.ir.program import CONTROL_FLOW
+from gspmd.transforms.parsing.mlir import source_location
+
+REFUSED = (JaxRuntimeError, ValueError, ir.MLIRError)
+"""What jaxlib raises for a program that is not taken."""
+Compile = Callable[[ir.Module], Any]
+
+_PATIENCE_S = 30.0
+_AROUND = CONTROL_FLOW | {"builtin.module", "func.func", "sdy.manual_computation"}
+_ENDS = frozenset({"func.return", "sdy.mesh", "sdy.return", "stablehlo.return"})
+_NO_OPERATION = re.compile("RESOURCE_EXHAUSTED|UNAVAILABLE|DEADLINE_EXCEEDED|CANCELLED|ABORTED")
+_NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
+_STATUS = re.compile(r"^(?:[A-Z]+(?:_[A-Z]+)*: )+")
+_DIAGNOSTIC = re.compile(
+    r"^(?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+): error: (?:'(?P<op>[\w.]+)' op )?(?P<said>.*)"
+)
+_INSTRUCTION = re.compile(r"%\S+ = (?:\([^=]*?\)|\S+) (?P<op>[a-z][\w-]*)\(")
+_METADATA = re.compile(r'source_file="(?P<file>[^"]+)" source_line=(?P<line>\d+)(?:.*?source_column=(?P<column>\d+))?')
+_SUSPECTED = re.compile(r"Suspected Python Code Location:\s*(?P<file>\S+?):(?P<line>\d+):(?P<column>\d+)")
+
+
+def refused_option(error: Exception) -> UsageError | None:
+    """What a compiler says of its options, if that is what it says."""
+    found = _NO_OPTION.search(" ".join(str(error).split()))
+    return None if found is None else UsageError(f"the compiler does not take its options: {found[1]}")
+
+
+def refusal(error: Exception, module: ir.Module, compile_: Compile, compiler: str = "PJRT") -> Error:
+    """What to raise for what `compile_` raised of a module, with the operation and its place where they can be found.
+
+    The module is one that was compiled, and did not change by that.
+    """
+    if (wrong := refused_option(error)) is not None:
+        return wrong
+    text, first = _text(error), _said(error)
+    if found := _DIAGNOSTIC.match(first):
+        return _error(compiler, found["op"], found["said"], _place(found))
+    if found := _SUSPECTED.search(text):
+        return _error(compiler, None, first, _place(found))
+    instruction = _INSTRUCTION.search(text)
+    if instruction and (found := _METADATA.search(text, instruction.end())):
+        said = first[: instruction.end("op")]  # without operands, layouts and what else is printed of it
+        return _error(compiler, instruction["op"], said, _place(found))
+    narrowed = not _NO_OPERATION.match(str(error)) and jax.process_count() == 1  # others would wait for this one
+    last = _last_refused(module, compile_, first) if narrowed else None
+    if last is None:
+        return _error(compiler, None, first, None)
+    return _error(compiler, last.name, first, source_location(last.location))
+
+
+def _error(compiler: str, op: str | None, said: str, location: SourceLocation | None) -> ExecutionError:
+    what = f"'{op}'" if op else "the module"
+    return ExecutionError(
+        f"{compiler} does not take {what}: {' '.join(said.split())[:500]}", location=location, code=Code.COMPILER
+    )
+
+
+def _place(found: re.Match[str]) -> SourceLocation:
+    return SourceLocation(found["file"], int(found["line"]), int(found["column"] or 0))
+
+
+def _last_refused(module: ir.Module, compile_: Compile, said: str) -> Any:
+    """The last operation, at any depth, that is refused so; None where it takes too long, or it is none of them."""
+    until = time.monotonic() + _PATIENCE_S
+    with module.context, ir.Location.unknown():
+        source = module.operation.get_asm(enable_debug_info=True)
+        refused, taken = 0, len(_candidates(module))
+        if _is_refused(source, taken, compile_, said):
+            return None
+        while taken - refused > 1:
+            middle = (refused + taken) // 2
+            if time.monotonic() > until:
+                return None
+            if _is_refused(source, middle, compile_, said):
+                refused = middle
+            else:
+                taken = middle
+        return _candidates(module)[refused] if taken else None
+
+
+def _is_refused(source: str, count: int, compile_: Compile, said: str) -> bool:
+    """Whether a module without the first `count` candidates is refused so."""
+    try:
+        compile_(_without(source, count))
+    except REFUSED as error:
+        return _words(_said(error)) == _words(said)
+    return False
+
+
+def _said(error: Exception) -> str:
+    """The first line of a message."""
+    return _text(error).splitlines()[0].strip()
+
+
+def _text(error: Exception) -> str:
+    return _STATUS.sub("", str(error).strip()) or type(error).__name__
+
+
+def _words(text: str) -> str:
+    """What was said, without the numbers that XLA gives to instructions."""
+    return re.sub(r"\d+", "", text)
+
+
+def _candidates(module: ir.Module) -> list[Any]:
+    """What can be taken out: operations that make tensors, in loops and branches, too, but not these."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        if op.name in _AROUND:
+            return ir.WalkResult.ADVANCE
+        if op.name not in _ENDS and all(isinstance(value.type, ir.RankedTensorType) for value in op.results):
+            found.append(op)
+        return ir.WalkResult.SKIP
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _without(source: str, count: int) -> ir.Module:
+    """The module with ones, which nothing is known of, in place of what its first `count` candidates make."""
+    module = ir.Module.parse(source)
+    build = Builder(module.context)
+    for op in _candidates(module)[:count]:
+        build.point, build.location = ir.InsertionPoint(op), op.location
+        for value in op.results:
+            ones = build.constant(read_type(value), 1)
+            value.replace_all_uses_with(build.op("stablehlo.optimization_barrier", [ones], [read_type(value)]))
+        op.erase()
+    return module

@@ -1,0 +1,514 @@
+"""A global array whose shards live on devices, uneven and permuted ones included, and which JAX takes as its own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import core, dtypes, sharding_impls  # to be taken for one of JAX's arrays; there is no public way
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from gspmd.dialect.axes import Axes, Axis, atoms, split_at
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.notation import print_dims, print_mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.runtime import layout
+
+Devices = tuple[Any, ...]
+_LARGEST_PRINTED = 1 << 20  # bytes; JAX's own limit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """What one partition holds: `index` is where its elements belong in the global array.
+
+    `padded` is the buffer on `device`, which has the local shape and is valid in `valid` only. Copies of a part have
+    different `replica_id`s. On a device of another process, `padded` and `data` are None, else jax.Arrays.
+    """
+
+    partition: int
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    padded: Any
+
+    @property
+    def valid(self) -> tuple[slice, ...]:
+        return layout.extent(self.index)
+
+    @property
+    def data(self) -> Any:
+        """The valid elements, on the device: the buffer itself where it has no padding."""
+        if self.padded is None:
+            return None
+        return _trimmed(self.padded, tuple(part.stop for part in self.valid), self.padded.sharding)
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The valid elements, on the host."""
+        return np.asarray(self.padded)[self.valid]
+
+
+class ShardedArray(jax.Array):
+    """An array of global `shape`, split as `placement` says: a jax.Array whose shards need not be even.
+
+    It wraps one jax.Array, `padded`: the array, filled up at the end of every dimension until it splits into shards
+    of ceil(size / shards). What the padding holds is unknown. Over a mesh with device ids, the padded array's mesh has
+    the devices in that order.
+
+    JAX takes it wherever it takes its own arrays, and computes with the array without its padding, `to_jax()`, which
+    is made on the devices; results are ordinary jax.Arrays. `gspmd.jit` and what `gspmd.compile` returns take the
+    shards as they are. An array given to a donated argument is deleted: using it again raises ExecutionError.
+
+    Errors: UsageError for a padded array of another shape than `placement` makes of `shape`, or without a mesh.
+    """
+
+    __slots__ = ("_padded", "_placement", "_shape")
+    __array_priority__ = 100  # as JAX's: NumPy's operators leave it to ours
+
+    def __init__(self, padded: jax.Array, shape: Sequence[int], placement: TensorSharding) -> None:
+        expected = padded_shape(placement, tuple(shape))
+        if padded.shape != expected or not isinstance(padded.sharding, NamedSharding):
+            raise UsageError(
+                f"an array {tuple(shape)} split as {_described(placement)} is padded to {expected} over a mesh, "
+                f"got {padded.shape} with {padded.sharding}"
+            )
+        self._padded = padded
+        self._shape = tuple(shape)
+        self._placement = placement
+
+    @property
+    def padded(self) -> jax.Array:
+        """The array with its padding, which JAX can split evenly. Raises ExecutionError after it was donated."""
+        if self._padded.is_deleted():
+            raise ExecutionError(
+                f"{self!r} was donated to a program and is gone",
+                hint="use the program's result instead, or pass a numpy array, which is copied",
+                code=Code.DONATED,
+            )
+        return self._padded
+
+    @property
+    def placement(self) -> TensorSharding:
+        """How the array lies on the devices, uneven dimensions included."""
+        return self._placement
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """The sharding of `to_jax()`, which JAX's functions can use for arrays of this shape.
+
+        It splits as the placement does, up to the first axis by which a dimension cannot be divided. The mesh and all
+        axes of the placement are those of `padded.sharding`.
+        """
+        return even_part(_named(self._padded), self._shape)
+
+    @property
+    def device_assignment(self) -> Devices:
+        """The device of every partition."""
+        return _assignment(_named(self._padded).mesh, self._placement.mesh.device_ids)
+
+    def to_jax(self) -> jax.Array:
+        """The array as an ordinary one of JAX: the same buffers where shards are even, else cut on the devices.
+
+        Where the devices are of several processes and shards are uneven, all processes have to call it.
+        """
+        return _trimmed(self.padded, self._shape, self.sharding)
+
+    __jax_array__ = to_jax
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._padded.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        return bool(self._padded.aval.weak_type)  # arrays of random keys have it there only
+
+    @property
+    def aval(self) -> Any:
+        """What `jax.typeof` says, that of `to_jax()`."""
+        shaped = core.ShapedArray(self._shape, self.dtype, weak_type=self.weak_type)
+        return core.update_aval_with_sharding(shaped, self.sharding)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self._shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return int(self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return self._shape[0]
+
+    @property
+    def committed(self) -> bool:
+        return True
+
+    _committed = committed
+
+    @property
+    def device(self) -> Any:
+        """As JAX has it: the device if there is one only, else the sharding."""
+        devices = self.device_assignment
+        return devices[0] if len(devices) == 1 else self.sharding
+
+    def devices(self) -> set[Any]:
+        """All devices that hold a shard."""
+        return set(self.device_assignment)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return self._padded.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return self._padded.is_fully_replicated
+
+    def platform(self) -> str:
+        return str(self.device_assignment[0].platform)
+
+    def on_device_size_in_bytes(self) -> int:
+        """The memory that all devices together use for it, padding included."""
+        return int(self.padded.on_device_size_in_bytes())
+
+    @property
+    def buffers(self) -> dict[int, jax.Array]:
+        """The arrays of the local shape on this process' devices, by partition id."""
+        by_device = {shard.device: shard.data for shard in self.padded.addressable_shards}
+        return {i: by_device[device] for i, device in enumerate(self.device_assignment) if device in by_device}
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The shards on all devices, by partition id."""
+        slices, buffers = layout.shard_slices(self._placement, self._shape), self.buffers
+        numbers = layout.replica_ids(self._placement)
+        return [
+            Shard(i, device, slices[i], numbers[i], buffers.get(i)) for i, device in enumerate(self.device_assignment)
+        ]
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The shards on this process' devices, by partition id."""
+        return [shard for shard in self.global_shards if shard.padded is not None]
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards on this process' devices, by partition id."""
+        return tuple(self.addressable_shards)
+
+    def addressable_data(self, index: int) -> Any:
+        """The elements of one of the shards on this process' devices."""
+        return self.addressable_shards[index].data
+
+    def is_deleted(self) -> bool:
+        return self._padded.is_deleted()
+
+    def delete(self) -> None:
+        """Forget the shards and free their memory."""
+        self._padded.delete()
+
+    def is_ready(self) -> bool:
+        """Whether the computation that produces this array is done."""
+        padded: Any = self.padded
+        return bool(padded.is_ready())
+
+    def in_memory(self, kind: str | None) -> ShardedArray:
+        """The same array in memory of that kind, as `pinned_host`; None for the devices' own."""
+        device: Any = self.device_assignment[0]
+        wanted, target = kind or device.default_memory().kind, _named(self._padded)
+        if target.memory_kind == wanted:
+            return self
+        with at_once():
+            moved = jax.device_put(self.padded, target.with_memory_kind(wanted))
+        return ShardedArray(moved, self._shape, self._placement)
+
+    def block_until_ready(self) -> ShardedArray:
+        """Wait for the computation that produces this array."""
+        self.padded.block_until_ready()
+        return self
+
+    def copy_to_host_async(self) -> None:
+        self.padded.copy_to_host_async()
+
+    def copy(self) -> ShardedArray:
+        """A copy that lies as this one does."""
+        with at_once():
+            return ShardedArray(self.padded.copy(), self._shape, self._placement)
+
+    def __copy__(self) -> ShardedArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> ShardedArray:
+        return self.copy()
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The global array on the host, in memory of its own: shards joined, one copy among replicas.
+
+        Errors: ExecutionError where a part is on devices of other processes only.
+        """
+        padded, parts = self.padded, layout.part_indices(self._placement)
+        missing = {*parts} - {parts[i] for i in self.buffers}
+        if missing:
+            raise ExecutionError(
+                f"{len(missing)} of {len(set(parts))} parts of the array are on devices of other processes",
+                hint="gather it inside the program (a replicated result), or read '.shards' in every process",
+            )
+        if self._placement.unreduced:
+            return self._sum()
+        return np.array(np.asarray(padded)[tuple(map(slice, self._shape))])
+
+    def _sum(self) -> np.ndarray[Any, Any]:
+        """What devices hold of an unreduced array, added up, one copy among replicas."""
+        result = np.zeros(self._shape, self.dtype)
+        for shard, replica in zip(self.shards, self._replica_ids(), strict=True):
+            if replica == 0:
+                result[shard.index] = result[shard.index] + shard.to_numpy()
+        return result
+
+    def _replica_ids(self) -> list[int]:
+        ids = layout.replica_ids(self._placement)
+        return [ids[partition] for partition in self.buffers]
+
+    def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self.to_jax())
+
+    def __int__(self) -> int:
+        return int(self.to_jax())
+
+    def __float__(self) -> float:
+        return float(self.to_jax())
+
+    def __complex__(self) -> complex:
+        return complex(self.to_jax())
+
+    def __index__(self) -> int:
+        return self.to_jax().__index__()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.to_jax())
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self.to_jax())
+
+    def __reduce__(self) -> Any:
+        return self.to_jax().__reduce__()  # as JAX's arrays: the value is pickled, not where it lies
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.to_jax().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        value: Any = self.to_jax()
+        return value.__dlpack_device__()
+
+    def tolist(self) -> Any:
+        return self.to_numpy().tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return self.to_numpy().tobytes(order)
+
+    def __format__(self, format_spec: str) -> str:
+        if not self._is_printable():
+            return repr(self)
+        return format(self.to_numpy() if self._shape else self.to_numpy()[()], format_spec)
+
+    def __str__(self) -> str:
+        return str(self.to_numpy()) if self._is_printable() else repr(self)
+
+    def __repr__(self) -> str:
+        start, kind = "ShardedArray(", f"dtype={self.dtype.name}"
+        if not self._is_printable():
+            what = f"shape={self._shape}"
+        elif not self.size:
+            what = f"[], shape={self._shape}"
+        else:
+            what = np.array2string(self.to_numpy(), prefix=start, suffix=",", separator=", ")
+        words = [what, kind, *(["weak_type=True"] if self.weak_type else []), _described(self._placement)]
+        if self.is_deleted():
+            words.append("deleted")
+        return f"{start}{', '.join(words)})"
+
+    def _is_printable(self) -> bool:
+        """Whether its elements are here, and few enough to look at."""
+        here = not self.is_deleted() and (self.is_fully_addressable or self.is_fully_replicated)
+        return here and self.nbytes < _LARGEST_PRINTED
+
+
+def _described(placement: TensorSharding) -> str:
+    return f"{print_dims(placement)} of {print_mesh(placement.mesh)}"
+
+
+def _of_value(name: str, declared: Any) -> Any:
+    """A method or property of jax.Array, of the array that `to_jax` returns."""
+    if isinstance(declared, property):
+        return property(lambda array: getattr(array.to_jax(), name), doc=declared.__doc__)
+
+    @functools.wraps(declared)
+    def method(array: ShardedArray, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array.to_jax(), name)(*args, **kwargs)
+
+    return method
+
+
+# Operators, indexing, and whatever else JAX's arrays can do that nothing above says.
+for _name, _declared in vars(jax.Array).items():
+    if _name not in vars(ShardedArray) and (callable(_declared) or isinstance(_declared, property)):
+        setattr(ShardedArray, _name, _of_value(_name, _declared))
+
+# Traced functions see the type of the value, and programs that JAX compiles get the value.
+core.pytype_aval_mappings[ShardedArray] = lambda array: array.aval
+dtypes.register_canonicalize_value_handler(ShardedArray, ShardedArray.to_jax)
+
+
+@functools.lru_cache(maxsize=4096)
+def padded_shape(placement: TensorSharding, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the padded array: as many shards of ceil(size / shards) as a dimension has."""
+    local = placement.local_shape(shape)
+    return tuple(n * k for n, k in zip(local, placement.shard_counts(), strict=True))
+
+
+def jax_can_hold(placement: TensorSharding, shape: tuple[int, ...]) -> bool:
+    """Whether a jax.Array can be split so: all shards are equal."""
+    return placement.divides(shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def jax_sharding(placement: TensorSharding, devices: Devices) -> NamedSharding:
+    """The placement as JAX's NamedSharding; an axis of which only parts are used is cut in the mesh.
+
+    The parts of an axis `x` cut at 2 are called `x:(1)2`, `x:(2)4`.
+    """
+    mesh = placement.mesh
+    axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
+    cuts = atoms([axes, *placement.dim_axes(), placement.unreduced])
+    parts = [part for axis in axes for part in split_at((axis,), cuts) or (axis,)]
+    grid = np.empty(mesh.size, object)
+    grid[:] = [devices[i] for i in mesh.device_ids or range(mesh.size)]
+    dims = (_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes())
+    unreduced = frozenset(_spec_entry(split_at(placement.unreduced, cuts), placement) or ())
+    spec = PartitionSpec(*dims, unreduced=unreduced)
+    names = tuple(_part_name(part, placement) for part in parts)
+    # JAX takes a mesh without axes for none at all.
+    sizes = [part.size for part in parts] or [1]
+    # JAX takes unreduced axes of explicit meshes only.
+    types = (AxisType.Explicit if unreduced else AxisType.Auto,) * len(sizes)
+    return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), names or ("device",), axis_types=types), spec)
+
+
+def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
+    """The axes along which devices hold summands of an array."""
+    sharding = array.padded.sharding if isinstance(array, ShardedArray) else array.sharding
+    return tuple(sorted(sharding.spec.unreduced)) if isinstance(sharding, NamedSharding) else ()
+
+
+def _part_name(part: Axis, placement: TensorSharding) -> str:
+    full = part.size == placement.mesh.axis_size(part.name)
+    return part.name if full else f"{part.name}:({part.pre}){part.size}"
+
+
+def _spec_entry(axes: Axes, placement: TensorSharding) -> tuple[str, ...] | None:
+    return tuple(_part_name(axis, placement) for axis in axes) or None
+
+
+@functools.lru_cache(maxsize=4096)
+def even_part(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
+    """The sharding without what does not divide the shape: of each dimension, the axes up to the first that does not.
+
+    Returns the same object where everything divides.
+    """
+    spec = [_divisors(entry, n, sharding) for n, entry in itertools.zip_longest(shape, sharding.spec.partitions)]
+    if all(kept == _names(entry) for kept, entry in itertools.zip_longest(spec, sharding.spec.partitions)):
+        return sharding
+    return sharding.update(spec=sharding.spec.update(partitions=tuple(names or None for names in spec)))
+
+
+def _divisors(entry: Any, size: int, sharding: NamedSharding) -> tuple[str, ...]:
+    names = _names(entry)
+    counts = itertools.accumulate((sharding.mesh.shape[name] for name in names), lambda a, b: a * b)
+    kept = itertools.takewhile(lambda pair: size % pair[1] == 0, zip(names, counts, strict=True))
+    return tuple(name for name, _ in kept)
+
+
+def _names(entry: Any) -> tuple[str, ...]:
+    return () if entry is None else entry if isinstance(entry, tuple) else (entry,)
+
+
+def _named(array: jax.Array) -> NamedSharding:
+    sharding = array.sharding
+    assert isinstance(sharding, NamedSharding)
+    return sharding
+
+
+@functools.lru_cache(maxsize=4096)
+def _assignment(mesh: jax.sharding.Mesh, device_ids: tuple[int, ...]) -> Devices:
+    devices: list[Any] = list(mesh.devices.flat)
+    ids = device_ids or range(len(devices))
+    return tuple(device for _, device in sorted(zip(ids, devices, strict=True), key=lambda pair: pair[0]))
+
+
+def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Array:
+    if padded.shape == shape:
+        return padded
+    if 0 in shape:  # XLA would give every device the whole of it, which JAX could not put together
+        nothing = np.empty(shape, padded.dtype)
+        with at_once():
+            return jax.make_array_from_callback(shape, target, nothing.__getitem__)
+    with at_once():
+        trimmed = _trimming(shape, target)(padded)
+    if target.num_devices > 1 and next(iter(target.device_set)).platform == "cpu":
+        # XLA's CPU devices share their threads: of many programs with collectives at a time, none ends.
+        trimmed.block_until_ready()
+    return trimmed
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Run what JAX is given on arrays that are there, whatever function or mesh it is tracing in, and in all dtypes."""
+    none = jax.sharding.Mesh(np.empty((), object), ())
+    with (
+        jax.ensure_compile_time_eval(),
+        sharding_impls._internal_use_concrete_mesh(none),
+        jax.sharding.use_abstract_mesh(none.abstract_mesh),
+        jax.enable_x64(True),
+    ):
+        yield
+
+
+@functools.lru_cache(maxsize=1024)
+def _trimming(shape: tuple[int, ...], target: Any) -> Callable[[jax.Array], jax.Array]:
+    def trim(padded: jax.Array) -> jax.Array:
+        return jax.lax.slice(padded, (0,) * len(shape), shape)
+
+    return jax.jit(trim, out_shardings=target)
+
+
+@functools.lru_cache(maxsize=256)
+def local_partitions(devices: Devices) -> Sequence[int]:
+    """The partitions whose devices belong to this process."""
+    process = devices[0].client.process_index()
+    return tuple(i for i, device in enumerate(devices) if device.process_index == process)

@@ -1,0 +1,210 @@
+"""The program under the annotations: what a module computes, said for one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.ir.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import source_location
+
+# Operations that say where a value lives and hand on its first operand.
+_IDENTITY_OPS = frozenset(
+    (
+        "sdy.sharding_constraint",
+        "sdy.reshard",
+        "sdy.propagation_barrier",
+        "sdy.data_flow_edge",
+        "sdy.all_gather",
+        "sdy.all_slice",
+        "sdy.all_to_all",
+        "sdy.collective_permute",
+        "sdy.all_reduce",
+        "sdy.reduce_scatter",
+        "sdy.sharded_to_unreduced",
+        "sdy.replicated_to_unreduced",
+    )
+)
+_IDENTITY_CALLS = frozenset(
+    ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom", "ShardBarrierTo")
+)
+_ERASED_OPS = frozenset(("sdy.mesh", "sdy.sharding_group"))
+_ERASED_CALLS = frozenset(("xla.sdy.ShardingGroup",))
+_MANUAL_OPS = frozenset(("sdy.manual_computation",))
+_MANUAL_CALLS = frozenset(
+    ("SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape")
+)
+_DROPPED_ATTRIBUTES = ("mhlo.sharding", "mhlo.num_partitions", "mhlo.num_replicas", *DONATION)
+
+
+def has_manual_regions(module: ir.Module) -> bool:
+    """Whether parts of the program are written for one device of many (`shard_map`)."""
+    return any(_is_manual(op) for op in _operations(module))
+
+
+def strip(module: ir.Module) -> None:
+    """Take every annotation of sharding and donation out of `module`, in place.
+
+    Errors: Unsupported for a program with manual regions: what those compute depends on the mesh.
+    """
+    for op in _operations(module):
+        if _is_manual(op):
+            raise Unsupported(
+                "has no meaning on one device",
+                op=op.name,
+                location=source_location(op.location),
+                code=Code.MANUAL,
+            )
+    _strip(module, keep_manual=False)
+
+
+def strip_outside_manual_regions(module: ir.Module) -> Mesh:
+    """Take every annotation out but the manual regions and their meshes; returns the program's mesh.
+
+    Errors: Unsupported for manual regions of other forms than `sdy.manual_computation`, or for
+    programs whose manual regions are over meshes of different size.
+    """
+    codec = SdyCodec.of_module(module)
+    meshes: set[Mesh] = set()
+    for op in _operations(module):
+        if _call_target(op) in _MANUAL_CALLS:
+            raise Unsupported(
+                f"@{_call_target(op)} cannot be run without partitioning",
+                op=op.name,
+                location=source_location(op.location),
+                hint="write the manual region as sdy.manual_computation",
+            )
+        if op.name in _MANUAL_OPS:
+            shardings = (s for key in ("in_shardings", "out_shardings") for s in codec.read_list(op.attributes[key]))
+            meshes.update(sharding.mesh for sharding in shardings if sharding.mesh.axes)
+    named = [mesh for mesh in codec.meshes.values() if mesh.axes and (mesh in meshes or not meshes)]
+    sizes = {mesh.size for mesh in named}
+    if len(sizes) != 1:
+        raise Unsupported(
+            f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MANUAL
+        )
+    _strip(module, keep_manual=True)
+    for op in list(module.body):
+        if (
+            op.operation.name == "sdy.mesh"
+            and codec.meshes[op.operation.attributes["sym_name"].value].size not in sizes
+        ):
+            op.operation.erase()
+    return named[0]
+
+
+def _strip(module: ir.Module, keep_manual: bool) -> None:
+    with module.context:
+        for op in _operations(module):
+            name, target = op.name, _call_target(op)
+            if keep_manual and name in ("sdy.mesh", *_MANUAL_OPS):
+                continue
+            if name in _IDENTITY_OPS or target in _IDENTITY_CALLS:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+            elif name in _ERASED_OPS or target in _ERASED_CALLS:
+                op.erase()
+            elif name == "sdy.named_computation":
+                _inline(op)
+            elif name == "stablehlo.composite":
+                _call_decomposition(op)
+            else:
+                _drop_attributes(op)
+        _drop_attributes(module.operation)
+
+
+def _call_decomposition(op: Any) -> None:
+    """A composite is its decomposition, which XLA does not look at where it knows an operation of that name."""
+    call = ir.Operation.create(
+        "func.call",
+        operands=list(op.operands),
+        results=[value.type for value in op.results],
+        attributes={"callee": op.attributes["decomposition"]},
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, new in zip(op.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _operations(module: ir.Module) -> list[Any]:
+    """All operations inside the module, inner ones before those that hold them."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    for op in module.body.operations:
+        op.operation.walk(visit)
+    return found
+
+
+def _call_target(op: Any) -> str:
+    if op.name != "stablehlo.custom_call":
+        return ""
+    return text_of(op.attributes["call_target_name"])
+
+
+def _is_manual(op: Any) -> bool:
+    return op.name in _MANUAL_OPS or _call_target(op) in _MANUAL_CALLS
+
+
+def _inline(op: Any) -> None:
+    """Put the body of a region without control flow in the operation's place."""
+    block = op.regions[0].blocks[0]
+    for argument, operand in zip(list(block.arguments), list(op.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    *body, terminator = [inner.operation for inner in block.operations]
+    for inner in body:
+        inner.move_before(op)
+    for result, value in zip(list(op.results), list(terminator.operands), strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def _drop_attributes(op: Any) -> None:
+    names = list(op.attributes)
+    for name in names:
+        if _is_annotation(name):
+            del op.attributes[name]
+    if "mhlo.frontend_attributes" in names:
+        _set_or_delete(op.attributes, "mhlo.frontend_attributes", _frontend(op.attributes))
+    if op.name == "func.func":
+        for key in ("arg_attrs", "res_attrs"):
+            if key in names:
+                _drop_value_attributes(op, key)
+
+
+def _drop_value_attributes(func: Any, key: str) -> None:
+    entries = []
+    for entry in dictionaries(func, key, 0):
+        kept = {name: attr for name, attr in entry.items() if not _is_annotation(name)}
+        if "mhlo.frontend_attributes" in kept:
+            _set_or_delete(kept, "mhlo.frontend_attributes", _frontend(kept))
+        entries.append(kept)
+    set_dictionaries(func, key, entries)
+
+
+def _is_annotation(name: str) -> bool:
+    return name in _DROPPED_ATTRIBUTES or name.startswith(("sdy.", "xla.sdy."))
+
+
+def _frontend(attributes: Any) -> ir.DictAttr:
+    """Frontend attributes without those that carry Shardy's attributes."""
+    entries = as_dictionary(attributes["mhlo.frontend_attributes"])
+    return ir.DictAttr.get({name: attr for name, attr in entries.items() if not _is_annotation(name)})
+
+
+def _set_or_delete(attributes: Any, name: str, value: ir.DictAttr) -> None:
+    if len(value):
+        attributes[name] = value
+    else:
+        del attributes[name]

@@ -1,0 +1,125 @@
+"""Where devices part ways: branches and loops of a manual computation whose predicate is not the same on all of them.
+
+Devices that differ along free axes alone never do, as what they know of a value inside is one value. Those that
+differ along manual axes may, and then meet in groups along free axes only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gspmd.dialect.axes import Axes, overlap
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_axes
+from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.ir.callbacks import is_callback
+from gspmd.transforms.ir.manual import ManualRegion, read_region
+from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.parsing.attribute_text import required_text
+
+_DIFFERENT = frozenset(
+    {
+        "stablehlo.all_to_all",
+        "stablehlo.collective_broadcast",
+        "stablehlo.collective_permute",
+        "stablehlo.partition_id",
+        "stablehlo.reduce_scatter",
+        "stablehlo.replica_id",
+        "stablehlo.rng",
+    }
+)
+_ALIKE = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce"})
+_WHILE = "stablehlo.while"
+_BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
+
+
+def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
+    """The control flow at which devices part inside an outermost manual computation that is not localized yet."""
+    return _Walk(op, codec, mesh).ops
+
+
+class _Walk:
+    """`varying` are the values that may differ along manual axes."""
+
+    def __init__(self, op: Any, codec: SdyCodec, mesh: Mesh) -> None:
+        self.ops: list[Any] = []  # compared with ==, as operations of the bindings do not hash
+        self._varying: set[Any] = set()
+        self._codec = codec
+        self._mesh = mesh
+        self._manual(op, ())
+
+    def _manual(self, op: Any, held: Axes) -> None:
+        region = read_region(op, self._codec, self._mesh)
+        block = op.regions[0].blocks[0]
+        for operand, argument, sharding in zip(op.operands, block.arguments, region.in_shardings, strict=True):
+            self._mark(argument, operand in self._varying or _is_split(region, sharding.used_axes()))
+        self._block(block, held + region.axes)
+        for result, value in zip(op.results, _returned(block), strict=True):
+            self._mark(result, value in self._varying)
+
+    def _block(self, block: Any, held: Axes) -> None:
+        for view in block.operations:
+            op = view.operation
+            name = op.name
+            if name == MANUAL:
+                self._manual(op, held)
+            elif name == _WHILE:
+                self._loop(op, held)
+            elif name in _BRANCHES:
+                self._branches(op, held)
+            else:
+                varies = name in _DIFFERENT or is_callback(op) or any(value in self._varying for value in op.operands)
+                varies = varies and not (name in _ALIKE and self._is_over_all(op, held))
+                for result in op.results:
+                    self._mark(result, varies)
+
+    def _loop(self, op: Any, held: Axes) -> None:
+        condition, body = (region.blocks[0] for region in op.regions)
+        carried = [value in self._varying for value in op.operands]
+        while True:
+            for index, varies in enumerate(carried):
+                self._mark(condition.arguments[index], varies)
+                self._mark(body.arguments[index], varies)
+            self._block(condition, held)
+            self._block(body, held)
+            parts = _returned(condition)[0] in self._varying
+            after = [
+                parts or varies or value in self._varying
+                for varies, value in zip(carried, _returned(body), strict=True)
+            ]
+            if after == carried:
+                break
+            carried = after
+        if parts:
+            self.ops.append(op)
+        for result, varies in zip(op.results, carried, strict=True):
+            self._mark(result, varies)
+
+    def _branches(self, op: Any, held: Axes) -> None:
+        parts = op.operands[0] in self._varying
+        if parts:
+            self.ops.append(op)
+        blocks = [region.blocks[0] for region in op.regions]
+        for block in blocks:
+            self._block(block, held)
+        for index, result in enumerate(op.results):
+            self._mark(result, parts or any(_returned(block)[index] in self._varying for block in blocks))
+
+    def _is_over_all(self, op: Any, held: Axes) -> bool:
+        """Whether a collective of the user's makes one value of what all manual axes hold."""
+        if "gspmd.axes" not in op.attributes:
+            return False
+        axes = parse_axes("{" + required_text(op.attributes, "gspmd.axes") + "}", self._mesh)
+        return all(axis in axes for axis in held)
+
+    def _mark(self, value: Any, varies: bool) -> None:
+        if varies:
+            self._varying.add(value)
+
+
+def _is_split(region: ManualRegion, axes: Axes) -> bool:
+    return any(overlap([axis], region.axes) for axis in axes)
+
+
+def _returned(block: Any) -> list[Any]:
+    return list(list(block.operations)[-1].operands)

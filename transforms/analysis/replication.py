@@ -1,0 +1,113 @@
+"""Over which mesh axes all devices hold the same value: memory that a better sharding would save, or nothing to send.
+
+Found by following values through a per-device program: what is computed from equal values is equal, a gather or an
+all-reduce makes equal, `partition_id` differs everywhere. What depends on a device's position in any other way counts
+as different along all axes, so that nothing is called replicated that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import size_of
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_axes
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.callbacks import is_callback
+from gspmd.transforms.ir.program import Block, Op, Program
+from gspmd.transforms.parsing.attribute_text import required_text
+
+Names = frozenset[str]
+_MAKES_EQUAL = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce"})
+_MAKES_DIFFERENT = frozenset({"stablehlo.reduce_scatter", "stablehlo.all_to_all", "stablehlo.collective_permute"})
+_DIFFERENT = frozenset({"stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.infeed", "stablehlo.rng"})
+
+
+def replicated_axes(program: Program, mesh: Mesh, arguments: Sequence[TensorSharding]) -> dict[int, Names]:
+    """The axes, of more than one device, that each value is the same along."""
+    finder = _Finder(program, mesh)
+    for value, sharding in zip(program.body.arguments, arguments, strict=True):
+        used = {axis.name for axes in sharding.dim_axes() for axis in axes}
+        finder.equal[value] = finder.all - used
+    finder.block(program.body)
+    return finder.equal
+
+
+class _Finder:
+    def __init__(self, program: Program, mesh: Mesh) -> None:
+        self.program = program
+        self.mesh = mesh
+        self.all: Names = frozenset(name for name, size in mesh.axes if size > 1)
+        self.equal: dict[int, Names] = {}
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.info.name == "stablehlo.while":
+                self._loop(op)
+            elif op.regions:
+                self._branches(op)
+            else:
+                found = self._result(op)
+                for result in op.results:
+                    self.equal[result] = found
+
+    def _of(self, values: Iterable[int]) -> list[Names]:
+        return [self.equal[value] for value in values]
+
+    def _result(self, op: Op) -> Names:
+        name = op.info.name
+        if name in _DIFFERENT or is_callback(op.ir):
+            return frozenset()
+        common = self.all.intersection(*self._of(op.operands))
+        if name in _MAKES_EQUAL:
+            return common | self._full_axes(op)
+        if name in _MAKES_DIFFERENT:
+            return common - self._axes(op)
+        return common
+
+    def _text(self, op: Op) -> str | None:
+        attributes = op.ir.attributes
+        return required_text(attributes, "gspmd.axes") if "gspmd.axes" in attributes else None
+
+    def _axes(self, op: Op) -> Names:
+        """The axes that a collective runs over, all if it does not say."""
+        text = self._text(op)
+        return self.all if text is None else frozenset(a.name for a in parse_axes(f"{{{text}}}", self.mesh))
+
+    def _full_axes(self, op: Op) -> Names:
+        """The axes that a collective runs over as a whole; groups of users may be of some devices only."""
+        text = self._text(op)
+        axes = parse_axes(f"{{{text}}}", self.mesh) if text else ()
+        groups = op.ir.attributes["replica_groups"]
+        if isinstance(groups, ir.DenseElementsAttr):
+            ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)
+            if ids.size and (ids.min() < 0 or ids.size != self.mesh.size or ids.shape[-1] != size_of(axes)):
+                return frozenset()
+        return frozenset(axis.name for axis in axes if self.mesh.is_full(axis))
+
+    def _loop(self, op: Op) -> None:
+        """The largest solution: a carry is equal along an axis if it is so at first and after every round."""
+        carry = self._of(op.operands)
+        condition, body = op.regions
+        while True:
+            for region in (condition, body):
+                self.equal.update(zip(region.arguments, carry, strict=True))
+                self.block(region)
+            runs = self.equal[condition.returned[0]]  # devices that differ here differ in everything after
+            after = [mine & theirs & runs for mine, theirs in zip(carry, self._of(body.returned), strict=True)]
+            if after == carry:
+                break
+            carry = after
+        self.equal.update(zip(op.results, carry, strict=True))
+
+    def _branches(self, op: Op) -> None:
+        chosen = self.all.intersection(*self._of(op.operands))
+        found = [chosen] * len(op.results)
+        for region in op.regions:
+            self.equal.update(dict.fromkeys(region.arguments, chosen))
+            self.block(region)
+            found = [mine & theirs for mine, theirs in zip(found, self._of(region.returned), strict=True)]
+        self.equal.update(zip(op.results, found, strict=True))

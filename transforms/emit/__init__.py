@@ -1,0 +1,1 @@
+"""Writing the program of one device: StableHLO operations, collectives, and what operations share."""

@@ -1,0 +1,256 @@
+"""Creating collectives, each with its axes, its cause and its groups of partitions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.group_axes import write_group_axes
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axes
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.reducers import reducer_operation
+
+KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
+"""The collectives that partitioned programs have, by their names in StableHLO."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a collective exists: a sentence, and the location of the operation that needs it."""
+
+    text: str
+    location: Any
+
+
+def _in_bytes(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective of integers of two bits is one of bytes, as XLA on CPU has none of these."""
+
+    @functools.wraps(method)
+    def collective(self: CollectiveBuilder, value: Any, *arguments: Any, **named: Any) -> Any:
+        element = read_type(value).element
+        if element not in ("i2", "ui2"):
+            return method(self, value, *arguments, **named)
+        return self.convert(method(self, self.convert(value, element.replace("2", "8")), *arguments, **named), element)
+
+    return collective
+
+
+class CollectiveBuilder(Builder):
+    """Builds the collectives of one mesh. Groups of larger meshes than `list_groups_up_to` name mesh axes."""
+
+    def __init__(self, context: ir.Context, mesh: Mesh, list_groups_up_to: int = 64) -> None:
+        super().__init__(context)
+        self.mesh = mesh
+        self._list_groups_up_to = list_groups_up_to
+        self._groups: dict[Axes, Any] = {}
+        self._channels = 0
+
+    def skip_channels(self, ops: Iterable[Any]) -> None:
+        """Leave out the channels that these operations have, if they have any."""
+        self._channels = max([self._channels, *map(_channel_of, ops)])
+
+    def keep_channels(self, function: Any, names: Collection[str]) -> None:
+        """Let operations of these names keep their channels.
+
+        All others of the function get higher ones, as do those that later passes add.
+        """
+        kept: list[Any] = []
+        others: list[Any] = []
+
+        def visit(op: Any) -> Any:
+            if "channel_handle" in op.attributes:
+                (kept if op.name in names else others).append(op.operation)
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+        self.skip_channels([*kept, *others])
+        highest = max(map(_channel_of, kept), default=0)
+        for op in others:
+            if _channel_of(op) <= highest:
+                op.attributes["channel_handle"] = self.next_channel()
+
+    def next_channel(self) -> Any:
+        """A channel handle that no other collective has."""
+        self._channels += 1
+        return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
+
+    def nothing(self, type_: TensorType) -> Any:
+        """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
+        return None if math.prod(type_.shape) else self.constant(type_, "zero")
+
+    def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
+        if self.also:
+            raise Unsupported(
+                "is computed by the host, on parts that other devices have",
+                hint="compute it on the devices, or do not split the dimension along which it needs others' parts",
+                code=Code.HOST,
+            )
+        self.location = cause.location
+        return {
+            "channel_handle": self.next_channel(),
+            "gspmd.axes": ir.StringAttr.get(print_axes(axes, self.mesh), self.context),
+            "gspmd.cause": ir.StringAttr.get(cause.text, self.context),
+        }
+
+    def _replica_groups(self, axes: Axes) -> Any:
+        found = self._groups.get(axes)
+        if found is None:
+            if self.mesh.size <= self._list_groups_up_to:
+                found = ir.DenseElementsAttr.get(replica_groups(self.mesh, axes), context=self.context)
+            else:
+                # Groups by axis name: their text does not grow with the number of devices.
+                found = write_group_axes(self.mesh, axes, self.context)
+            self._groups[axes] = found
+        return found
+
+    def _with_reducer(
+        self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]
+    ) -> Any:
+        created = ir.Operation.create(
+            name,
+            results=[self.mlir_type(result)],
+            operands=[value],
+            attributes=attributes,
+            regions=1,
+            loc=self.location,
+            ip=self.point,
+        )
+        scalar = self.mlir_type(TensorType((), result.element))
+        block = created.regions[0].blocks.append(scalar, scalar, arg_locs=[self.location, self.location])
+        point = self.point
+        self.point = ir.InsertionPoint(block)
+        combined = self.op(reducer_operation(combiner), list(block.arguments), [TensorType((), result.element)])
+        self.op("stablehlo.return", [combined], [])
+        self.point = point
+        return created.results[0]
+
+    @_in_bytes
+    def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
+        if has_ordered_bits(value, combiner):
+            return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
+        attributes = self._collective_attributes(axes, cause)
+        attributes["replica_groups"] = self._replica_groups(axes)
+        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
+        return self._with_reducer("stablehlo.all_reduce", value, read_type(value), combiner, attributes)
+
+    @_in_bytes
+    def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
+        """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        if has_ordered_bits(value, combiner):
+            bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
+            return from_ordered(self, bits, value)
+        attributes = self._collective_attributes(axes, cause)
+        attributes["replica_groups"] = self._replica_groups(axes)
+        attributes["scatter_dimension"] = self.i64(dim)
+        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
+        return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
+
+    @_in_bytes
+    def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
+        """Concatenate the shards along `axes` in dimension `dim`."""
+        result = _resized(read_type(value), dim, lambda n: n * size_of(axes))
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        attributes = self._collective_attributes(axes, cause)
+        return self.op(
+            "stablehlo.all_gather",
+            [value],
+            [result],
+            all_gather_dim=self.i64(dim),
+            replica_groups=self._replica_groups(axes),
+            use_global_device_ids=ir.UnitAttr.get(self.context),
+            **attributes,
+        )
+
+    def all_gather_dims(self, value: Any, dims: dict[int, Axes], cause: Cause) -> Any:
+        """Gather several dimensions with one collective."""
+        if len(dims) == 1:
+            ((dim, axes),) = dims.items()
+            return self.all_gather(value, dim, axes, cause)
+        local = read_type(value).shape
+        joined = tuple(axis for axes in dims.values() for axis in axes)
+        gathered = self.all_gather(self.reshape(value, (1, *local)), 0, joined, cause)
+        counts = [size_of(axes) for axes in dims.values()]
+        gathered = self.reshape(gathered, (*counts, *local))
+        permutation: list[int] = []
+        for dim in range(len(local)):
+            if dim in dims:
+                permutation.append(list(dims).index(dim))
+            permutation.append(len(counts) + dim)
+        shape = [n * (size_of(dims[d]) if d in dims else 1) for d, n in enumerate(local)]
+        return self.reshape(self.transpose(gathered, permutation), shape)
+
+    @_in_bytes
+    def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
+        """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
+        count = size_of(axes)
+        result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
+        if (empty := self.nothing(result)) is not None:
+            return empty
+        if _has_empty_pieces(value, split, count):
+            # XLA makes constants of them and refuses these where their layout is not that of the others.
+            value = self.kept_apart(value)
+        attributes = self._collective_attributes(axes, cause)
+        return self.op(
+            "stablehlo.all_to_all",
+            [value],
+            [result],
+            split_dimension=self.i64(split),
+            concat_dimension=self.i64(concat),
+            split_count=self.i64(count),
+            replica_groups=self._replica_groups(axes),
+            **attributes,
+        )
+
+    @_in_bytes
+    def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
+        if not math.prod(read_type(value).shape):
+            return value
+        attributes = self._collective_attributes(axes, cause)
+        return self.op(
+            "stablehlo.collective_permute",
+            [value],
+            [read_type(value)],
+            source_target_pairs=ir.DenseElementsAttr.get(np.ascontiguousarray(pairs), context=self.context),
+            **attributes,
+        )
+
+
+def _has_empty_pieces(value: Any, dim: int, count: int) -> bool:
+    """Whether one of so many pieces of a dimension is nothing but padding."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.pad":
+        return False
+    given, whole = read_type(owner.operands[0]).shape[dim], read_type(value).shape[dim]
+    return given <= whole - whole // count
+
+
+def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> TensorType:
+    shape = tuple(resize(n) if d == dim else n for d, n in enumerate(type_.shape))
+    return TensorType(shape, type_.element)
+
+
+def _channel_of(op: Any) -> int:
+    """The channel of an operation, 0 if it has none."""
+    if "channel_handle" not in op.attributes:
+        return 0
+    return int(stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle)

@@ -1,0 +1,140 @@
+"""Start indices of gathers, scatters and dynamic slices, turned from global into per-shard ones.
+
+Indices come in any integer type, and may be far out of range. They are clamped in their own type first,
+which keeps what they mean, then computed with in a signed type that holds every difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.op_info import TensorType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WindowDim:
+    """A dimension that windows are taken from or written to, and how both are split.
+
+    It has `size` elements, in shards of `shard` over `axes`. Windows have `window` elements of it, of which a device
+    sees a part of `part`, split over `part_axes`.
+    """
+
+    dim: int
+    size: int
+    shard: int
+    axes: Axes
+    window: int
+    part: int
+    part_axes: Axes
+
+    @property
+    def is_split(self) -> bool:
+        return bool(self.axes or self.part_axes)
+
+    @property
+    def overhang(self) -> int:
+        """How far the last part reaches behind the window."""
+        return self.part * size_of(self.part_axes) - self.window
+
+    def position(self, emit: Emitter, start: Any) -> Any:
+        """Where this device's part of a window begins, counted from where its shard begins; may be anywhere."""
+        if self.part_axes:
+            start = emit.binary("add", start, _offset(emit, start, self.part_axes, self.part))
+        return relative(emit, start, self.axes, self.shard) if self.axes else start
+
+
+def index_element(sizes: tuple[int, ...]) -> str:
+    """The signed type to compute positions of a tensor of these dimensions in."""
+    return "i32" if max(sizes, default=0) < 2**30 else "i64"
+
+
+def clamp(emit: Emitter, indices: Any, low: int, high: int, element: str) -> Any:
+    """Indices limited to [low, high], as far as their type reaches there, then converted to `element`."""
+    type_ = read_type(indices)
+    least, most = _range(type_.element)
+    scalar = TensorType((), type_.element)
+    limits = [emit.constant(scalar, min(max(limit, least), most)) for limit in (low, high)]
+    clamped = emit.op("stablehlo.clamp", [limits[0], indices, limits[1]], [type_])
+    return emit.convert(clamped, element)
+
+
+def _range(element: str) -> tuple[int, int]:
+    bits = int(element.lstrip("uis"))
+    return (0, 2**bits - 1) if element.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def relative(emit: Emitter, indices: Any, axes: Axes, shard_size: int) -> Any:
+    """Indices counted from where this device's shard begins; may be negative."""
+    return emit.binary("subtract", indices, _offset(emit, indices, axes, shard_size))
+
+
+def _offset(emit: Emitter, like: Any, axes: Axes, shard_size: int) -> Any:
+    """Where this device's shard begins, in the type of some indices."""
+    type_ = read_type(like)
+    offset = emit.shard_offset(axes, shard_size, type_.element)
+    return emit.broadcast_scalar(offset, type_) if type_.shape else offset
+
+
+def inside(emit: Emitter, indices: Any, size: int) -> Any:
+    """Whether indices are in [0, size), as i1."""
+    type_ = read_type(indices)
+    low, high = emit.constant(type_, 0), emit.constant(type_, size)
+    return emit.binary("and", emit.compare(indices, "GE", low), emit.compare(indices, "LT", high))
+
+
+def both(emit: Emitter, first: Any, second: Any) -> Any:
+    """The conjunction of two conditions, of which the first may be None for none."""
+    return second if first is None else emit.binary("and", first, second)
+
+
+class IndexVectors:
+    """The index vectors of a gather or scatter, one component at a time.
+
+    `dims` lists the operand's dimension of every component. A component is a tensor of the shape of the indices
+    with vectors of one element; where the indices have no dimension for vectors, one is added behind.
+    """
+
+    def __init__(self, emit: Emitter, indices: Any, vector_dim: int, dims: list[int]) -> None:
+        self._emit = emit
+        self._vector_dim = vector_dim
+        self.dims = list(dims)
+        type_ = read_type(indices)
+        shape = tuple(1 if d == vector_dim else n for d, n in enumerate(type_.shape))
+        self._type = TensorType(shape if vector_dim < type_.rank else (*shape, 1), type_.element)
+        self._indices = indices
+
+    @property
+    def batch_shape(self) -> list[int]:
+        """The shape without vectors."""
+        return [n for d, n in enumerate(self._type.shape) if d != self._vector_dim]
+
+    def component(self, dim: int) -> Any:
+        """The start in a dimension of the operand, 0 where vectors have none."""
+        emit, type_ = self._emit, self._type
+        if dim not in self.dims:
+            return emit.constant(type_, 0)
+        if len(self.dims) == 1:
+            return emit.reshape(self._indices, type_.shape)
+        place = self.dims.index(dim)
+        starts = [place if d == self._vector_dim else 0 for d in range(type_.rank)]
+        return emit.op(
+            "stablehlo.slice",
+            [self._indices],
+            [type_],
+            start_indices=emit.i64s(starts),
+            limit_indices=emit.i64s([a + n for a, n in zip(starts, type_.shape, strict=True)]),
+            strides=emit.i64s([1] * type_.rank),
+        )
+
+    def join(self, parts: list[Any]) -> Any:
+        """The inverse: indices of these components."""
+        if len(parts) == 1:
+            return parts[0]
+        type_ = read_type(parts[0])
+        shape = tuple(len(parts) if d == self._vector_dim else n for d, n in enumerate(type_.shape))
+        result = TensorType(shape, type_.element)
+        return self._emit.op("stablehlo.concatenate", parts, [result], dimension=self._emit.i64(self._vector_dim))

@@ -1,0 +1,74 @@
+"""Partial values as values of one more dimension, whose elements are the summands.
+
+What a program is given or gives unreduced over some axes, each device along them having one summand, is whole between
+ingest and localization: its leading dimension counts the summands and is split over those axes. So a partial value that
+enters is a value that is summed, and one that leaves is a value that was taken apart, by a custom call of ours of which
+only the sum is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, canonical
+from gspmd.dialect.sharding import DimSharding, TensorSharding
+from gspmd.transforms.emit.bodies import op_with_body
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, TensorType
+from gspmd.transforms.parsing.attribute_text import text_of
+
+APART = "gspmd.taken_apart"  # the target of the call
+UNREDUCED = "gspmd.unreduced"  # on arguments and results until localized: the leading dimension counts summands
+
+
+def apart_sharding(sharding: TensorSharding, axes: Axes) -> TensorSharding:
+    """The sharding of the value with summands along `axes`, of one that is split as `sharding` says."""
+    dims = (DimSharding(canonical(sharding.mesh.sorted(axes))), *sharding.dims)
+    return TensorSharding(sharding.mesh, dims, sharding.replicated)
+
+
+def partial_sharding(sharding: TensorSharding) -> TensorSharding:
+    """The other way round: each device's summand, without the dimension that counts them."""
+    first, *rest = sharding.dims
+    unreduced = canonical(sharding.mesh.sorted(first.axes))
+    return TensorSharding(sharding.mesh, tuple(rest), sharding.replicated, unreduced)
+
+
+def is_taking_apart(op: Any) -> bool:
+    """Whether an operation of MLIR is the call that takes a value apart."""
+    return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == APART)
+
+
+def summed(build: Builder, value: Any) -> Any:
+    """The sum of all summands."""
+    type_ = read_type(value)
+    scalar = TensorType((), type_.element)
+
+    def add(arguments: list[Any]) -> list[Any]:
+        return [build.binary("add", *arguments)]
+
+    zero = build.constant(scalar, "zero")
+    made = op_with_body(
+        build,
+        "stablehlo.reduce",
+        [value, zero],
+        [TensorType(type_.shape[1:], type_.element)],
+        [scalar, scalar],
+        add,
+        dimensions=build.i64s([0]),
+    )
+    return made[0]
+
+
+def taken_apart(build: Builder, value: Any, count: int, sharding: ir.Attribute) -> Any:
+    """`count` summands of the value, whichever they are, split as said."""
+    type_ = read_type(value)
+    return build.op(
+        "stablehlo.custom_call",
+        [value],
+        [TensorType((count, *type_.shape), type_.element)],
+        call_target_name=ir.StringAttr.get(APART, build.context),
+        **{"sdy.sharding": sharding},
+    )

@@ -1,0 +1,248 @@
+"""Who sends what to whom when several dimensions are split otherwise at once: plain values, no program.
+
+Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks
+it lacks from one that has them, in rounds of one block each: no way sends less.
+
+Source: edge colouring, as for one dimension (`exchange.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.dialect.axes import Axes, Axis, atoms, common_prefix, remove_prefix, size_of, split_at, without
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.exchange.intervals import MOST_ROUNDS, Ints, Pieces, in_rounds, nests, one_each
+
+Dims = tuple[Axes, ...]
+AxisMoves = tuple[tuple[Axes, int, int], ...]
+"""Axes, the dimension that they leave, and the one that they come to."""
+
+# Blocks of all devices of a group, above which nobody looks for rounds.
+_MOST_BLOCKS = 4096
+
+
+def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
+    """What values may be sent along to come from some axes to others: the mesh axes that have parts among them, without
+
+    the parts `held`, along which devices hold different values (partial or manual ones).
+    """
+    names = {axis.name for axis in axes}
+    return without(tuple(axis for axis in mesh.all_axes() if axis.name in names), held)
+
+
+def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> BlockExchange | None:
+    """How to come from axes of every dimension to others, without sending along `held`.
+
+    None where that takes too many rounds, or too long to find out.
+    """
+    return _carried_out(_outline(_sent_along(mesh, before, after, held), shape, before, after))
+
+
+def exchange_between_orders(
+    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, source: Sequence[int], target: Sequence[int]
+) -> BlockExchange | None:
+    """As `block_exchange`, between orders of the devices: lists of the device at each position of the mesh.
+
+    The exchange counts devices along all axes, in the mesh's own order.
+    """
+    own = np.array(mesh.device_ids or range(mesh.size))
+    places = tuple(tuple(np.argsort(np.array(order))[own].tolist()) for order in (source, target))
+    return _carried_out(_outline(mesh.all_axes(), shape, before, after, places))
+
+
+def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
+    """Elements that some device has to be sent; None where there will be no `block_exchange`. Quickly told."""
+    outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
+    if outline is None:
+        return None
+    return int((outline.used & ~outline.here).sum(axis=1).max()) * math.prod(outline.block)
+
+
+def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes) -> Axes:
+    return free_axes(mesh, [axis for a, b in zip(before, after, strict=True) if a != b for axis in (*a, *b)], held)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Outline:
+    """Which blocks devices want, before it is said who sends them.
+
+    `source` are the shards of devices, `[devices, rank]`; `shards` and `places` are shard and place of each block
+    wanted, `[devices, blocks, rank]` and `[devices, blocks]`; `used` says which are more than padding, `here` which
+    the device holds.
+    """
+
+    axes: Axes
+    block: tuple[int, ...]
+    held: tuple[int, ...]
+    wanted: tuple[int, ...]
+    source: Ints
+    shards: Ints
+    places: Ints
+    used: Any
+    here: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BlockExchange:
+    """Devices are counted along `axes`. Pieces number blocks of shape `block` in row-major order of their places.
+
+    A source shard has `held` of them in every dimension, a target shard `wanted`, the last of which may be padding in
+    part. A device sends at most `messages` of them. Who sends them is found out when it is asked for.
+    """
+
+    axes: Axes
+    block: tuple[int, ...]
+    held: tuple[int, ...]
+    wanted: tuple[int, ...]
+    messages: int
+    _outline: _Outline
+
+    @property
+    def sent(self) -> int:
+        """Elements that a device sends at most."""
+        return self.messages * math.prod(self.block)
+
+    @property
+    def own(self) -> tuple[Pieces, ...]:
+        """What devices have already."""
+        return _planned(self._outline)[0]
+
+    @property
+    def rounds(self) -> tuple[Pieces, ...]:
+        """What they are sent, `messages` times one block each."""
+        return _planned(self._outline)[1]
+
+
+def _carried_out(outline: _Outline | None) -> BlockExchange | None:
+    """The exchange, if it does not take too many rounds."""
+    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
+        return None
+    return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
+
+
+@functools.lru_cache(maxsize=4096)
+def _outline(
+    axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims, places: tuple[tuple[int, ...], ...] = ()
+) -> _Outline | None:
+    """`places`: where each device is in the order before and in the order after, if these are others."""
+    if 0 in shape:
+        return None
+    counts, goals = ([size_of(a) for a in dims] for dims in (before, after))
+    same = [a == b for a, b in zip(before, after, strict=True)]
+    block = tuple(map(_block, shape, counts, goals, same))
+    held, wanted = ([_ceil(_ceil(n, c), b) for n, c, b in zip(shape, k, block, strict=True)] for k in (counts, goals))
+    if math.prod(wanted) > MOST_ROUNDS or size_of(axes) * math.prod(wanted) > _MOST_BLOCKS:
+        return None
+    ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
+    source, target = _shards(axes, before), _shards(axes, after)
+    if places:
+        source, target = source[list(places[0])], target[list(places[1])]
+    inside = np.array(list(itertools.product(*map(range, wanted))), np.int64).reshape(-1, len(wanted))
+    blocks = target[:, None, :] * wanted + inside
+    shards, held_at = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)
+    used, here = np.all(blocks < ends, axis=-1), np.all(shards == source[:, None, :], axis=-1)
+    return _Outline(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
+
+
+def _ceil(size: int, parts: int) -> int:
+    return -(-size // parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _messages(outline: _Outline) -> int:
+    """How many blocks the busiest device sends or is sent: as many rounds as these are enough (Koenig 1916)."""
+    away = outline.used & ~outline.here
+    received = int(away.sum(axis=1).max())
+    if not received:
+        return 0
+    counts = 1 + np.maximum(outline.shards[away].max(axis=0), outline.source.max(axis=0))
+    asked, holders = (
+        np.bincount(np.ravel_multi_index(tuple(shards.T), tuple(counts)), minlength=math.prod(counts))
+        for shards in (outline.shards[away], outline.source)
+    )
+    # The devices that hold a shard send its blocks in turn, and no others'.
+    return max(received, int(np.max(-(-asked // np.maximum(holders, 1)))))
+
+
+@functools.lru_cache(maxsize=4096)
+def _planned(outline: _Outline) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
+    """What devices have, and rounds of what they are sent."""
+    own, moved = _pieces(outline)
+    return one_each(own), in_rounds(moved, size_of(outline.axes))
+
+
+def _block(size: int, count: int, goal: int, same: bool) -> int:
+    """Elements of a dimension that stay together. Of a dimension that one side has whole, tiles of the other do."""
+    local, wanted = _ceil(size, count), _ceil(size, goal)
+    if same:
+        return local
+    return min(local, wanted) if 1 in (count, goal) else math.gcd(local, wanted)
+
+
+def _shards(axes: Axes, dims: Dims) -> Ints:
+    """The shard of every device, `[devices, rank]`, counted along `axes` alone."""
+    places = np.unravel_index(np.arange(size_of(axes)), [axis.size for axis in axes] or [1])
+    found = np.zeros((size_of(axes), len(dims)), np.int64)
+    for d, listed in enumerate(dims):
+        for axis in listed:
+            for part, place in zip(axes, places, strict=False):
+                if part.overlaps(axis):
+                    found[:, d] = found[:, d] * axis.size + place // (part.end // axis.end) % axis.size
+    return found
+
+
+def _pieces(outline: _Outline) -> tuple[Pieces, Pieces]:
+    """What devices have, and what they are sent, by whom has to send least."""
+    here, away = (np.argwhere(outline.used & mask) for mask in (outline.here, ~outline.here))
+    own = [(device, device, int(outline.places[device, put]), put, 1) for device, put in here.tolist()]
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for device, shard in enumerate(map(tuple, outline.source.tolist())):
+        holders.setdefault(shard, []).append(device)
+    moved = []
+    load = [0] * len(outline.source)
+    for device, put in away.tolist():
+        choices = holders[tuple(outline.shards[device, put].tolist())]
+        sender = min(choices, key=lambda other: (load[other], abs(other - device)))
+        load[sender] += 1
+        moved.append((sender, device, int(outline.places[device, put]), put, 1))
+    return _columns(own), _columns(moved)
+
+
+def _columns(rows: Sequence[tuple[int, ...]]) -> Pieces:
+    return Pieces(*np.array(rows, np.int64).reshape(-1, 5).T)
+
+
+def nests_either_way(size: int, before: Axes, after: Axes) -> bool:
+    """Whether shards of a dimension are made of whole shards before or after."""
+    few, many = sorted((size_of(before), size_of(after)))
+    return nests(size, few, many)
+
+
+@functools.lru_cache(maxsize=4096)
+def all_to_all_moves(before: Dims, after: Dims) -> AxisMoves | None:
+    """The axes that go from the end of one dimension to the end of another, where this is all that changes;
+
+    axes that stay together are listed together. None if more changes than that.
+    """
+    kept = [common_prefix(a, b) for a, b in zip(before, after, strict=True)]
+    left = [remove_prefix(a, k) for a, k in zip(before, kept, strict=True)]
+    come = [remove_prefix(b, k) for b, k in zip(after, kept, strict=True)]
+    if any(a and b for a, b in zip(left, come, strict=True)):
+        return None
+    try:
+        cuts = atoms([*left, *come])
+    except ValueError:
+        return None
+    homes = {axis: d for d, axes in enumerate(left) for axis in split_at(axes, cuts)}
+    goals = {axis: d for d, axes in enumerate(come) for axis in split_at(axes, cuts)}
+    if homes.keys() != goals.keys():
+        return None
+    return tuple(((axis,), home, goals[axis]) for axis, home in homes.items())

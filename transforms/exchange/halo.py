@@ -1,0 +1,345 @@
+"""Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
+
+Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+
+from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at, without
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.exchange.grouped_permute import permute
+from gspmd.transforms.exchange.intervals import (
+    Exchange,
+    Ints,
+    Pieces,
+    Range,
+    blocks,
+    cheapest,
+    check_shards,
+    schedule,
+    tiles,
+)
+from gspmd.transforms.exchange.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.reducers import is_splat
+
+__all__ = [
+    "Windows",
+    "joint_axes",
+    "pad_dim",
+    "pad_interior",
+    "positions",
+    "realignments",
+    "redistribute",
+    "retiling",
+    "take_windows",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Windows:
+    """One window for every shard of a dimension of `size` elements: shard i wants
+
+    [start + step * i, start + step * i + length). Windows may reach out of the dimension and be apart.
+    """
+
+    size: int
+    start: int
+    step: int
+    length: int
+
+    def ranges(self, count: int) -> tuple[Range, ...]:
+        check_shards(count)
+        begins = [self.start + self.step * shard for shard in range(count)]
+        return tuple((begin, begin + self.length) for begin in begins)
+
+    def exchange(self, count: int, local: int | None = None) -> Exchange:
+        """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
+        if local is None:
+            local = -(-self.size // count)
+        return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
+
+
+def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
+    """Each device's window of a dimension split over `axes`; its length replaces the shard's.
+
+    Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
+    """
+    exchange = windows.exchange(size_of(axes), read_type(value).shape[dim])
+    found = redistribute(emit, value, dim, axes, axes, exchange, cause)
+    if fill is None or (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
+        return found
+    return _fill_outside(emit, found, dim, axes, windows, fill)
+
+
+def _is_zero(fill: Any) -> bool:
+    return fill == "zero" if isinstance(fill, str | int | float) else is_splat(fill, "zero")
+
+
+def _zeros_outside(exchange: Exchange, size: int) -> bool:
+    """Whether nothing but zeros comes from beyond the first and the last shard: where neighbours send what is wanted,
+
+    and shards of the `size` elements have no padding.
+    """
+    even = exchange.local * exchange.devices == size
+    return even and cheapest(exchange).margins is not None and bool(_wanting(exchange).all())
+
+
+@functools.lru_cache(maxsize=4096)
+def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
+    """A dimension split over `source` to be split over `target`, on devices counted along `joint`."""
+    spread, targets = positions(source, joint, target)
+    count = size_of(target)
+    return Exchange(
+        -(-size // size_of(source)), tiles(size, size_of(source)), blocks(-(-size // count), count), spread, targets
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
+    """What is left to do after an all-to-all, for the dimension that has fewer shards then, and for the other:
+
+    `counts` are the shards before, of which the first come together in groups of `moved` and the second are cut in
+    as many. What each device holds then need not be tiles.
+    """
+    few, many = counts[0] // moved, counts[1] * moved
+    joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
+    part = -(-shard // moved)
+    check_shards(many)
+    begins = [min(j * shard + m * part, (j + 1) * shard) for j in range(counts[1]) for m in range(moved)]
+    held = [(min(a, sizes[1]), min(b, sizes[1])) for a, b in itertools.pairwise((*begins, counts[1] * shard))]
+    return (
+        Exchange(joined, _within(blocks(joined, few), sizes[0]), blocks(-(-sizes[0] // few), few)),
+        Exchange(part, tuple(held), blocks(-(-sizes[1] // many), many)),
+    )
+
+
+def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
+    """What ranges have of a dimension."""
+    return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
+
+
+@functools.lru_cache(maxsize=4096)
+def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
+    """The axes of `source` and then what `target` has beside them, or, where parts do not nest, what `free` has: all
+
+    that values may be sent along. Raises ValueError where that does not do either.
+    """
+    if all(a.nests(b) for a in source for b in target):
+        return source + without(target, source)
+    return source + without(free, source)
+
+
+@functools.lru_cache(maxsize=4096)
+def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
+    """`spread` and `targets` of an exchange from shards over `source` to shards over `target`; `joint` begins with
+
+    `source`, and devices are counted along it.
+    """
+    if source == target:
+        return 1, ()
+    whole = _whole(joint)
+    cuts = atoms([joint, whole])
+    parts = split_at(joint, cuts)
+    places = dict(zip(parts, np.unravel_index(np.arange(size_of(parts)), [axis.size for axis in parts]), strict=True))
+    index = np.zeros(size_of(parts), np.int64)
+    for axis in target:
+        # Where the device is along the part of the mesh axis that this one is a part of.
+        (full,) = (full for full in whole if full.overlaps(axis))
+        place = np.zeros_like(index)
+        for part in split_at((full,), cuts):
+            place = place * part.size + places[part]
+        index = index * axis.size + place // (full.end // axis.end) % axis.size
+    return size_of(joint) // size_of(source), tuple(index.tolist())
+
+
+def _whole(axes: Axes) -> Axes:
+    """The same axes, those of one mesh axis beside each other and as large as can be."""
+    return canonical(sorted(axes))
+
+
+def redistribute(
+    emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
+) -> Any:
+    """What the exchange says every device wants of a dimension: held over `source`, devices counted along `joint`.
+
+    What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
+    """
+    way = cheapest(exchange)
+    if way.margins is not None:
+        return _with_neighbours(emit, value, dim, source, exchange, way.margins, cause)
+    if way.gathers:
+        return _gathered(emit, value, dim, source, joint, exchange, cause)
+    return _in_rounds(emit, value, dim, joint, exchange, cause)
+
+
+# ---- the three ways ----
+
+
+def _with_neighbours(
+    emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
+) -> Any:
+    """Extend every shard by what its neighbours hold, then cut the window."""
+    extended = _extend(emit, value, dim, axes, *margins, cause)
+    begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
+    return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
+
+
+def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause) -> Any:
+    """Gather everything, put ranges held beside each other, then cut the window."""
+    whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
+    kept, local = exchange.kept(), exchange.local
+    begin = kept[0][2][0] if kept else 0
+    if any(low - begin != shard * local + place for shard, place, (low, _) in kept):
+        parts = [slice_dim(emit, whole, dim, shard * local + place, high - low) for shard, place, (low, high) in kept]
+        whole = join_dim(emit, parts, dim)
+    targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
+    return cut_at(emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length)
+
+
+def _wanting(exchange: Exchange) -> Ints:
+    """Which target shards want something that somebody holds."""
+    low, high = np.array(exchange.wants, np.int64).T
+    kept = exchange.kept()
+    return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
+
+
+def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
+    """What a device has already in its place, then what it is sent, round by round."""
+    plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
+    messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
+    before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
+    after = max(0, *(int(m.put.max()) + m.length - length for m in messages)) if messages else 0
+    starts = care = np.zeros(devices, np.int64)
+    for own in plan.own[:1]:
+        starts = _scattered(own.target, own.taken - own.put, devices)
+        care = _scattered(own.target, np.ones_like(own.put), devices)
+    buffer = cut_at(emit, value, dim, axes, starts - before, care, before + length + after)
+    groups = replica_groups(emit.mesh, axes)
+    for message in messages:
+        piece = cut_at(emit, value, dim, axes, message.taken, message.sends, message.length)
+        if not np.array_equal(message.source, message.target):
+            pairs = np.stack([groups[:, message.source], groups[:, message.target]], axis=-1).reshape(-1, 2)
+            piece = permute(emit, piece, pairs, axes, cause)
+        buffer = _put(emit, buffer, dim, axes, message, before, piece)
+    return slice_dim(emit, buffer, dim, before, length)
+
+
+class _Message:
+    """One round, by device: what is sent begins at `taken`; what is received goes to `put`, and counts from `low` to
+
+    `high`. Messages are equally long and lie inside the shard, so that a shorter piece at its end has others before it.
+    """
+
+    def __init__(self, pieces: Pieces, local: int, devices: int) -> None:
+        self.source, self.target = pieces.source, pieces.target
+        self.length = int(pieces.length.max())
+        taken = np.minimum(pieces.taken, local - self.length)
+        lead = pieces.taken - taken
+        ones = np.ones_like(lead)
+        self.sends, self.receives = (_scattered(at, ones, devices) for at in (pieces.source, pieces.target))
+        self.taken = _scattered(pieces.source, taken, devices)
+        self.put = _scattered(pieces.target, pieces.put - lead, devices)
+        self.low = _scattered(pieces.target, lead, devices)
+        self.high = _scattered(pieces.target, lead + pieces.length, devices)
+
+
+def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
+    found = np.zeros(devices, np.int64)
+    found[where] = values
+    return found
+
+
+def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
+    """Write what counts of a message over the buffer, where this device is sent something."""
+    type_, whole = read_type(received), read_type(buffer)
+    start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
+    zero = emit.constant(INDEX, 0)
+    begin = emit.constant(INDEX, start) if isinstance(start, int) else start
+    starts = [begin if d == dim else zero for d in range(type_.rank)]
+    here = _counts(emit, dim, axes, message, type_)
+    if here is not None:
+        if isinstance(start, int):
+            old = slice_dim(emit, buffer, dim, start, message.length)
+        else:
+            old = emit.dynamic_slice(buffer, starts, type_.shape)
+        received = emit.op("stablehlo.select", [here, received, old], [type_])
+    if whole == type_:
+        return received
+    return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [whole])
+
+
+def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
+    """What of a message counts on this device, for all elements together where that is all or none; None for all."""
+    everyone = np.ones_like(message.low)
+    if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
+        if message.high.all():
+            return None
+        length = lookup(emit, axes, message.high, everyone, message.length)
+        return emit.compare(length, "GT", emit.constant(INDEX, 0))
+    places_type = TensorType(type_.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    tests = []
+    if message.low.any():
+        tests.append(emit.compare(places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
+    if message.high.min() < message.length:
+        tests.append(emit.compare(places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
+    return tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+
+
+def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
+    found = lookup(emit, axes, values, care, type_.shape[dim])
+    return emit.constant(type_, found) if isinstance(found, int) else emit.broadcast_scalar(found, type_)
+
+
+def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
+    """The shard with `left` elements of those before and `right` elements of those after it.
+
+    Beyond the first and the last shard there are zeros.
+    """
+    local = read_type(value).shape[dim]
+    groups = replica_groups(emit.mesh, axes)
+    parts = [value]
+    for distance in range(1, -(-left // local) + 1 if left else 1):
+        amount = min(left - (distance - 1) * local, local)
+        tail = slice_dim(emit, value, dim, local - amount, amount)
+        pairs = np.stack([groups[:, :-distance], groups[:, distance:]], axis=-1).reshape(-1, 2)
+        parts.insert(0, permute(emit, tail, pairs, axes, cause))
+    for distance in range(1, -(-right // local) + 1 if right else 1):
+        amount = min(right - (distance - 1) * local, local)
+        head = slice_dim(emit, value, dim, 0, amount)
+        pairs = np.stack([groups[:, distance:], groups[:, :-distance]], axis=-1).reshape(-1, 2)
+        parts.append(permute(emit, head, pairs, axes, cause))
+    return join_dim(emit, parts, dim)
+
+
+def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
+    """Replace what lies before or behind the dimension."""
+    type_ = read_type(value)
+    position = TensorType(type_.shape, INDEX.element)
+    last = windows.start + windows.step * (size_of(axes) - 1)
+    lowest, highest = min(windows.start, last), max(windows.start, last) + windows.length
+    if lowest >= 0 and highest <= windows.size:
+        return value
+    begin = emit.binary("multiply", emit.shard_index(axes), emit.constant(INDEX, windows.step))
+    begin = emit.binary("add", begin, emit.constant(INDEX, windows.start))
+    places = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
+    places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
+    tests = []
+    if lowest < 0:
+        tests.append(emit.compare(places, "GE", emit.constant(position, 0)))
+    if highest > windows.size:
+        tests.append(emit.compare(places, "LT", emit.constant(position, windows.size)))
+    here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+    filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
+    return emit.op("stablehlo.select", [here, value, filler], [type_])

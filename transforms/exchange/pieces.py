@@ -1,0 +1,142 @@
+"""Pieces of one dimension of a per-device value: cut out, put together, padded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.emitter import INDEX, Emitter
+from gspmd.transforms.exchange.intervals import Ints
+from gspmd.transforms.ir.op_info import TensorType
+
+
+def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
+    """`amount` elements after every element of a dimension, so that shards stay in proportion.
+
+    `fill` is a scalar value or a number.
+    """
+    if not amount:
+        return value
+    type_ = read_type(value)
+    scalar = emit.constant(TensorType((), type_.element), fill) if isinstance(fill, int | float) else fill
+    amounts = emit.i64s([amount if d == dim else 0 for d in range(type_.rank)])
+    return emit.op(
+        "stablehlo.pad",
+        [value, scalar],
+        [resized(type_, dim, type_.shape[dim] * (amount + 1))],
+        edge_padding_low=emit.i64s([0] * type_.rank),
+        edge_padding_high=amounts,
+        interior_padding=amounts,
+    )
+
+
+def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: Any) -> Any:
+    """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
+    if not before and not after:
+        return value
+    type_ = read_type(value)
+    zeros = [0] * type_.rank
+    return emit.op(
+        "stablehlo.pad",
+        [value, emit.constant(TensorType((), type_.element), fill)],
+        [resized(type_, dim, type_.shape[dim] + before + after)],
+        edge_padding_low=emit.i64s([before if d == dim else 0 for d in range(type_.rank)]),
+        edge_padding_high=emit.i64s([after if d == dim else 0 for d in range(type_.rank)]),
+        interior_padding=emit.i64s(zeros),
+    )
+
+
+def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
+    """`length` elements of every device's value from a start of its own, which may lie outside: there is no knowing
+
+    what is there. `starts` has one entry a device along `axes`, and counts where `care` is set.
+    """
+    wanted = starts[care.astype(bool)]
+    if not len(wanted):
+        starts, wanted = np.zeros_like(starts), np.zeros(1, np.int64)
+    before = max(0, -int(wanted.min()))
+    after = max(0, int(wanted.max()) + length - read_type(value).shape[dim])
+    value = pad_dim(emit, value, dim, before, after, 0)
+    start = lookup(emit, axes, starts + before, care, read_type(value).shape[dim] - length)
+    if isinstance(start, int):
+        return slice_dim(emit, value, dim, start, length)
+    type_, zero = read_type(value), emit.constant(INDEX, 0)
+    begins = [start if d == dim else zero for d in range(type_.rank)]
+    return emit.dynamic_slice(value, begins, resized(type_, dim, length).shape)
+
+
+def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
+    """This device's entry of a table by its position along `axes`: a number where that is the same for all,
+
+    else a scalar, computed where entries lie on a line. Entries that do not `care` may come out as any other number
+    from 0 to `most`: it is written out that they do not leave that range, because XLA adds up the starts of a slice
+    of a slice without limiting the inner one.
+    """
+    chosen = np.flatnonzero(care)
+    if not len(chosen):
+        return 0
+    first, last = int(chosen[0]), int(chosen[-1])
+    slope = (int(values[last]) - int(values[first])) // (last - first) if last > first else 0
+    base = int(values[first]) - slope * first
+    if np.array_equal(values[chosen], base + slope * chosen):
+        if not slope:
+            return base
+        index = emit.shard_index(axes)
+        line = index if slope == 1 else emit.binary("multiply", index, emit.constant(INDEX, slope))
+        line = line if not base else emit.binary("add", line, emit.constant(INDEX, base))
+        ends = (base, base + slope * (len(values) - 1))
+        if min(ends) >= 0 and max(ends) <= most:
+            return line
+        limits = [emit.constant(INDEX, limit) for limit in (0, most)]
+        return emit.op("stablehlo.clamp", [limits[0], line, limits[1]], [INDEX])
+    entries = np.where(care, values, values[first]).astype(np.int32)
+    table = emit.op(
+        "stablehlo.constant",
+        [],
+        [TensorType((len(entries),), INDEX.element)],
+        value=ir.DenseElementsAttr.get(entries, context=emit.context),
+    )
+    found = emit.op(
+        "stablehlo.dynamic_slice",
+        [table, emit.shard_index(axes)],
+        [TensorType((1,), INDEX.element)],
+        slice_sizes=emit.i64s([1]),
+    )
+    return emit.reshape(found, ())
+
+
+def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
+    """Values beside each other along a dimension."""
+    if len(parts) == 1:
+        return parts[0]
+    types = [read_type(part) for part in parts]
+    result = resized(types[0], dim, sum(t.shape[dim] for t in types))
+    return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
+
+
+def slice_dim(emit: Emitter, value: Any, dim: int, start: int, length: int, stride: int = 1) -> Any:
+    """`length` elements of a dimension from `start`, every `stride`-th."""
+    type_ = read_type(value)
+    if length == type_.shape[dim]:
+        return value
+    result = resized(type_, dim, length)
+    starts = [start if d == dim else 0 for d in range(type_.rank)]
+    steps = [stride if d == dim else 1 for d in range(type_.rank)]
+    limits = [a + max((n - 1) * step + 1, 0) for a, n, step in zip(starts, result.shape, steps, strict=True)]
+    return emit.op(
+        "stablehlo.slice",
+        [value],
+        [result],
+        start_indices=emit.i64s(starts),
+        limit_indices=emit.i64s([min(limit, n) for limit, n in zip(limits, type_.shape, strict=True)]),
+        strides=emit.i64s(steps),
+    )
+
+
+def resized(type_: TensorType, dim: int, length: int) -> TensorType:
+    return TensorType((*type_.shape[:dim], length, *type_.shape[dim + 1 :]), type_.element)

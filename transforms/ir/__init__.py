@@ -1,0 +1,1 @@
+"""What modules say, read into plain values: programs, operations, signatures, groups of devices."""

@@ -1,0 +1,87 @@
+"""The shardings written on a module's values, read together with its program."""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.manual import ManualRegion, read_region
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op, Program
+from gspmd.transforms.parsing.mlir import main_function, source_location
+
+
+class AnnotatedModule:
+    """What is annotated on a module as a whole: its mesh, and the signature of its @main.
+
+    `arguments` and `results` are the shardings of @main's, None where nothing is said.
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.codec = SdyCodec.of_module(module)
+        self.mesh = the_mesh(module, self.codec)
+        self.function = main_function(module).operation
+        type_ = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value)
+        self.arguments = self._signature("arg_attrs", len(type_.inputs))
+        self.results = self._signature("res_attrs", len(type_.results))
+
+    def _signature(self, name: str, count: int) -> list[TensorSharding | None]:
+        if name not in self.function.attributes:
+            return [None] * count
+        return [
+            self.codec.read(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
+            for attributes in self.function.attributes[name]
+        ]
+
+    def set_signature(self, arguments: list[TensorSharding], results: list[TensorSharding]) -> None:
+        """Write the shardings of @main's arguments and results."""
+        context = self.codec.context
+        for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
+            attributes = self.function.attributes
+            old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
+            new = []
+            for entry, sharding in zip(old, shardings, strict=True):
+                pairs = {pair.name: pair.attr for pair in entry}
+                pairs["sdy.sharding"] = self.codec.write(sharding)
+                new.append(ir.DictAttr.get(pairs, context))
+            attributes[name] = ir.ArrayAttr.get(new, context)
+
+
+class AnnotatedProgram(AnnotatedModule):
+    """A program and the `sdy` shardings on its operations."""
+
+    def __init__(self, module: ir.Module) -> None:
+        super().__init__(module)
+        self.program = Program(module)
+
+    def of_op(self, op: Op) -> tuple[TensorSharding, ...] | None:
+        """Shardings of an operation's results, None when there are none."""
+        attributes = op.ir.attributes
+        if op.info.name == CONSTRAINT:
+            return (self.codec.read(attributes["sharding"]),)
+        if op.info.name == MANUAL:
+            return self.region(op).out_shardings
+        if "sdy.sharding" in attributes:
+            return self.codec.read_list(attributes["sdy.sharding"])
+        return None
+
+    def region(self, op: Op) -> ManualRegion:
+        """What a manual computation says."""
+        return read_region(op.ir, self.codec, self.mesh)
+
+
+def the_mesh(module: ir.Module, codec: SdyCodec) -> Mesh:
+    """The one mesh of an ingested module."""
+    meshes = list(codec.meshes.values())
+    if len(meshes) == 1:
+        return meshes[0]
+    raise AnnotationError(
+        f"expected one mesh but the module has {len(meshes)}",
+        location=source_location(module.operation.location),
+        hint="run gspmd-ingest first",
+        code=Code.MESH,
+    )

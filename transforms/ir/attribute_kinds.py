@@ -1,0 +1,57 @@
+"""What kind of attribute goes by each name that is read: MLIR lets programs write any, as `mhlo.memory_kind = 3`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError
+from gspmd.transforms.ir.signature import DEVICE_IDS, DONATION, GLOBAL_TYPE, MEMORY_KIND, MESH, NAME, SHARDING
+from gspmd.transforms.parsing.mlir import located
+
+_ON_OPERATIONS = {
+    "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
+    "mhlo.attributes": (ir.DictAttr, "a dictionary"),
+    "gspmd.axes": (ir.StringAttr, "a string"),
+    "gspmd.cause": (ir.StringAttr, "a string"),
+    "gspmd.combiner": (ir.StringAttr, "a string"),
+}
+_ON_VALUES = {
+    "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
+    DONATION[0]: (ir.IntegerAttr, "an integer"),
+    MEMORY_KIND: (ir.StringAttr, "a string"),
+    NAME: (ir.StringAttr, "a string"),
+    SHARDING: (ir.StringAttr, "a string"),
+    GLOBAL_TYPE: (ir.TypeAttr, "a type"),
+    DEVICE_IDS: (ir.DenseI64ArrayAttr, "an array of integers"),
+}
+_ON_MODULES = {
+    "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
+    "mhlo.num_partitions": (ir.IntegerAttr, "an integer"),
+    MESH: (ir.StringAttr, "a string"),
+}
+
+
+def check_operation(op: Any) -> None:
+    """Raises AnnotationError, located, for an attribute of an operation that is of another kind than is read."""
+    with located(op):
+        _check(op.attributes, _ON_OPERATIONS)
+
+
+def check_signature(module: ir.Module, function: Any) -> None:
+    """The same for the attributes of the module, and of the arguments and results of its entry."""
+    _check(module.operation.attributes, _ON_MODULES)
+    with located(function):
+        results = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results)
+        for name in ("arg_attrs", "res_attrs"):
+            for entry in function.attributes.get(name, ()):
+                _check(entry, _ON_VALUES)
+                if DONATION[0] in entry and not 0 <= entry[DONATION[0]].value < results:
+                    raise AnnotationError(f"'{DONATION[0]}' is {entry[DONATION[0]].value}, of {results} results")
+
+
+def _check(attributes: Any, kinds: dict[str, tuple[Any, str]]) -> None:
+    for name, (kind, words) in kinds.items():
+        if name in attributes and not isinstance(attributes[name], kind):
+            raise AnnotationError(f"'{name}' is {attributes[name]}, expected {words}")

@@ -1,0 +1,131 @@
+"""Where values are: in a device's own memory or in that of its host, as JAX says it.
+
+Arguments and results of @main say it by `mhlo.memory_kind`, values in between by custom calls
+`annotate_device_placement`, and operations that the host computes by a frontend attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.program import CONTROL_FLOW, Program
+from gspmd.transforms.ir.signature import MEMORY_KIND, dictionaries
+from gspmd.transforms.parsing.attribute_text import required_text, text_of
+
+DEVICE = "device"
+_FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_placement", "_xla_compute_type"
+_PLACING = "annotate_device_placement"
+_FIXED = {"MoveToHost": "pinned_host", "MoveToDevice": DEVICE}
+# Operations whose result is in the memory that their first operand is in.
+_STAYING = {f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "dynamic_slice", "dynamic_update_slice")}
+
+
+def memory_kind(entry: Mapping[str, Any]) -> str | None:
+    """The memory that an argument or result is to be in, None where nothing is said."""
+    return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
+
+
+def is_host(kind: str | None) -> bool:
+    return kind is not None and kind.endswith("_host")
+
+
+def _frontend(op: Any, name: str) -> str | None:
+    attributes = op.attributes
+    if _FRONTEND not in attributes or name not in attributes[_FRONTEND]:
+        return None
+    return text_of(attributes[_FRONTEND][name])
+
+
+def host_computation(op: Any) -> dict[str, ir.Attribute]:
+    """What marks an operation as one that the host computes; nothing for others."""
+    return {_FRONTEND: op.attributes[_FRONTEND]} if _frontend(op, _COMPUTE) == "host" else {}
+
+
+def placed_in(op: Any) -> str | None:
+    """The memory that a custom call brings its operand to, None for any other operation."""
+    if op.name != CUSTOM_CALL:
+        return None
+    target = str(op.attributes["call_target_name"].value)
+    return _frontend(op, _PLACEMENT) if target == _PLACING else _FIXED.get(target)
+
+
+def place(value: Any, kind: str, sharding: ir.Attribute | None, point: ir.InsertionPoint, location: Any) -> Any:
+    """The value in another memory, by an operation as JAX writes it."""
+    context = value.context
+    attributes: dict[str, ir.Attribute] = {
+        "call_target_name": ir.StringAttr.get(_PLACING, context),
+        "backend_config": ir.StringAttr.get("", context),
+        "has_side_effect": ir.BoolAttr.get(True, context),
+        _FRONTEND: ir.DictAttr.get({_PLACEMENT: ir.StringAttr.get(kind, context)}, context),
+    }
+    if sharding is not None:
+        attributes["sdy.sharding"] = sharding
+    created = ir.Operation.create(
+        CUSTOM_CALL, operands=[value], results=[value.type], attributes=attributes, loc=location, ip=point
+    )
+    return created.results[0]
+
+
+def says_host(program: Program) -> bool:
+    """Whether anything is said to be in a host's memory; where not, there is nothing to look at."""
+    kinds = [
+        memory_kind(entry)
+        for key, values in (("arg_attrs", program.body.arguments), ("res_attrs", program.body.returned))
+        for entry in dictionaries(program.function, key, len(values))
+    ]
+    calls = (placed_in(op.ir) for op in program.ops if op.info.name == CUSTOM_CALL)
+    return any(map(is_host, kinds)) or any(map(is_host, calls))
+
+
+class HostValues:
+    """The values of a function that are in a host's memory, and in which; follows what hands values on."""
+
+    def __init__(self, function: Any, staying: Iterable[str] = ()) -> None:
+        """`staying` are further operations whose result is where their operand is."""
+        self._staying = _STAYING | set(staying)
+        self.kinds: dict[Any, str] = {}
+        block = function.regions[0].blocks[0]
+        for argument, entry in zip(
+            block.arguments, dictionaries(function, "arg_attrs", len(block.arguments)), strict=True
+        ):
+            kind = memory_kind(entry)
+            if kind is not None and is_host(kind):
+                self.kinds[argument] = kind
+        self._block(block)
+
+    def _block(self, block: Any) -> None:
+        for view in block.operations:
+            self._op(view.operation)
+
+    def _op(self, op: Any) -> None:
+        name, kind = op.name, placed_in(op)
+        if kind is not None:
+            self._set(op.results, kind)
+        elif _frontend(op, _COMPUTE) == "host":
+            self._set(op.results, "pinned_host")
+        elif name in self._staying:
+            self._set(op.results, self.kinds.get(op.operands[0]))
+        elif name == "stablehlo.optimization_barrier":
+            self._hand_on(op.operands, op.results)
+        elif name in CONTROL_FLOW:
+            loop = name == "stablehlo.while"
+            for region in op.regions:
+                block = region.blocks[0]
+                if loop:
+                    self._hand_on(op.operands, block.arguments)
+                self._block(block)
+            last = op.regions[len(op.regions) - 1].blocks[0].operations
+            self._hand_on(last[len(last) - 1].operation.operands, op.results)
+
+    def _set(self, values: Iterable[Any], kind: str | None) -> None:
+        for value in values:
+            if kind is not None and is_host(kind):
+                self.kinds[value] = kind
+
+    def _hand_on(self, sources: Iterable[Any], targets: Iterable[Any]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            self._set([target], self.kinds.get(source))

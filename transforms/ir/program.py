@@ -1,0 +1,150 @@
+"""A module's @main as plain values: what the stages analyse instead of walking the IR again and again.
+
+Values are numbered; so are slots. A slot is a set of values that always share one sharding: most are
+a single value, a while loop's carry is several. Every use of a constant, an iota or a broadcast scalar
+is a slot of its own (see docs/design.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ir.op_info import InfoReader, OpInfo, TensorType, TypeReader
+from gspmd.transforms.parsing.mlir import main_function
+
+CONTROL_FLOW = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+MANUAL = "sdy.manual_computation"
+SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})
+CONSTRAINT = "sdy.sharding_constraint"
+GROUP = "sdy.sharding_group"
+PROPAGATION_BARRIER = "sdy.propagation_barrier"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Op:
+    """One operation: its description, the values it reads and makes, and their slots."""
+
+    index: int
+    ir: Any
+    info: OpInfo
+    operands: list[int]
+    results: list[int]
+    operand_slots: list[int]
+    result_slots: list[int]
+    regions: list[Block]
+    splittable: bool = False
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Block:
+    """One block of the function or of a region that Program reads; `returned` are its terminator's operands."""
+
+    ir: Any
+    arguments: list[int]
+    ops: list[Op] = dataclasses.field(default_factory=list)
+    terminator: Any = None
+    returned: list[int] = dataclasses.field(default_factory=list)
+    returned_slots: list[int] = dataclasses.field(default_factory=list)
+
+
+class Program:
+    """The public @main of a module. Attributes:
+
+    `body` (the function's block), `ops` (all, in order, those of nested blocks after their parent),
+    `value_type`, `value_ir`, `value_def` (op index, -1 for block arguments) by value, `slot_type` by slot,
+    `slot_value` (a value of that slot, for naming it).
+    """
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.ops: list[Op] = []
+        self.value_type: list[TensorType] = []
+        self.value_ir: list[Any] = []
+        self.value_def: list[int] = []
+        self.slot_type: list[TensorType] = []
+        self.slot_value: list[int] = []
+        self._slot_of: list[int] = []
+        self._numbers: dict[Any, int] = {}
+        self._types = TypeReader()
+        self._infos = InfoReader(self._types)
+        self.function = main_function(module).operation
+        self.body = self._read_block(self.function.regions[0].blocks[0], None)
+
+    # ---- numbering ----
+
+    def _new_slot(self, type_: TensorType, value: int) -> int:
+        self.slot_type.append(type_)
+        self.slot_value.append(value)
+        return len(self.slot_type) - 1
+
+    def _add_value(self, value: Any, type_: TensorType, definer: int, slot: int | None) -> int:
+        number = len(self.value_type)
+        self._numbers[value] = number
+        self.value_type.append(type_)
+        self.value_ir.append(value)
+        self.value_def.append(definer)
+        self._slot_of.append(self._new_slot(type_, number) if slot is None else slot)
+        return number
+
+    def _use(self, value: int) -> int:
+        """The slot of one more use of a value."""
+        definer = self.value_def[value]
+        if definer >= 0 and self.ops[definer].splittable:
+            return self._new_slot(self.value_type[value], value)
+        return self._slot_of[value]
+
+    def slot_of(self, value: int) -> int:
+        return self._slot_of[value]
+
+    # ---- reading ----
+
+    def _read_block(self, block: Any, argument_slots: list[int] | None) -> Block:
+        arguments = []
+        for index, argument in enumerate(block.arguments):
+            slot = None if argument_slots is None else argument_slots[index]
+            arguments.append(self._add_value(argument, self._types(argument.type), -1, slot))
+        result = Block(block, arguments)
+        operations = [view.operation for view in block.operations]
+        result.ops = [self._read_op(op) for op in operations[:-1]]
+        result.terminator = operations[-1]
+        result.returned = [self._numbers[v] for v in result.terminator.operands]
+        result.returned_slots = [self._use(v) for v in result.returned]
+        return result
+
+    def _read_op(self, op: Any) -> Op:
+        name = op.name
+        value_type, ops = self.value_type, self.ops
+        operands = [self._numbers[v] for v in op.operands]
+        if name == GROUP and self.value_def[operands[0]] >= 0:
+            ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
+        control = name in CONTROL_FLOW or name == MANUAL
+        info = self._infos(op, name, tuple([value_type[v] for v in operands]), not control)
+        node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
+        node.splittable = name in SPLITTABLE or (
+            name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
+        )
+        ops.append(node)
+        for value, type_ in zip(op.results, info.results, strict=True):
+            number = self._add_value(value, type_, node.index, None)
+            node.results.append(number)
+            node.result_slots.append(self._slot_of[number])
+        if control:
+            slots = node.result_slots if name == "stablehlo.while" else None
+            node.regions = [self._read_block(r.blocks[0], slots) for r in op.regions]
+        return node
+
+    def _is_scalar_constant(self, value: int) -> bool:
+        definer = self.value_def[value]
+        return definer >= 0 and not self.value_type[value].shape and self.ops[definer].splittable
+
+    # ---- walking ----
+
+    def blocks(self) -> list[Block]:
+        """Every block, parents first."""
+        found = [self.body]
+        for op in self.ops:
+            found.extend(op.regions)
+        return found

@@ -1,0 +1,284 @@
+"""The global signature of a partitioned module: what its per-device arguments and results are parts of.
+
+The types of a partitioned `@main` are per-device. Attributes keep the rest: `gspmd.mesh` on the module,
+`gspmd.global_type`, `gspmd.sharding` and, where known, `gspmd.name` on every argument and result. With
+`mhlo.sharding = "{manual}"` and `mhlo.num_partitions`, which PJRT reads, a file is enough to run it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.mlir import main_function, name_in
+
+MESH = "gspmd.mesh"
+GLOBAL_TYPE = "gspmd.global_type"
+SHARDING = "gspmd.sharding"
+NAME = "gspmd.name"
+DEVICE_IDS = "gspmd.device_ids"  # on arguments and results until `gspmd-order`: the device at each mesh position
+EXCHANGED = "gspmd.exchanged"  # beside it: a reshard brings the value from that order, or into it
+SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS = "gspmd.source_device_ids", "gspmd.target_device_ids"  # on such a reshard
+TOKEN = "!stablehlo.token"
+MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
+DONATION = ("tf.aliasing_output", "jax.buffer_donor")
+DeviceIds = tuple[int, ...]
+_MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueSignature:
+    """One argument or result as the whole program sees it.
+
+    `shape` is global; `element_type` is as MLIR writes it (`f32`, `complex<f64>`); `donated` arguments
+    give their memory to a result and are gone after a run; `name` is the program's, if it says one; `memory_kind` is
+    where it is to be, as `pinned_host`, if the program says that. Tokens, which order effects, are scalars of the
+    element type `TOKEN`.
+
+    Errors: AnnotationError when the sharding's rank is not the shape's.
+    """
+
+    shape: tuple[int, ...]
+    element_type: str
+    sharding: TensorSharding
+    donated: bool = False
+    name: str | None = None
+    memory_kind: str | None = None
+
+    def __post_init__(self) -> None:
+        self.sharding.check_rank(len(self.shape))
+
+    @property
+    def is_token(self) -> bool:
+        return self.element_type == TOKEN
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape on every device, padding included."""
+        return self.sharding.local_shape(self.shape)
+
+    def type_text(self, local: bool = False) -> str:
+        """`tensor<8x3xf32>`, of the whole value or of one device's part."""
+        return tensor_text(self.local_shape if local else self.shape, self.element_type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Signature:
+    """Mesh, arguments and results of a partitioned program.
+
+    The devices of an argument or result may be in an order of its own: its mesh then has the axes of the
+    program's and other device ids. Errors: AnnotationError when a value is sharded over other axes.
+    """
+
+    mesh: Mesh
+    inputs: tuple[ValueSignature, ...]
+    outputs: tuple[ValueSignature, ...]
+
+    def __post_init__(self) -> None:
+        for what, values in (("argument", self.inputs), ("result", self.outputs)):
+            for index, value in enumerate(values):
+                if value.sharding.mesh.axes != self.mesh.axes:
+                    raise AnnotationError(
+                        f"{what} {index} is sharded over {print_mesh(value.sharding.mesh)}, "
+                        f"but the module's mesh is {print_mesh(self.mesh)}"
+                    )
+
+    @property
+    def num_partitions(self) -> int:
+        return self.mesh.size
+
+
+def arrays(values: Sequence[ValueSignature]) -> list[ValueSignature]:
+    """Those of arguments or results that are no tokens, which come before them."""
+    return [value for value in values if not value.is_token]
+
+
+def tensor_text(shape: Sequence[int], element_type: str) -> str:
+    """`tensor<8x3xf32>`; a token's type is its element type."""
+    if element_type == TOKEN:
+        return TOKEN
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
+
+
+def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+    """Shape and element type of a static tensor type. Raises Unsupported for any other type."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape", code=Code.DYNAMIC_SHAPE)
+    return tuple(type_.shape), str(type_.element_type)
+
+
+def _type_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+    """The same for what arguments and results may be, tokens included."""
+    return ((), TOKEN) if str(type_) == TOKEN else tensor_of(type_, what)
+
+
+def dictionaries(func: Any, key: str, count: int) -> list[dict[str, ir.Attribute]]:
+    """The attributes (`arg_attrs` or `res_attrs`) of every argument or result, as dictionaries."""
+    if key not in func.attributes:
+        return [{} for _ in range(count)]
+    return [as_dictionary(entry) for entry in func.attributes[key]]
+
+
+def as_dictionary(attribute: Any) -> dict[str, ir.Attribute]:
+    """A dictionary attribute as a dictionary."""
+    return {named.name: named.attr for named in attribute}
+
+
+def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
+    """Write what `dictionaries` reads; no attribute at all where every entry is empty."""
+    if any(entries):
+        func.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+    elif key in func.attributes:
+        del func.attributes[key]
+
+
+def device_orders(func: Any) -> tuple[tuple[DeviceIds | None, ...], tuple[DeviceIds | None, ...]]:
+    """What `DEVICE_IDS` says of the arguments and of the results of `@main` before `gspmd-order`; None for nothing."""
+    type_ = ir.FunctionType(ir.TypeAttr(func.attributes["function_type"]).value)
+
+    def read(key: str, count: int) -> tuple[DeviceIds | None, ...]:
+        given = [entry.get(DEVICE_IDS) for entry in dictionaries(func, key, count)]
+        return tuple(None if order is None else tuple(ir.DenseI64ArrayAttr(order)) for order in given)
+
+    return read("arg_attrs", len(type_.inputs)), read("res_attrs", len(type_.results))
+
+
+def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
+    """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
+    if NAME in entry:
+        return required_text(entry, NAME)
+    location = argument.location
+    return name_in(location) if isinstance(location, ir.NameLoc) else None
+
+
+def result_name(entry: dict[str, ir.Attribute]) -> str | None:
+    """The name that a result has by attribute, ours or JAX's `jax.result_info`."""
+    for key in (NAME, "jax.result_info"):
+        if key in entry:
+            return text_of(entry[key]) or None
+    return None
+
+
+def read_signature(module: ir.Module) -> Signature:
+    """The signature that `write_signature` left, checked against the types of `@main`.
+
+    Errors: ParseError when the module is not partitioned, or its attributes and types disagree.
+    """
+    if MESH not in module.operation.attributes:
+        raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
+    mesh = parse_mesh(required_text(module.operation.attributes, MESH), _MESH_SYMBOL)
+    _check_num_partitions(module, mesh)
+    func = main_function(module)
+    types, arguments = func.type, list(func.arguments)
+    in_entries = dictionaries(func, "arg_attrs", len(arguments))
+    out_entries = dictionaries(func, "res_attrs", len(types.results))
+    inputs = tuple(
+        _read_value(f"argument {i}", entry, argument.type, mesh, argument_name(argument, entry))
+        for i, (entry, argument) in enumerate(zip(in_entries, arguments, strict=True))
+    )
+    outputs = tuple(
+        _read_value(f"result {i}", entry, type_, mesh, result_name(entry))
+        for i, (entry, type_) in enumerate(zip(out_entries, types.results, strict=True))
+    )
+    return Signature(mesh, inputs, outputs)
+
+
+def _check_num_partitions(module: ir.Module, mesh: Mesh) -> None:
+    attribute = module.operation.attributes.get("mhlo.num_partitions")
+    if attribute is not None and ir.IntegerAttr(attribute).value != mesh.size:
+        raise ParseError(
+            f"'mhlo.num_partitions' is {ir.IntegerAttr(attribute).value}, "
+            f"but the mesh {print_mesh(mesh)} has {mesh.size} devices",
+            code=Code.SIGNATURE,
+        )
+
+
+def _read_value(
+    what: str, entry: dict[str, ir.Attribute], local_type: ir.Type, mesh: Mesh, name: str | None
+) -> ValueSignature:
+    for key in (GLOBAL_TYPE, SHARDING):
+        if key not in entry:
+            raise ParseError(
+                f"{what} has no '{key}'; not a partitioned module",
+                hint="run gspmd partition first",
+                code=Code.SIGNATURE,
+            )
+    shape, element_type = _type_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
+    try:
+        sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
+        donated = any(key in entry for key in DONATION)
+        kind = required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
+        value = ValueSignature(shape, element_type, sharding, donated, name, kind)
+    except Error as error:
+        raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
+    if _type_of(local_type, what) != (value.local_shape, element_type):
+        raise ParseError(
+            f"{what} has type {local_type}, but a part of {value.type_text()} sharded "
+            f"{print_sharding(sharding)} is {value.type_text(local=True)}",
+            code=Code.SIGNATURE,
+        )
+    return value
+
+
+def write_signature(module: ir.Module, signature: Signature) -> None:
+    """Make `module`, whose `@main` has per-device types, a partitioned module of this signature.
+
+    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`. These stay as they are, but for an argument whose
+    part is no longer of the type of the result that was to take its place: that one is any result's to take.
+
+    Errors: ParseError when the number of arguments or results differs.
+    """
+    mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
+    func = main_function(module)
+    with module.context:
+        known: dict[ValueSignature, dict[str, ir.Attribute]] = {}
+        attributes = module.operation.attributes
+        attributes[MESH] = ir.StringAttr.get(print_mesh(mesh))
+        attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
+        for key, values, count in (
+            ("arg_attrs", signature.inputs, len(func.type.inputs)),
+            ("res_attrs", signature.outputs, len(func.type.results)),
+        ):
+            if len(values) != count:
+                raise ParseError(f"signature has {len(values)} '{key}', but '@main' has {count}", code=Code.SIGNATURE)
+            entries = dictionaries(func, key, count)
+            for entry, value in zip(entries, values, strict=True):
+                entry.pop("sdy.sharding", None)
+                form = dataclasses.replace(value, donated=False, name=None, memory_kind=None)
+                if form not in known:
+                    known[form] = _value_attributes(form, mesh)
+                entry.update(known[form])
+                if value.name is not None:
+                    entry[NAME] = ir.StringAttr.get(value.name)
+                _give_up_alias(entry, value, signature.outputs)
+            set_dictionaries(func, key, entries)
+
+
+def _give_up_alias(entry: dict[str, ir.Attribute], value: ValueSignature, outputs: Sequence[ValueSignature]) -> None:
+    """Leave the choice of a result to the compiler where the named one is of another size on a device."""
+    alias, donor = DONATION
+    if alias in entry:
+        result = outputs[ir.IntegerAttr(entry[alias]).value]
+        if (result.local_shape, result.element_type) != (value.local_shape, value.element_type):
+            del entry[alias]
+            entry[donor] = ir.BoolAttr.get(True)
+
+
+def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:
+    own = value.sharding.mesh
+    mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another order of devices is written in place
+    sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
+    return {
+        "mhlo.sharding": ir.StringAttr.get("{manual}"),
+        GLOBAL_TYPE: ir.TypeAttr.get(ir.Type.parse(value.type_text())),
+        SHARDING: ir.StringAttr.get(print_sharding(sharding)),
+    }

@@ -1,0 +1,151 @@
+"""The collectives that users write: allowed in manual computations, along the axes these hold.
+
+Their groups list the partitions of the whole mesh. Along free axes they must do the same everywhere, or they would mean
+something else for every shard of a value that is one value to its author.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.device_order import check_listed
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axes
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.manual import check_free, ops_in_regions
+from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.parsing.mlir import located
+
+Ids = npt.NDArray[np.int64]
+
+FLAGGED = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+COLLECTIVES = FLAGGED | {
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+}
+GROUPS = ("replica_groups", "source_target_pairs")  # the attributes that name devices
+_DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
+
+
+def check_manual(annotated: AnnotatedProgram) -> None:
+    """Check what is written in manual computations, and give the collectives there their axes and cause.
+
+    A collective in which every device is by itself, as along an axis of size 1, gets no axes: it does nothing.
+
+    Errors (located): Unsupported for collectives and device ids where no manual computation holds their axes;
+    AnnotationError for shardings over axes that are held.
+    """
+    program, mesh = annotated.program, annotated.mesh
+    sought = COLLECTIVES | _DEVICE | {MANUAL}
+    if not any(op.info.name in sought for op in program.ops):
+        return
+    for op, held, _ in ops_in_regions(program, annotated.codec, mesh):
+        name = op.info.name
+        if name in COLLECTIVES:
+            with located(op.ir):
+                _check_collective(op.ir, name, held, mesh)
+        elif name in _DEVICE:
+            with located(op.ir):
+                _check_device(held, mesh)
+        elif held:
+            said = annotated.of_op(op) or ()
+            entering = annotated.region(op).in_shardings if name == MANUAL else ()
+            check_free(op, said + entering, held)
+
+
+def _check_device(held: Axes, mesh: Mesh) -> None:
+    if held == mesh.all_axes():
+        return
+    if not held:
+        raise Unsupported(
+            "depends on the device it runs on",
+            hint="give a program for one device; the partitioner adds what devices need",
+            code=Code.COMMUNICATION,
+        )
+    raise Unsupported(
+        f"depends on axes that the manual computation around it does not hold: it holds {print_axes(held, mesh)}",
+        hint="put it into a manual computation over all axes, as 'jax.lax.axis_index' does",
+        code=Code.MANUAL,
+    )
+
+
+def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
+    attributes = op.attributes
+    names_partitions = "channel_handle" in attributes and (
+        stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
+    )
+    if not names_partitions or (name in FLAGGED and "use_global_device_ids" not in attributes):
+        raise Unsupported(
+            "has groups of replicas",
+            hint="name partitions: give it a channel handle and 'use_global_device_ids'",
+            code=Code.COMMUNICATION,
+        )
+    permute = name == "stablehlo.collective_permute"
+    groups = _ids(attributes["source_target_pairs" if permute else "replica_groups"], mesh)
+    axes = _axes_of(groups, held, mesh)
+    if axes is None and not held:
+        raise Unsupported(
+            "communicates between devices",
+            hint="give a program for one device, or put it into a manual computation",
+            code=Code.COMMUNICATION,
+        )
+    if axes is None:
+        raise AnnotationError(
+            f"has groups that do not stay within the manual axes {print_axes(held, mesh)}, alike along all others",
+            hint="group partitions that differ along axes of the manual computation only",
+            code=Code.MANUAL,
+        )
+    if not axes and len(groups) < mesh.size:
+        axes = held  # some devices take part alone, others not at all
+    attributes["gspmd.axes"] = ir.StringAttr.get(print_axes(axes, mesh), op.context)
+    attributes["gspmd.cause"] = ir.StringAttr.get("written by the user", op.context)
+
+
+def _ids(attribute: Any, mesh: Mesh) -> Ids:
+    """Partition ids, `[groups, devices in a group]`; shorter groups end with -1. None at all stand for one of all."""
+    if not isinstance(attribute, ir.DenseElementsAttr):
+        raise Unsupported("has groups that are not lists of partitions", hint="list the partitions of each group")
+    check_listed(mesh.size)
+    found = np.array(ir.DenseIntElementsAttr(attribute), np.int64)
+    if not found.size:
+        return np.arange(mesh.size, dtype=np.int64).reshape(1, -1)
+    if found.min() < -1 or found.max() >= mesh.size:
+        raise AnnotationError(
+            f"names partitions that a mesh of {mesh.size} devices does not have", code=Code.DEVICE_LIST
+        )
+    return found.reshape(ir.ShapedType(attribute.type).shape)
+
+
+def _axes_of(groups: Ids, held: Axes, mesh: Mesh) -> Axes | None:
+    """The manual axes along which the devices of a group differ; None if they differ along free axes, or if groups
+
+    are not the same for every position along these.
+    """
+    table = replica_groups(mesh, held)
+    order = np.argsort(table.reshape(-1))
+    free, manual = np.divmod(order, table.shape[1])
+    absent = groups < 0
+    free = np.where(absent, free[groups[:, :1]], free[groups])
+    manual = np.where(absent, -1, manual[groups])
+    if (free != free[:, :1]).any():
+        return None
+    rows = np.concatenate([free[:, :1], manual], axis=1)
+    rows = rows[np.lexsort(rows.T[::-1])]
+    if len(rows) % len(table) or (rows[:, 0] != np.repeat(np.arange(len(table)), len(rows) // len(table))).any():
+        return None
+    alike = rows[:, 1:].reshape(len(table), -1)
+    if (alike != alike[0]).any():
+        return None
+    members = np.where(manual < 0, manual[:, :1], manual)
+    coordinates = np.unravel_index(members, [axis.size for axis in held]) if held else ()
+    return tuple(axis for axis, where in zip(held, coordinates, strict=True) if (where != where[:, :1]).any())

@@ -1,0 +1,315 @@
+"""Hardware that programs are priced for: known devices, and descriptions in TOML files.
+
+Sources of the figures: for TPUs the pages of Cloud TPU's documentation on each version (arithmetic, memory, size of a
+pod), and "How to Scale Your Model", chapter "How to Think About TPUs" (bytes a link carries in one direction, which
+axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM
+(dense arithmetic, memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a
+GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the
+usual order. Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures. Clocks: the
+paper on TPU v4 (arXiv 2304.01433) for v3 and v4, the book for v5e and v5p, and what follows from the peak rate and the
+size and number of matrix units for v6e and tpu7x.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gspmd.dialect.axes import Axes, Axis, size_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_TOPOLOGY_CHIPS
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.machine.cost import AxisLinks, Hardware, collective_time
+from gspmd.transforms.machine.torus import Placement, Slot, Torus, best_placement
+
+GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Network:
+    """What connects devices. `bytes_per_s` is of one link (of a switch: one device) in one direction.
+
+    A torus has `dims` dimensions, each of which wraps around where its length is a multiple of `wrap` (0: never); a
+    switch has none.
+    """
+
+    bytes_per_s: float
+    latency_s: float
+    dims: int = 0
+    wrap: int = 0
+
+    def closes(self, length: int) -> bool:
+        """Whether a dimension of so many chips is a ring."""
+        return bool(self.dims and self.wrap) and length % self.wrap == 0
+
+
+class Traffic(NamedTuple):
+    """A collective that runs `runs` times on an operand of so many `bytes` of a device."""
+
+    kind: str
+    bytes: float
+    axes: Axes
+    runs: int = 1
+
+
+def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
+    """The same with one entry for all collectives of one kind over the same axes.
+
+    Its bytes are their mean: the time of a collective is a constant and a part that is proportional to its bytes.
+    """
+    found: dict[tuple[str, Axes], tuple[int, float]] = {}
+    for t in traffic:
+        runs, total = found.get((t.kind, t.axes), (0, 0.0))
+        found[t.kind, t.axes] = runs + t.runs, total + t.runs * t.bytes
+    return [Traffic(kind, total / runs, axes, runs) for (kind, axes), (runs, total) in found.items() if runs]
+
+
+_USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of device and its networks: `network` inside a domain (slice, NVLink domain) of `domain` devices,
+
+    `outside` between domains; `axes` are networks of mesh axes by name, one line each, instead of these.
+    `chip_devices` is how many devices compilers for a topology make of a chip, `fused` that the figures are those of
+    all of them as one device. `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid
+    onto that, so that what talks most has the best links.
+    """
+
+    name: str
+    flops: Mapping[str, float]
+    memory_bytes: float
+    memory_bytes_per_s: float
+    network: Network
+    domain: int = 0
+    outside: Network | None = None
+    axes: Mapping[str, Network] = dataclasses.field(default_factory=dict)
+    chip_devices: int = 1
+    fused: bool = False
+    clock_hz: float = 0.0
+    torus: Torus | None = None
+
+    def on(self, dims: tuple[int, ...]) -> Target:
+        """The target as chips in a torus of these dimensions.
+
+        Errors: UsageError for a wrong number of dimensions, or too many chips.
+        """
+        if len(dims) != self.network.dims:
+            shape = "x".join(["N"] * self.network.dims) or "no dimensions"
+            raise UsageError(
+                f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}", code=Code.UNKNOWN_TARGET
+            )
+        if math.prod(dims) > MAX_TOPOLOGY_CHIPS:
+            raise UsageError(
+                f"a topology of {'x'.join(map(str, dims))} has {math.prod(dims)} chips, "
+                f"expected at most {MAX_TOPOLOGY_CHIPS}",
+                hint="the largest pods have some 10,000",
+                code=Code.LIMIT,
+            )
+        name, torus = f"{self.name}:{'x'.join(map(str, dims))}", Torus(dims, self.chip_devices)
+        if not self.fused:
+            return dataclasses.replace(self, name=name, torus=torus)
+        part = 1 / self.chip_devices
+        return dataclasses.replace(
+            self,
+            name=name,
+            torus=torus,
+            fused=False,
+            flops={element: flops * part for element, flops in self.flops.items()},
+            memory_bytes=self.memory_bytes * part,
+            memory_bytes_per_s=self.memory_bytes_per_s * part,
+            network=dataclasses.replace(self.network, bytes_per_s=self.network.bytes_per_s * part),
+        )
+
+    def hardware(self, mesh: Mesh) -> Hardware:
+        """The target as the axes of a mesh use it.
+
+        Devices are taken to lie in the mesh's order: the last axis in the nearest devices. From the last to the first,
+        each axis gets a dimension of the torus of its own; those that are left share the last dimension.
+        Raises UsageError when the description has links for an axis that the mesh does not have.
+        """
+        for name in self.axes:
+            if name not in dict(mesh.axes):
+                known = ", ".join(f'"{axis}"' for axis, _ in mesh.axes) or "none"
+                raise UsageError(
+                    f"target '{self.name}' has links for axis \"{name}\", the mesh has {known}", code=Code.TOPOLOGY
+                )
+        if self.torus is not None:
+            return self._hardware(self._torus_links(self.place(mesh)))
+        return self._hardware({name: (link,) for name, link in self._links(mesh).items()})
+
+    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Placement:
+        """Where the mesh lies on the torus: so that `traffic` takes least time, by default reductions over every axis.
+
+        Errors: UsageError for a mesh that does not fit.
+        """
+        assert self.torus is not None, "only a torus has places"
+        usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
+        joined = _joined(traffic) or usual
+        # What a collective takes depends on where its own axes lie, and many placements have these alike.
+        known: list[dict[tuple[tuple[Slot, ...], ...], float]] = [{} for _ in joined]
+
+        def seconds(placement: Placement) -> float:
+            slots, hardware, total_s = dict(placement.slots), None, 0.0
+            for t, alike in zip(joined, known, strict=True):
+                at = tuple(slots[axis.name] for axis in t.axes)
+                if at not in alike:
+                    hardware = hardware or self.placed(placement)
+                    alike[at] = t.runs * collective_time(t.kind, t.bytes, size_of(t.axes), hardware, t.axes)
+                total_s += alike[at]
+            return total_s
+
+        return best_placement(mesh, self.torus, seconds)
+
+    def placed(self, placement: Placement) -> Hardware:
+        """The hardware as the axes of a mesh that lies so use it."""
+        return self._hardware(self._torus_links(placement))
+
+    def _torus_links(self, placement: Placement) -> dict[str, tuple[AxisLinks, ...]]:
+        return {
+            name: tuple(self.torus_links(slot.dim, slot.size, slot.stride) for slot in slots)
+            for name, slots in placement.slots
+        }
+
+    def torus_links(self, dim: int, size: int, stride: int) -> AxisLinks:
+        """What `size` devices use that lie along dimension `dim` of the torus, `stride` apart."""
+        assert self.torus is not None, "only a torus has dimensions"
+        length, network = self.torus.lengths[dim], self.network
+        if dim == len(self.torus.dims):
+            return AxisLinks(size, dim, 1, stride, self.memory_bytes_per_s, 0.0, on_chip=True)
+        ring = network.closes(length)
+        return AxisLinks(size, dim, length, stride, network.bytes_per_s, network.latency_s, ring)
+
+    def _hardware(self, axes: Mapping[str, tuple[AxisLinks, ...]]) -> Hardware:
+        rates = [link.bytes_per_s for links in axes.values() for link in links if not link.on_chip]
+        slowest = min(rates, default=self.network.bytes_per_s)
+        return Hardware(
+            slowest,
+            self.network.latency_s,
+            self.memory_bytes_per_s,
+            min(self.flops.values()),
+            self.name,
+            self.memory_bytes,
+            self.flops,
+            axes,
+        )
+
+    def _links(self, mesh: Mesh) -> dict[str, AxisLinks]:
+        room = self.domain or mesh.size
+        lengths: dict[int, int] = {}
+        placed: list[tuple[str, int, int, int, int]] = []  # name, size, devices inside, line, stride
+        for name, size in reversed(mesh.axes):
+            inside = size if size <= room or name in self.axes else math.gcd(size, room)
+            room = room // inside if inside == size else 1
+            line = self._line(name, inside, lengths)
+            placed.append((name, size, inside, line, lengths.get(line, 1)))
+            lengths[line] = lengths.get(line, 1) * inside
+        outside = self.outside or self.network
+        found = {}
+        for name, size, inside, line, stride in placed:
+            network = self.axes.get(name, self.network)
+            ring = network.closes(lengths[line])
+            found[name] = AxisLinks(
+                size,
+                line,
+                lengths[line],
+                stride,
+                network.bytes_per_s,
+                network.latency_s,
+                ring,
+                not network.dims,
+                inside,
+                outside.bytes_per_s,
+                outside.latency_s,
+            )
+        return found
+
+    def _line(self, name: str, inside: int, lengths: Mapping[int, int]) -> int:
+        """The line an axis lies along: a dimension of the torus, 0 for a switch, beyond these what is its own."""
+        if name in self.axes:
+            return -1 - list(self.axes).index(name)
+        if inside == 1 or not self.network.dims:
+            return 0
+        used = sum(1 for line, length in lengths.items() if line >= 0 and length > 1)
+        return min(used, self.network.dims - 1)
+
+
+def _tpu(
+    name: str,
+    flops: Mapping[str, float],
+    memory: tuple[float, float],
+    network: Network,
+    pod: int,
+    dcn: float,
+    clock_hz: float,
+    chip_devices: int = 1,
+    fused: bool = False,
+) -> Target:
+    """`memory` is bytes and bytes a second; products of f32 are made of bf16 unless higher precision is asked for."""
+    flops = {**flops, "f32": flops["bf16"]}
+    outside = Network(dcn, 1e-5)
+    return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz)
+
+
+_ICI_S = 1e-6
+_TARGETS = (
+    _tpu("tpu-v3", {"bf16": 61.5e12}, (16 * GIB, 450e9), Network(50e9, _ICI_S, 2, 32), 2048, 3.125e9, 0.94e9, 2),
+    _tpu(
+        "tpu-v4",
+        {"bf16": 275e12, "i8": 275e12},
+        (32 * GIB, 1200e9),
+        Network(45e9, _ICI_S, 3, 4),
+        4096,
+        6.25e9,
+        1.05e9,
+        2,
+        True,
+    ),
+    _tpu("tpu-v5e", {"bf16": 197e12, "i8": 393e12}, (16e9, 819e9), Network(45e9, _ICI_S, 2, 16), 256, 3.125e9, 1.5e9),
+    _tpu(
+        "tpu-v5p", {"bf16": 459e12, "i8": 918e12}, (95 * GIB, 2765e9), Network(90e9, _ICI_S, 3, 4), 8960, 6.25e9, 1.75e9
+    ),
+    _tpu("tpu-v6e", {"bf16": 918e12, "i8": 1836e12}, (32e9, 1638e9), Network(90e9, _ICI_S, 2, 16), 256, 12.5e9, 1.75e9),
+    _tpu(
+        "tpu7x",
+        {"bf16": 1153.5e12, "f8E4M3FN": 2307e12, "f8E5M2": 2307e12},
+        (96 * GIB, 3700e9),
+        Network(45e9, _ICI_S, 3, 4),
+        18432,
+        6.25e9,
+        2.2e9,
+        2,
+    ),
+    Target(
+        "a100",
+        {"bf16": 312e12, "f16": 312e12, "f32": 156e12, "f64": 19.5e12, "i8": 624e12},
+        80e9,
+        2039e9,
+        Network(300e9, 3e-6),
+        8,
+        Network(25e9, 1e-5),
+    ),
+    Target(
+        "h100",
+        {
+            "bf16": 989e12,
+            "f16": 989e12,
+            "f8E4M3FN": 1979e12,
+            "f8E5M2": 1979e12,
+            "f32": 494e12,
+            "f64": 67e12,
+            "i8": 1979e12,
+        },
+        80e9,
+        3350e9,
+        Network(450e9, 3e-6),
+        8,
+        Network(50e9, 1e-5),
+    ),
+)
+TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
+NEUTRAL = "neutral"

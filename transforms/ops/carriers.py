@@ -1,0 +1,68 @@
+"""Values as integers of whole bytes, which a sum with zeros leaves as they are.
+
+What one device alone has gets to others as a sum. Added as floats, -0.0 would become 0.0 and NaN another NaN, and types
+may have no zero. A token, which nothing can be added to, stands for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.ir.op_info import TensorType, element_bytes
+
+_INTEGERS = ("i", "ui", "si")
+
+
+def carriers(type_: TensorType) -> list[TensorType]:
+    """The types of the integers that carry a value of this type: two for complex numbers, else one."""
+    element = type_.element
+    if not type_.is_tensor:
+        return [type_]
+    if element.startswith("complex<"):
+        return [carrier for carrier in carriers(_part(type_)) for _ in range(2)]
+    if element == "i1":
+        return [type_._replace(element="ui8")]
+    if element.startswith(_INTEGERS):
+        return [type_ if element_bytes(element) >= 1 else type_._replace(element=f"{element.rstrip('0123456789')}8")]
+    return [type_._replace(element=f"i{round(8 * element_bytes(_whole_bytes(element)))}")]
+
+
+def carried(emit: Builder, value: Any) -> list[Any]:
+    """The integers of a value."""
+    if not isinstance(value.type, ir.RankedTensorType):
+        return [value]
+    type_ = read_type(value)
+    if type_.element.startswith("complex<"):
+        parts = [emit.op(f"stablehlo.{name}", [value], [_part(type_)]) for name in ("real", "imag")]
+        return [carrier for part in parts for carrier in carried(emit, part)]
+    (carrier,) = carriers(type_)
+    if type_.element == "i1" or type_.element.startswith(_INTEGERS):
+        return [emit.convert(value, carrier.element)]
+    return [emit.op("stablehlo.bitcast_convert", [emit.convert(value, _whole_bytes(type_.element))], [carrier])]
+
+
+def delivered(emit: Builder, integers: Iterator[Any], type_: TensorType) -> Any:
+    """The value that the next integers carry."""
+    if type_.element.startswith("complex<"):
+        return emit.op("stablehlo.complex", [delivered(emit, integers, _part(type_)) for _ in range(2)], [type_])
+    value = next(integers)
+    if not type_.is_tensor:
+        return value
+    if type_.element == "i1" or type_.element.startswith(_INTEGERS):
+        return emit.convert(value, type_.element)
+    wide = type_._replace(element=_whole_bytes(type_.element))
+    return emit.convert(emit.op("stablehlo.bitcast_convert", [value], [wide]), type_.element)
+
+
+def _part(type_: TensorType) -> TensorType:
+    """The type of the real and the imaginary parts."""
+    return type_._replace(element=type_.element[len("complex<") : -1])
+
+
+def _whole_bytes(element: str) -> str:
+    """The float type of whole bytes that has every value of one; those of less than a byte have no NaN to lose."""
+    return element if element_bytes(element) >= 1 else "f32"

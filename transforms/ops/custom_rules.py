@@ -1,0 +1,134 @@
+"""Sharding rules that users write: on an operation in the IR, or for the target of a custom call."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
+from gspmd.dialect.rule_notation import check_rule, parse_rule
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo, TypeReader
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import located
+
+RULE = "sdy.sharding_rule"
+_FRONTEND, _BATCH = "mhlo.frontend_attributes", "num_batch_dims"
+RuleSource = str | Callable[[OpInfo], str]
+"""The text of a rule, or a function that gives it for an operation."""
+
+
+def written_rule(info: OpInfo) -> OpShardingRule | None:
+    """The rule that stands on an operation, if one does. Raises AnnotationError with the reason if it is wrong."""
+    written = info.attributes.get(RULE)
+    return None if written is None else parse_rule(str(written), *_shapes(info))
+
+
+def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
+    """The rule as far as the same operation on smaller tensors follows it.
+
+    It must not see padding, of which it knows nothing. Factors that would have to communicate are computed whole, and
+    so are those that pass through to some results only, which JAX writes for dimensions that nothing is said of.
+    """
+    target = info.text("call_target_name")
+    if target == "CustomSPMDPartitioning":
+        raise Unsupported(
+            f"calls '{target}', whose partitioning is a function of the program that made it",
+            hint="use a custom call with a sharding rule",
+            code=Code.CUSTOM_CALL,
+        )
+    read = {f for tensor in rule.operands for dim in tensor for f in dim}
+    made = [{f for dim in tensor for f in dim} for tensor in rule.results]
+    through = read.intersection(*made) if made else set()
+    kinds = tuple(
+        kind if (kind is REDUCTION and f in read) or (kind is PASS_THROUGH and f in through) else NEED_REPLICATION
+        for f, kind in enumerate(rule.kinds)
+    )
+    return dataclasses.replace(rule, kinds=kinds, even=frozenset(range(len(kinds))))
+
+
+def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
+    """Rules by target from texts such as `my_target=([i, j])->([i, j])`. Raises UsageError."""
+    rules: dict[str, RuleSource] = {}
+    for text in texts:
+        target, separator, rule = text.partition("=")
+        if not separator or not target.strip() or "(" in target:
+            raise UsageError(
+                f"custom rule '{text}' names no target",
+                hint="write it as my_target=([i, j])->([i, j])",
+                code=Code.BAD_VALUE,
+            )
+        if target.strip() in rules:
+            raise UsageError(f"custom call '{target.strip()}' has two custom rules", hint="give one")
+        try:
+            check_rule(rule)
+        except AnnotationError as error:
+            raise UsageError(f"custom rule of '{target.strip()}': {error.message}", hint=error.hint) from None
+        rules[target.strip()] = rule.strip()
+    return rules
+
+
+def attach_rules(custom_calls: Iterable[Any], rules: Mapping[str, RuleSource]) -> None:
+    """Put the rule of its target on every custom call; what is given for a target goes before what is written.
+
+    Calls that JAX marks with a number of batch dimensions, and that have no rule, get the one which this means.
+    Raises AnnotationError (located) for a rule that does not fit.
+    """
+    types = TypeReader()
+    read = InfoReader(types)
+    for op in custom_calls:
+        source = rules.get(text_of(op.attributes["call_target_name"]))
+        batch = None if RULE in op.attributes else _batch_dims(op)
+        if source is None and batch is None:
+            continue
+        info = read(op, CUSTOM_CALL, tuple(types(value.type) for value in op.operands), False)
+        with located(op):
+            if source is not None:
+                rule = parse_rule(source if isinstance(source, str) else source(info), *_shapes(info))
+            else:
+                rule = _batch_rule(info, batch or 0)
+        text = f"#sdy.op_sharding_rule<{print_rule(rule, custom=True)}>"
+        op.attributes[RULE] = ir.Attribute.parse(text, op.context)
+
+
+def custom_calls(function: Any) -> Iterator[Any]:
+    """The custom calls in a function, those in regions included."""
+    for region in function.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name == CUSTOM_CALL:
+                    yield inner
+                elif len(inner.regions):
+                    yield from custom_calls(inner)
+
+
+def _batch_dims(op: Any) -> int | None:
+    """The number of leading dimensions that an operation of JAX's foreign function interface works on one by one."""
+    if _FRONTEND not in op.attributes or _BATCH not in op.attributes[_FRONTEND]:
+        return None
+    text = text_of(op.attributes[_FRONTEND][_BATCH])
+    return int(text) if text.isdecimal() else None
+
+
+def _batch_rule(info: OpInfo, count: int) -> OpShardingRule:
+    operands, results = _shapes(info)
+    shapes = operands + results
+    builder = RuleBuilder(operands, results)
+    for dim in range(count):
+        sizes = {shape[dim] if dim < len(shape) else None for shape in shapes}
+        if len(sizes) != 1 or None in sizes:
+            raise AnnotationError(
+                f"has '{_BATCH}' {count}, but its operands and results do not share {count} leading dimensions",
+                code=Code.RULE,
+            )
+        builder.factor([dim] * len(operands), [dim] * len(results), shapes[0][dim])
+    return builder.build()
+
+
+def _shapes(info: OpInfo) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    return [t.shape for t in info.operands], [t.shape for t in info.results]

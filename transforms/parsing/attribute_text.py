@@ -1,0 +1,70 @@
+"""Text in attributes: what strings say, and attributes and types that are written as text in others.
+
+Strings of MLIR are bytes. The bindings fail for those that are no UTF-8, and end the process where they are asked to
+parse an empty text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, ParseError
+from gspmd.dialect.limits import MAX_ATTRIBUTE_TEXT_BYTES
+from gspmd.transforms.parsing.mlir import mlir_errors
+from gspmd.transforms.parsing.nesting import check_nesting
+
+
+def text_of(attribute: ir.Attribute | None) -> str:
+    """The content of a string attribute, bytes that are no UTF-8 as `\\\\xFF`; empty for none and for other kinds."""
+    if not isinstance(attribute, ir.StringAttr):
+        return ""
+    content: bytes = attribute.value_bytes
+    return content.decode(errors="backslashreplace")
+
+
+def required_text(attributes: Any, name: str) -> str:
+    """The content of an attribute that has to be a string. Raises AnnotationError if it is of another kind."""
+    if not isinstance(attributes[name], ir.StringAttr):
+        raise AnnotationError(f"'{name}' is {attributes[name]}, expected a string", hint="write it in quotes")
+    return text_of(attributes[name])
+
+
+def check_fits(op: Any) -> None:
+    """Raise AnnotationError for an operation that what was written to it does not fit."""
+    with _unheard(op.context), mlir_errors(op.context, AnnotationError):
+        op.verify()
+
+
+@contextlib.contextmanager
+def _unheard(context: ir.Context) -> Iterator[None]:
+    """Errors inside are for us alone: who listens gets what is raised of them."""
+    emit = context.emit_error_diagnostics
+    context.emit_error_diagnostics = False
+    try:
+        yield
+    finally:
+        context.emit_error_diagnostics = emit
+
+
+def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
+    """The attribute that somebody wrote as the text of attribute `name`. Raises AnnotationError if it is none."""
+    shown = text if len(text) <= 200 else f"{text[:200]}.."
+    if not text.strip():
+        raise AnnotationError(f"{name} is empty", hint="leave it out, or write what it is to be")
+    if len(text) > MAX_ATTRIBUTE_TEXT_BYTES:
+        raise AnnotationError(
+            f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'",
+            code=Code.LIMIT,
+        )
+    with _unheard(context):  # the location of an error in the text would be of no use
+        try:
+            check_nesting(text.encode(), name)
+            with mlir_errors(context):
+                return ir.Attribute.parse(text, context)
+        except ParseError as error:
+            raise AnnotationError(f"{name} '{shown}' cannot be read: {error.message}", hint=error.hint) from None

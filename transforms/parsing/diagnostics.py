@@ -1,0 +1,80 @@
+"""Diagnostics of passes: remarks and warnings of ours and MLIR's own, in one stream.
+
+MLIR's Python bindings let a pass emit errors only, so what is not an error goes through `remark` and `warning`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, of_error, send, telling
+from gspmd.dialect.errors import Error
+from gspmd.transforms.parsing.mlir import message_of, source_location, split_subject
+from gspmd.transforms.parsing.mlir_faults import code_of
+
+__all__ = [
+    "Diagnostic",
+    "Severity",
+    "Sink",
+    "as_error",
+    "listening",
+    "of_error",
+    "remark",
+    "send",
+    "telling",
+    "warning",
+]
+
+
+def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
+    """A diagnostic as an exception."""
+    op, message = split_subject(diagnostic.problem)
+    code = diagnostic.code or code_of(message) or kind.usual_code
+    return kind(message, op=op, location=diagnostic.location, hint=diagnostic.hint, code=code)
+
+
+def remark(op: Any, message: str) -> None:
+    """Tell the user something about an operation that needs no action."""
+    send(_about(op, Severity.REMARK, message))
+
+
+def warning(op: Any, message: str) -> None:
+    """Tell the user something about an operation that probably needs action."""
+    send(_about(op, Severity.WARNING, message))
+
+
+@contextlib.contextmanager
+def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
+    """Inside, `sink` gets every diagnostic, in order: those of passes of ours, and of MLIR in `context`.
+
+    An `ir.MLIRError` raised inside carries no diagnostics, as they have been given to `sink`.
+    """
+
+    def handle(diagnostic: Any) -> bool:
+        sink(_from_mlir(diagnostic))
+        return True
+
+    handler: Any = context.attach_diagnostic_handler(handle)
+    before = context.emit_error_diagnostics
+    context.emit_error_diagnostics = True
+    try:
+        with telling(sink):
+            yield
+    finally:
+        context.emit_error_diagnostics = before
+        handler.detach()
+
+
+def _about(op: Any, severity: Severity, message: str) -> Diagnostic:
+    operation = op.operation
+    return Diagnostic(severity, f"'{operation.name}' op {message}", source_location(operation.location))
+
+
+def _from_mlir(diagnostic: Any) -> Diagnostic:
+    severity = Severity[diagnostic.severity.name]
+    notes = tuple(_from_mlir(note) for note in diagnostic.notes)
+    return Diagnostic(severity, message_of(diagnostic), source_location(diagnostic.location), notes)

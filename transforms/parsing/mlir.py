@@ -1,0 +1,276 @@
+"""The door to jaxlib's MLIR: contexts, reading modules, locations, and MLIR's errors as ours.
+
+Nothing here or above it in `transforms` imports jax, only the bindings inside jaxlib.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported, reason_of
+from gspmd.dialect.notation import unquote
+from gspmd.dialect.source_text import STDIN, as_utf8, keep
+from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
+from gspmd.transforms.parsing.nesting import check_nesting, location_in
+from gspmd.transforms.parsing.suspicion import check_names, first_oddity
+from gspmd.transforms.parsing.trial import Format, tried
+
+_LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+BYTECODE_MAGIC = b"ML\xefR"
+_registered = False
+
+
+def new_context(allow_unregistered: bool = False) -> ir.Context:
+    """A context with the dialects that programs come in: func, stablehlo, chlo, mhlo, sdy and core ones."""
+    global _registered
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for dialect in (sdy, stablehlo, chlo):
+        dialect.register_dialect(context)
+    _mlirHlo.register_mhlo_dialect(context)
+    if not _registered:
+        _mlirHlo.register_mhlo_passes()
+        stablehlo.register_stablehlo_passes()
+        _registered = True
+    context.allow_unregistered_dialects = allow_unregistered
+    # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
+    context.enable_multithreading(False)
+    return context
+
+
+def main_function(module: ir.Module) -> Any:
+    """The function @main. Raises ParseError where there is none, Unsupported where its body is not one block."""
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    for function in functions:
+        if function.sym_name.value == "main":
+            if len(function.regions[0].blocks) != 1:
+                location = source_location(function.location)
+                raise Unsupported(
+                    "has a body of several blocks; expected one", op="func.func", location=location, code=Code.CALLS
+                )
+            return function
+    names = ", ".join(f"'@{function.sym_name.value}'" for function in functions) or "none"
+    raise ParseError(
+        f"the module has no function '@main'; its functions are {names}",
+        hint="rename the entry function to '@main'",
+        code=Code.NO_MAIN,
+    )
+
+
+def free_symbol(module: ir.Module, stem: str) -> str:
+    """The first of `stem_0`, `stem_1`, ... that is no symbol of the module's."""
+    symbols = {str(op.attributes["sym_name"]) for op in module.body.operations if "sym_name" in op.attributes}
+    return next(name for i in range(len(symbols) + 1) if f'"{(name := f"{stem}_{i}")}"' not in symbols)
+
+
+def function_named(op: Any, name: str) -> Any:
+    """The function of that name in the module that the operation is in; operations that name one were verified."""
+    top = op
+    while top.parent is not None:
+        top = top.parent
+    found = (view.operation for view in top.regions[0].blocks[0].operations)
+    return next(f for f in found if f.name == "func.func" and ir.StringAttr(f.attributes["sym_name"]).value == name)
+
+
+def source_location(location: ir.Location) -> SourceLocation | None:
+    """Where an operation comes from: the user's source if the module says so, else its place in the text.
+
+    Of a call chain the innermost frame is taken, as JAX writes it first.
+    """
+    match = _LOCATION.search(str(location))
+    if match is None:
+        return None
+    return SourceLocation(match[1], int(match[2]), int(match[3]))
+
+
+def name_in(location: ir.NameLoc) -> str:
+    """The name of a location, read from its text, as the bindings end the process over one that is no UTF-8."""
+    match = re.match(r'loc\(("(?:[^"\\]|\\.)*")', str(location))
+    return os.fsencode(unquote(match[1])).decode(errors="backslashreplace") if match else ""
+
+
+@contextlib.contextmanager
+def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: str | None = None) -> Iterator[None]:
+    """A failure of MLIR inside becomes one located error, of the first diagnostic; `filename` replaces MLIR's `-`.
+
+    Diagnostics are heard here, as the bindings end the process over one that quotes what is no UTF-8. Where somebody
+    listens already (`diagnostics.listening`), they get them.
+    """
+    heard: list[tuple[str, SourceLocation | None, tuple[Note, ...]]] = []
+
+    def hear(diagnostic: Any) -> bool:
+        if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
+            place = _named(source_location(diagnostic.location), filename)
+            heard.append((message_of(diagnostic), place, _notes(diagnostic, filename)))
+        return True
+
+    listened = context.emit_error_diagnostics
+    handler: Any = None if listened else context.attach_diagnostic_handler(hear)
+    context.emit_error_diagnostics = True
+    try:
+        yield
+    except ir.MLIRError as error:
+        if not heard:
+            raise kind(error.message or str(error)) from None
+        text, location, notes = heard[0]
+        op, message = split_subject(text)
+        code = code_of_invalid(text) if kind is ParseError else code_of(text)
+        raise kind(message, location=location, op=op, code=code, notes=notes) from None
+    except (RuntimeError, ValueError, MemoryError) as error:  # raised in C++, as for sizes beyond all memory
+        raise kind(f"jaxlib fails: {' '.join(str(error).split())}") from None
+    finally:
+        context.emit_error_diagnostics = listened
+        if handler is not None:
+            handler.detach()
+
+
+def message_of(diagnostic: Any) -> str:
+    """What a diagnostic says, in one line."""
+    try:
+        return " ".join(str(diagnostic.message).split())
+    except RuntimeError:  # raised for what is no UTF-8
+        return "is refused, in a message that quotes what is no UTF-8"
+
+
+def _notes(diagnostic: Any, filename: str | None) -> tuple[Note, ...]:
+    """The notes that name another place, without MLIR's dump of the operation."""
+    notes = []
+    for note in diagnostic.notes:
+        message = message_of(note)
+        if not message.startswith("see current operation:"):
+            notes.append(Note(message, _named(source_location(note.location), filename)))
+    return tuple(notes)
+
+
+def _named(location: SourceLocation | None, filename: str | None) -> SourceLocation | None:
+    """The location in the file of this name, if MLIR does not know the name."""
+    if location is not None and location.file == "-" and filename:
+        return SourceLocation(filename, location.line, location.column)
+    return location
+
+
+def split_subject(message: str) -> tuple[str | None, str]:
+    """MLIR's `'stablehlo.add' op is wrong` as the operation's name, if there is one, and the rest."""
+    match = re.match(r"'([\w.]+)' op ", message)
+    return (match[1], message[match.end() :]) if match else (None, message)
+
+
+def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
+    """Read a module from MLIR text or bytecode that somebody gave us, and verify it.
+
+    This is the door: what could end the process is refused, or tried in another one. Operations without locations of
+    their own get their place in the text, under the name `-`. Raises ParseError, located in `filename`.
+    """
+    if isinstance(source, bytes) and source.startswith(BYTECODE_MAGIC):
+        rewritten = tried(source, Format.BYTECODE, filename, context.allow_unregistered_dialects)
+        return parse_written(rewritten, context, filename)
+    return parse_written(_checked(source, context, filename), context, filename)
+
+
+def parse_written(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
+    """Read what MLIR wrote, in this process or in one that tried it: nothing has to be feared of that."""
+    with mlir_errors(context, ParseError, filename), context, ir.Location.unknown(context):
+        return ir.Module.parse(source)
+
+
+def read_module(path: str, context: ir.Context) -> ir.Module:
+    """Read and verify the module in a file of MLIR text or bytecode; `-` is stdin.
+
+    Operations without locations of their own get their place in the file, under `path`.
+    Raises InputError if there is nothing to read, ParseError with the location if it is not a module.
+    """
+    source, regular = read_source(path)
+    if not regular or source.startswith(BYTECODE_MAGIC) or not _is_text(path):
+        return parse_module(source, context, "<stdin>" if path == "-" else path)
+    _checked(source, context, path)
+    with mlir_errors(context, ParseError, path), context, ir.Location.unknown(context):
+        return ir.Module.parseFile(path)
+
+
+def _is_text(path: str) -> bool:
+    """Whether the bindings take a path: names of files may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
+    """The text, if it can be parsed in this process. Raises ParseError."""
+    try:
+        data, text = (source, source.decode()) if isinstance(source, bytes) else (source.encode(), source)
+    except UnicodeError as error:
+        raise ParseError(
+            f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
+        ) from error
+    check_nesting(data, filename)
+    check_names(data, filename)
+    odd = first_oddity(data)
+    if odd is not None:
+        try:
+            tried(data, Format.TEXT, filename, context.allow_unregistered_dialects)
+        except ParseError as error:
+            raise error.at(location_in(data, odd, filename)) from None
+    return text
+
+
+def upgraded(module: ir.Module, filename: str | None = None) -> None:
+    """Make StableHLO, in place, of the versioned dialect that portable artifacts are in. Raises ParseError."""
+    upgrade = f"vhlo-to-version{{target={stablehlo.get_current_version()}}},vhlo-legalize-to-stablehlo"
+    with mlir_errors(module.context, ParseError, filename), module.context:
+        PassManager.parse(f"builtin.module({upgrade})").run(module.operation)
+
+
+def read_source(path: str) -> tuple[bytes, bool]:
+    """The bytes of a file, or of stdin for `-`, and whether a second reader finds the same. Raises InputError."""
+    if path == "-":
+        return keep(STDIN, as_utf8(sys.stdin.buffer.read())), False
+    try:
+        with open(path, "rb") as file:
+            written = file.read()
+            source = as_utf8(written)
+            return source, source is written and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except IsADirectoryError:
+        raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
+    except (OSError, ValueError) as error:
+        reason = reason_of(error)
+        raise InputError(f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin") from None
+
+
+@contextlib.contextmanager
+def located(op: Any) -> Iterator[None]:
+    """Errors raised inside get this operation's name and location, unless they have their own."""
+    try:
+        yield
+    except Error as error:
+        operation = op.operation
+        raise error.at(source_location(operation.location), operation.name) from None
+
+
+def splice(op: Any) -> None:
+    """Replace an operation by the content of its single block, whose arguments are its operands."""
+    block = op.regions[0].blocks[0]
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        argument.replace_all_uses_with(operand)
+    *content, last = [view.operation for view in block.operations]
+    for inner in content:
+        inner.move_before(op)
+    for result, value in zip(op.results, last.operands, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()

@@ -1,0 +1,54 @@
+"""What may end the process that parses it, or that looks at what was parsed, although it is text of MLIR.
+
+Both are rare: complex numbers as elements of what is not complex, which the printer does not survive, and names that
+are no UTF-8, which the bindings do not. Strings that are values may be any bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gspmd.dialect.errors import ParseError
+from gspmd.transforms.parsing.nesting import brackets_of, location_in
+
+_ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
+_COMPLEX = re.compile(rb"dense\s*<[^<>/]*>\s*:\s*(?:tensor|vector)\s*<[\d\sx?]*complex\s*<")
+_HIGH = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
+_STRING = re.compile(rb'//[^\n]*|"((?:[^"\\\n]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
+
+
+def first_oddity(text: bytes) -> int | None:
+    """Where something begins over which another process has to parse and print the text before this one does."""
+    places = (found.start() for odd in _ODD for found in odd.finditer(text))
+    return next((place for place in places if not _COMPLEX.match(text, place)), None)
+
+
+def check_names(text: bytes, filename: str) -> None:
+    """Raises ParseError, located, for a name of an operation, attribute, symbol or axis that is no UTF-8."""
+    if not _HIGH.search(text):
+        return
+    found = None
+    for match in _STRING.finditer(text):
+        if match[1] is None or _is_utf8(match[1]):
+            continue
+        found = found or brackets_of(text)
+        before = text[: match.start()].rstrip()[-1:]
+        after = text[match.end() : match.end() + 100].lstrip()[:1]
+        within = text[place : place + 1] if (place := found.enclosing(match.start())) is not None else b"{"
+        if before == b"@" or after in (b"=", b"(") or (before != b"=" and within == b"{"):
+            raise ParseError(
+                f"name {match[0].decode(errors='backslashreplace')} is no UTF-8",
+                hint="names are read as UTF-8; strings that are values may be anything",
+                location=location_in(text, match.start(), filename),
+            )
+
+
+def _is_utf8(content: bytes) -> bool:
+    if not _HIGH.search(content):
+        return True
+    try:
+        _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]) if len(m[1]) == 2 else b".", content).decode()
+    except UnicodeDecodeError:
+        return False
+    return True

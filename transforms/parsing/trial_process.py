@@ -1,0 +1,76 @@
+"""The process in which `trial` has things read: bytes come in on stdin, the result or the error goes out on stdout.
+
+The result follows a line that says `{}`; an error is a line of JSON by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Sequence
+
+from gspmd.dialect.errors import Error, ParseError
+from gspmd.transforms.parsing.mlir import new_context, parse_written, upgraded
+from gspmd.transforms.parsing.nesting import check_nesting
+from gspmd.transforms.parsing.suspicion import check_names
+from gspmd.transforms.parsing.trial import Format
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 0, also for an error that is told."""
+    name, memory, *flags = arguments
+    _limit(int(memory))
+    data = sys.stdin.buffer.read()
+    try:
+        result = _read(data, Format(name), "--allow-unregistered" in flags)
+    except Exception as raised:  # noqa: BLE001 - whatever C++ raises
+        error = raised if isinstance(raised, Error) else ParseError(f"jaxlib fails: {' '.join(str(raised).split())}")
+        place = error.location
+        location = [place.file, place.line, place.column] if place else None
+        said = {
+            "message": error.message,
+            "op": error.op,
+            "hint": error.hint,
+            "code": error.code,
+            "location": location,
+        }
+        sys.stdout.buffer.write(json.dumps(said).encode() + b"\n")
+        return 0
+    sys.stdout.buffer.write(b"{}\n" + result)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _limit(memory: int) -> None:
+    """No more memory than that, and no picture of it on the disk when the process ends; where there are limits."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def _read(data: bytes, kind: Format, allow_unregistered: bool) -> bytes:
+    if kind in (Format.HLO_TEXT, Format.HLO_PROTO):
+        from gspmd.transforms.parsing import hlo
+
+        return hlo.text_to_mlir(data.decode()) if kind is Format.HLO_TEXT else hlo.proto_to_mlir(data)
+    context = new_context(allow_unregistered)
+    module = parse_written(data.decode() if kind is Format.TEXT else data, context)
+    if kind is Format.PORTABLE_ARTIFACT:
+        upgraded(module)
+    text = module.operation.get_asm(binary=True, enable_debug_info=True)
+    check_nesting(text, "-")
+    check_names(text, "-")
+    if kind is Format.TEXT:
+        return b""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    parse_written(buffer.getvalue(), context)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""What passes need of a module: the one form that ingest leaves, and shardings that propagation has completed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.notation import print_mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
+from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.program import GROUP, MANUAL
+from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.parsing.mlir import located, main_function
+from gspmd.transforms.passes import Precondition
+
+_CALLS = frozenset({"func.call", "stablehlo.composite"})
+_MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+
+
+def _check_form(module: ir.Module) -> None:
+    check_signature(module, main_function(module).operation)
+    annotated = AnnotatedModule(module)
+    if any(size == 1 for _, size in annotated.mesh.axes):
+        raise AnnotationError(f"mesh {print_mesh(annotated.mesh)} has an axis of size 1")
+    if any(each is not None and each.unreduced for each in annotated.arguments + annotated.results):
+        with located(annotated.function):
+            raise AnnotationError("has an unreduced argument or result")
+    _check_operations(module, _check_operation_of_form)
+
+
+def _check_operation_of_form(op: Any) -> None:
+    check_operation(op)
+    target = text_of(op.attributes["call_target_name"]) if op.name == "stablehlo.custom_call" else ""
+    if op.name in _CALLS or target in _MARKERS:
+        with located(op):
+            raise Unsupported("calls a function, or annotates as frameworks do")
+
+
+def _check_operations(module: ir.Module, check: Callable[[Any], None]) -> None:
+    """Raises the first error that `check` raises for an operation in @main; the bindings make another of it."""
+    errors: list[Error] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        try:
+            check(op)
+        except Error as error:
+            errors.append(error)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    main_function(module).operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    for error in errors:
+        raise error
+
+
+def _check_closed(module: ir.Module) -> None:
+    annotated = AnnotatedProgram(module)
+    if any(each is not None and _is_open(each) for each in annotated.arguments + annotated.results):
+        with located(annotated.function):
+            raise AnnotationError("has an argument or result whose sharding is open")
+    for op in annotated.program.ops:
+        with located(op.ir):
+            shardings = annotated.of_op(op) or ()
+            if op.info.name == MANUAL:
+                shardings += annotated.region(op).in_shardings
+            if op.info.name == GROUP or any(map(_is_open, shardings)):
+                raise AnnotationError("has a sharding that is open")
+
+
+def _is_open(sharding: TensorSharding) -> bool:
+    return any(dim.is_open for dim in sharding.dims)
+
+
+def _check_main(module: ir.Module) -> None:
+    operations = [op for op in module.body.operations if op.operation.name == "builtin.module"]
+    if operations:
+        with located(operations[0]):
+            raise AnnotationError("is a module inside the module")
+    check_signature(module, main_function(module).operation)
+    _check_operations(module, check_operation)
+
+
+INGESTED = Precondition("gspmd-ingest", _check_form)
+PROPAGATED = Precondition("gspmd-propagate", _check_closed)
+ONE_MAIN = Precondition("gspmd-ingest", _check_main)

@@ -1,0 +1,157 @@
+"""Operations that XLA gets wrong, or does not take, written so that it does not fail, whatever they stand beside.
+
+XLA for CPUs lays an fft out as its neighbours like best, such as a gather of another dimension, but runs it only with
+its dimensions in order: anything else fails when the program runs (`fft_thunk.cc`). It writes a scatter of several
+operands to one buffer for all of them that are one value to XLA, as equal constants are. Reductions are taken to
+start from identities.
+
+Programs with manual computations go through Shardy in XLA, and what goes there is written as StableHLO again. That
+cannot write `mulhi`, which XLA for CPUs also refuses beside a change of layout, nor random bits that are converted to
+signed integers or floating-point numbers: it takes these for the unsigned ones they are made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.repairs.initial_values import REDUCE, count_once
+
+_LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
+_NUMBER = TensorType((), "i32")
+_HALF_BITS = 32  # of the widest integers
+
+
+def repair(root: Any) -> None:
+    """Rewrite what is concerned in `root`, in place."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> ir.WalkResult:
+        if op.name in REPAIRED:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    with root.context, ir.Location.unknown(root.context):
+        for op in found:
+            build = Builder(op.context)
+            build.location, build.point = op.location, ir.InsertionPoint(op)
+            _REPAIRS[op.name](build, op)
+
+
+def _keep_dims_in_order(build: Builder, op: Any) -> None:
+    """Ask for the order of dimensions as the layout of what an fft takes and makes."""
+    if read_type(op.results[0]).rank < 2:
+        return
+    op.operands[0] = _in_order(build, op.operands[0])
+    build.point = ir.InsertionPoint.after(op)
+    result = op.results[0]
+    pinned = _in_order(build, result)
+    result.replace_all_uses_except(pinned, pinned.owner.operation)
+
+
+def _in_order(build: Builder, value: Any) -> Any:
+    type_ = read_type(value)
+    minor_to_major = np.arange(type_.rank, dtype=np.int64)[::-1]
+    index = ir.IndexType.get(build.context)
+    layout = ir.DenseElementsAttr.get(np.ascontiguousarray(minor_to_major), type=index, shape=[type_.rank])
+    layouts = ir.ArrayAttr.get([layout], build.context)
+    return build.op(
+        "stablehlo.custom_call",
+        [value],
+        [type_],
+        call_target_name=ir.StringAttr.get(_LAYOUT, build.context),
+        operand_layouts=layouts,
+        result_layouts=layouts,
+    )
+
+
+def _keep_apart(build: Builder, op: Any) -> None:
+    """Make each operand of a scatter another value to XLA: one selected by what it cannot know to be true."""
+    for number in range(1, len(op.results)):
+        value = op.operands[number]
+        type_ = read_type(value)
+        constant = build.constant(_NUMBER, number)
+        hidden = build.op("stablehlo.optimization_barrier", [constant], [_NUMBER])
+        is_same = build.compare(hidden, "EQ", constant)
+        opposite = "not" if type_.element.startswith(("i", "ui")) else "negate"
+        other = build.op(f"stablehlo.{opposite}", [value], [type_])
+        op.operands[number] = build.op("stablehlo.select", [is_same, value, other], [type_])
+
+
+def _multiply_wider(build: Builder, op: Any) -> None:
+    """Make `mulhi`, the upper half of the bits of a product, from products of integers that are wide enough."""
+    a, b = op.operands
+    type_ = read_type(op.results[0])
+    signed = type_.element.startswith("i")
+    bits = round(element_bytes(type_.element) * 8)
+    if bits > _HALF_BITS:
+        high = _high_of_longest(build, a, b, signed)
+    else:
+        wide = type_._replace(element=f"{'i' if signed else 'ui'}{max(8, 2 * bits)}")
+        product = build.binary("multiply", build.convert(a, wide.element), build.convert(b, wide.element))
+        shift = "shift_right_arithmetic" if signed else "shift_right_logical"
+        high = build.binary(shift, product, build.constant(wide, bits))
+    op.results[0].replace_all_uses_with(build.convert(high, type_.element))
+    op.erase()
+
+
+def _high_of_longest(build: Builder, a: Any, b: Any, signed: bool) -> Any:
+    """The upper half of a product of 64 by 64 bits, unsigned, from the four products of their halves."""
+    type_ = read_type(a)._replace(element="ui64")
+    half, mask = build.constant(type_, _HALF_BITS), build.constant(type_, (1 << _HALF_BITS) - 1)
+
+    def low(value: Any) -> Any:
+        return build.binary("and", value, mask)
+
+    def high(value: Any) -> Any:
+        return build.binary("shift_right_logical", value, half)
+
+    def product(x: Any, y: Any) -> Any:
+        return build.binary("multiply", x, y)
+
+    def total(x: Any, y: Any) -> Any:
+        return build.binary("add", x, y)
+
+    x, y = (build.convert(value, "ui64") for value in (a, b))
+    one = total(product(high(x), low(y)), high(product(low(x), low(y))))  # no sum here reaches 64 bits
+    other = total(product(low(x), high(y)), low(one))
+    result = total(product(high(x), high(y)), total(high(one), high(other)))
+    if signed:  # a negative number is its unsigned one less 2**64
+        zero = build.constant(type_, 0)
+        sign = build.constant(type_, 63)
+        for value, factor in ((x, y), (y, x)):
+            is_negative = build.compare(build.binary("shift_right_logical", value, sign), "NE", zero)
+            less = build.op("stablehlo.select", [is_negative, factor, zero], [type_])
+            result = build.binary("subtract", result, less)
+    return result
+
+
+def _draw_unsigned(build: Builder, op: Any) -> None:
+    """Draw unsigned integers and convert them, which is what XLA makes of an element type that is another."""
+    type_ = read_type(op.results[1])
+    if type_.element.startswith("ui"):
+        return
+    drawn = type_._replace(element=f"ui{round(element_bytes(type_.element) * 8)}")
+    state, bits = build.op(
+        op.name, list(op.operands), [read_type(op.results[0]), drawn], rng_algorithm=op.attributes["rng_algorithm"]
+    )
+    op.results[0].replace_all_uses_with(state)
+    how = "bitcast_convert" if type_.element.startswith("i") else "convert"
+    op.results[1].replace_all_uses_with(build.op(f"stablehlo.{how}", [bits], [type_]))
+    op.erase()
+
+
+_REPAIRS: dict[str, Callable[[Builder, Any], None]] = {
+    "chlo.mulhi": _multiply_wider,
+    REDUCE: count_once,
+    "stablehlo.fft": _keep_dims_in_order,
+    "stablehlo.rng_bit_generator": _draw_unsigned,
+    "stablehlo.scatter": _keep_apart,
+}
+REPAIRED = frozenset(_REPAIRS)
