@@ -53,7 +53,7 @@ def summary(found: Found) -> list[str]:
 
 
 def page(found: Found) -> str:
-    """The page `docs/completion.md`."""
+    """The page `docs/measured/completion.md`."""
     out = [_HEAD]
     out.append(
         "| program | peer | values | differ | bytes sent with ours | with the peer's |\n|---|---|--:|--:|--:|--:|"
@@ -79,9 +79,9 @@ def page(found: Found) -> str:
 
 _HEAD = """# Completed shardings beside Shardy's and XLA's
 
-Written by `python benchmarks/completion.py --markdown docs/completion.md`. The same annotated program is completed by
-`gspmd-propagate`, by Shardy (`sdy-propagation-pipeline`) and by XLA (`sharding-propagation`), all in jaxlib 0.10.2, and
-compared value by value; constants aside, of which every use gets its own part. The bytes are what a device sends in one
-call of the program when each completion is partitioned by gspmd, so that only the completion differs. XLA is left out
-where a program says what GSPMD has no annotation for.
+Written by `python benchmarks/completion.py --markdown docs/measured/completion.md`. The same annotated program is
+completed by `gspmd-propagate`, by Shardy (`sdy-propagation-pipeline`) and by XLA (`sharding-propagation`), all in
+jaxlib 0.10.2, and compared value by value; constants aside, of which every use gets its own part. The bytes are what
+a device sends in one call of the program when each completion is partitioned by gspmd, so that only the completion
+differs. XLA is left out where a program says what GSPMD has no annotation for.
 """

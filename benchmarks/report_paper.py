@@ -9,7 +9,7 @@ _KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collectiv
 _HEAD = """\
 # The paper's dense Transformers, compiled for TPU v3
 
-Written by `python benchmarks/paper_table.py --markdown docs/paper_table.md` (needs libtpu, and no TPU).
+Written by `python benchmarks/paper_table.py --markdown docs/measured/paper_table.md` (needs libtpu, and no TPU).
 
 The models of section 5.1 of the GSPMD paper (arXiv 2105.04663): decoders with tied logits, heads of 256, a vocabulary
 of 32,000 and sequences of 1,024; layers scanned and rematerialised, computed in bfloat16, weights in float32, second
@@ -22,8 +22,8 @@ are in the same order for all.
   algorithms, of the collectives that libtpu emitted, loops included.
 - *utilisation*: operations of the model, without what is computed again, a second and core, against 61.5 Tflop/s:
   if no communication is hidden, as the compiler schedules it, and if all is. Compute is what the compiler estimates in
-  cycles, communication what the links allow ([compile.md](compile.md) says how). No figure is measured on a TPU; they
-  compare partitioners.
+  cycles, communication what the links allow ([compile.md](../compile.md) says how). No figure is measured on a TPU;
+  they compare partitioners.
 - *gathered again*: gspmd keeps what forward and backward products of a layer need, where XLA gathers it twice; with the
   option `keep-gathered-bytes`, here of three gathered activations, it gathers again what has to wait longest.
 - *overlapped*: libtpu, which does so by itself on later TPUs, is asked to begin gathers and permutes early
@@ -36,11 +36,11 @@ are in the same order for all.
 _FAMILIES = """\
 # The paper's other models, compiled for TPUs
 
-Written by `python benchmarks/paper_families.py --markdown docs/paper_families.md` (needs libtpu, and no TPU).
+Written by `python benchmarks/paper_families.py --markdown docs/measured/paper_families.md` (needs libtpu, and no TPU).
 
-Training steps of the [examples](../examples) at sizes of the GSPMD paper (arXiv 2105.04663, sections 5.2 to 5.6) on the
-topologies that it ran them on, or their like. Computed in bfloat16 and rematerialised, except the U-Net, which is in
-float32. Columns are those of [paper_table.md](paper_table.md); nothing is measured on a TPU.
+Training steps of the [examples](../../examples) at sizes of the GSPMD paper (arXiv 2105.04663, sections 5.2 to 5.6)
+on the topologies that it ran them on, or their like. Computed in bfloat16 and rematerialised, except the U-Net, which
+is in float32. Columns are those of [paper_table.md](paper_table.md); nothing is measured on a TPU.
 """
 
 _GROWING = """\

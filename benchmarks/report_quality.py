@@ -80,7 +80,7 @@ _COMPARED = (("bytes sent", "bytes"), ("bytes held", "held_bytes"), ("arithmetic
 
 
 def page(results: Sequence[Result]) -> str:
-    """The page `docs/quality.md`."""
+    """The page `docs/measured/quality.md`."""
     out = [_PAGE, "```", *summary(results)[1:], "```"]
     out += ["", "## Bytes", "", *_table(results, {"sends": _sends, "holds": _holds})]
     out += ["", "## Arithmetic and time", "", _TIME]
@@ -108,10 +108,10 @@ _NAMES = ("gspmd", "XLA GSPMD", "XLA Shardy")
 
 _PAGE = """# Partitioned models beside XLA's partitioners
 
-Written by `python benchmarks/quality.py --markdown docs/quality.md`: the same annotated model partitioned by gspmd, by
-XLA GSPMD and by XLA with Shardy (jaxlib 0.10.2), each compiled by XLA for CPUs and counted in the optimised HLO in the
-same way. Models are training steps or losses with gradients, but for those called `forward` and `decode`. They are
-small. gspmd chooses without a target, so that bytes count first.
+Written by `python benchmarks/quality.py --markdown docs/measured/quality.md`: the same annotated model partitioned by
+gspmd, by XLA GSPMD and by XLA with Shardy (jaxlib 0.10.2), each compiled by XLA for CPUs and counted in the optimised
+HLO in the same way. Models are training steps or losses with gradients, but for those called `forward` and `decode`.
+They are small. gspmd chooses without a target, so that bytes count first.
 
 - *Sends*: bytes a device sends in one call by ring algorithms, loops counted as they run. XLA's CPU backend forms no
   reduce-scatters of all-reduces that are sliced; backends that do send half as much for these.

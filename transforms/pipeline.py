@@ -1,4 +1,4 @@
-"""The one place that orders the passes."""
+"""The passes of the default pipeline, in their order, and all others by name."""
 
 from __future__ import annotations
 

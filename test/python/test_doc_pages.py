@@ -10,9 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from generate_flow import PAGE as FLOW
+from generate_flow import flow
+from generate_passes import PAGE as PASSES
+from generate_passes import passes
 
-DOCS = Path(__file__).parents[2] / "docs"
-_NEEDED = {"first_steps.md": "jax", "jax.md": "orbax"}
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_NEEDED = {"extending.md": "jaxlib", "first_steps.md": "jax", "jax.md": "orbax"}
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#([^)\s]+))?\)")
+_TITLE = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 def python_of(page: Path) -> str:
@@ -39,7 +46,27 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
     assert finished.returncode == 0, finished.stderr
 
 
-@pytest.mark.parametrize("page", ["ecosystem.md", "jax.md", "multihost.md"])
-def test_links_lead_somewhere(page: str) -> None:
-    for link in re.findall(r"\]\(([^)#]+)", (DOCS / page).read_text()):
-        assert "://" in link or (DOCS / link).exists(), link
+def test_generated_pages_are_of_this_source() -> None:
+    assert FLOW.read_text(encoding="utf-8") == flow(), "run python docs/generate_flow.py"
+    assert PASSES.read_text(encoding="utf-8") == passes(), "run python docs/generate_passes.py"
+
+
+PAGES = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *(ROOT / "benchmarks").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, _, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        assert not anchor or anchor in map(_anchor, _TITLE.findall(linked.read_text(encoding="utf-8"))), anchor
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = {(DOCS / target).resolve() for target, _, _ in _LINK.findall((DOCS / "README.md").read_text())}
+    assert {page.resolve() for page in DOCS.glob("**/*.md")} - linked == {(DOCS / "README.md").resolve()}
+
+
+def _anchor(title: str) -> str:
+    """As pages on the web name a title."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
