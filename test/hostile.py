@@ -74,7 +74,13 @@ def _campaign(options: argparse.Namespace, wanted: Wanted, root: str, limits: Li
     campaign = Campaign(make, root, limits, options.jobs)
     started = time.perf_counter()
 
+    known: set[str] = set()
+
     def progress(number: int, tally: Tally) -> None:
+        for key in tally.families.keys() - known:
+            known.add(key)
+            family = tally.families[key]
+            print(f"# --start {options.start + family.number}: {family.fault.family}", flush=True)
         done = tally.cases.total()
         if done % 1000 == 0:
             found = sum(family.count for family in tally.families.values())

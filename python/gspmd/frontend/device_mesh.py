@@ -220,9 +220,16 @@ def make_mesh(
 
     All axes are of type Auto: the partitioner decides.
 
-    Errors: UsageError for shapes and names that do not match.
+    Errors: UsageError for shapes and names that do not match, or are no sequences.
     """
-    shapes, names = tuple(axis_shapes), tuple(axis_names)
+    try:
+        shapes, names = tuple(axis_shapes), tuple(axis_names)
+    except TypeError:
+        raise UsageError(
+            f"a mesh has sequences of sizes and names, not {axis_shapes!r:.50} and {axis_names!r:.50}",
+            hint='give them as make_mesh((4, 2), ("x", "y"))',
+            code=Code.MESH,
+        ) from None
     if len(shapes) != len(names):
         raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}", code=Code.MESH)
     abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
