@@ -30,9 +30,9 @@ _MOST_BLOCKS = 4096
 
 
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
-    """What values may be sent along to come from some axes to others: the mesh axes that have parts among them, without
+    """The axes to send along to come from some axes to others: all of their mesh axes, without what is `held`.
 
-    the parts `held`, along which devices hold different values (partial or manual ones).
+    Along `held` devices have different values: these are partial or manual axes.
     """
     names = {axis.name for axis in axes}
     return without(tuple(axis for axis in mesh.all_axes() if axis.name in names), held)
@@ -59,7 +59,7 @@ def exchange_between_orders(
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
-    """Elements that some device has to be sent; None where there will be no `block_exchange`. Quickly told."""
+    """Elements that some device has to be sent, without planning who sends them; None where nothing is planned."""
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
     if outline is None:
         return None
@@ -228,9 +228,10 @@ def nests_either_way(size: int, before: Axes, after: Axes) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def all_to_all_moves(before: Dims, after: Dims) -> AxisMoves | None:
-    """The axes that go from the end of one dimension to the end of another, where this is all that changes;
+    """The axes that an all-to-all moves from the end of one dimension to the end of another; None if more changes.
 
-    axes that stay together are listed together. None if more changes than that.
+    Each entry has one axis, cut into the parts that occur in `before` or `after`. None, too, where these parts do not
+    nest.
     """
     kept = [common_prefix(a, b) for a, b in zip(before, after, strict=True)]
     left = [remove_prefix(a, k) for a, k in zip(before, kept, strict=True)]

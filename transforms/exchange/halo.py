@@ -48,9 +48,10 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windows:
-    """One window for every shard of a dimension of `size` elements: shard i wants
+    """One window for every shard of a dimension of `size` elements.
 
-    [start + step * i, start + step * i + length). Windows may reach out of the dimension and be apart.
+    Shard i wants [start + step * i, start + step * i + length). Windows may reach out of the dimension, overlap, or
+    leave gaps.
     """
 
     size: int
@@ -87,9 +88,10 @@ def _is_zero(fill: Any) -> bool:
 
 
 def _zeros_outside(exchange: Exchange, size: int) -> bool:
-    """Whether nothing but zeros comes from beyond the first and the last shard: where neighbours send what is wanted,
+    """Whether what comes from beyond the first and the last shard is zero without being filled in.
 
-    and shards of the `size` elements have no padding.
+    It is where neighbours send what is wanted, every shard wants something, and the shards of the `size` elements have
+    no padding.
     """
     even = exchange.local * exchange.devices == size
     return even and cheapest(exchange).margins is not None and bool(_wanting(exchange).all())
@@ -107,10 +109,10 @@ def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
 
 @functools.lru_cache(maxsize=4096)
 def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
-    """What is left to do after an all-to-all, for the dimension that has fewer shards then, and for the other:
+    """The exchanges that bring the dimensions of an all-to-all to even tiles: of the joined one, then of the cut one.
 
-    `counts` are the shards before, of which the first come together in groups of `moved` and the second are cut in
-    as many. What each device holds then need not be tiles.
+    `counts` are the shards of both before it. Those of the first come together in groups of `moved`, each of the second
+    is cut into as many parts. What each device holds then need not be tiles.
     """
     few, many = counts[0] // moved, counts[1] * moved
     joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
@@ -131,9 +133,10 @@ def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
-    """The axes of `source` and then what `target` has beside them, or, where parts do not nest, what `free` has: all
+    """The axes along which devices are counted and values are sent, `source` first.
 
-    that values may be sent along. Raises ValueError where that does not do either.
+    After `source` come the parts of `target` that it does not cover or, where axes of the two do not nest, those of
+    `free`. Raises ValueError where what is left of an axis is not a sub-axis.
     """
     if all(a.nests(b) for a in source for b in target):
         return source + without(target, source)
@@ -142,9 +145,9 @@ def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
 
 @functools.lru_cache(maxsize=4096)
 def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
-    """`spread` and `targets` of an exchange from shards over `source` to shards over `target`; `joint` begins with
+    """The `spread` and `targets` of an exchange from shards over `source` to shards over `target`.
 
-    `source`, and devices are counted along it.
+    Devices are counted along `joint`, which begins with `source`.
     """
     if source == target:
         return 1, ()
@@ -236,9 +239,10 @@ def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchan
 
 
 class _Message:
-    """One round, by device: what is sent begins at `taken`; what is received goes to `put`, and counts from `low` to
+    """One round of an exchange, with an entry for each device.
 
-    `high`. Messages are equally long and lie inside the shard, so that a shorter piece at its end has others before it.
+    What a device sends begins at `taken`. What it receives goes to `put`, and of that only [`low`, `high`) counts:
+    messages are equally long and lie inside the shard, so that a shorter piece at its end has other elements before it.
     """
 
     def __init__(self, pieces: Pieces, local: int, devices: int) -> None:

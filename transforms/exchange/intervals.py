@@ -70,9 +70,10 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Parts that go from one device to another, as columns: `length` elements from the place `taken` of the source's
+    """Pieces of shards that go from one device to another, as columns with an entry for each piece.
 
-    shard to the place `put` of what the target wants.
+    A piece is `length` elements, from the place `taken` of the shard on device `source` to the place `put` of what
+    device `target` wants.
     """
 
     source: Ints
@@ -188,9 +189,10 @@ def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
 
 
 def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
-    """Ways to put pieces into rounds: by distance, as shifts do; the longest first into the first that is free;
+    """Ways to put pieces into rounds: an array each, with the number of every piece's round.
 
-    and as few rounds as there can be.
+    The first is by distance, as in shifts, if no pair of devices has two pieces; the second puts the longest piece
+    first into the first round that is free; the third has as few rounds as there can be.
     """
     pairs = pieces.source * devices + pieces.target
     if len(np.unique(pairs)) == len(pairs):
@@ -280,9 +282,10 @@ def _fewest_rounds(exchange: Exchange) -> int:
 
 
 def _margins(exchange: Exchange) -> tuple[Range | None, int]:
-    """What shards need of those before and of those after them, where shards lie side by side at equal distances;
+    """How far shards have to be extended into their neighbours, and the most elements that one lacks.
 
-    and what the one that needs most needs of all others, which no way can do without.
+    The first is (before, after), or None unless shards lie side by side at equal distances. No way sends fewer elements
+    than the second.
     """
     if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
         return None, 0

@@ -148,9 +148,9 @@ def _body(op: Any) -> tuple[str, ...]:
 
 
 def _plain_reductions(block: Any, ops: list[Any]) -> list[Any] | None:
-    """The operations of a block that applies one to each of its results so far and the new value, and returns that;
+    """The operations of a reducer's block in the order of its results, the terminator last.
 
-    the terminator last. None for any other block.
+    None unless the block applies one operation to each of its results so far and the new value, and returns that.
     """
     arguments, terminator = list(block.arguments), ops[-1]
     count = len(ops) - 1

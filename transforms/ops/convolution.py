@@ -97,9 +97,9 @@ def _add_features(builder: RuleBuilder, info: OpInfo) -> None:
 
 
 def localize_convolution(op: LocalOp) -> None:
-    """Padding along contracted features is made zero on both sides (zero times unknown may be NaN), each device
+    """Convolve on each device what its windows span of the input, with its share of the groups.
 
-    has its share of the groups, and what its windows span of the input.
+    Padding along contracted features is made zero on both sides, because zero times what is unspecified may be NaN.
     """
     numbers = _numbers(op.info)
     features = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension

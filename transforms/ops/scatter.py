@@ -96,9 +96,9 @@ def _reducers(info: OpInfo) -> tuple[str, ...] | None:
 
 
 def localize_scatter(op: LocalOp) -> None:
-    """Shards drop the updates of rows that they do not hold; of split updates, one shard starts from the
+    """Scatter on each device the updates of rows that it holds.
 
-    operand and the others from the identity.
+    Of split updates, one shard starts from the operand and the others from the identity.
     """
     emit, count = op.emit, len(op.info.results)
     axes = _hide_what_is_split(op)

@@ -25,10 +25,11 @@ _WORTH_IT = 0.95  # estimates are not better than that
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveMatmul(CollectivePass):
-    """A gather of an operand and the product with it become steps: the product with the shard that is here, while the
+    """Turn a dot and the collective before or after it into steps that overlap: a collective matmul.
 
-    next shard arrives from a neighbour. A product and the reduce-scatter of its result become steps, too: the product
-    for one shard of the result, while the sums for the one before travel on.
+    The all-gather of an operand and the dot with it become dots with one shard each, while the next shard arrives from
+    a neighbour. A dot and the reduce-scatter of its result become dots for one shard of the result each, while the sums
+    for the shard before travel on.
     """
 
     argument = "gspmd-collective-matmul"

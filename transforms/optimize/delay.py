@@ -30,9 +30,10 @@ _STEPS = 32  # operations that are looked through behind a reduction
 
 @dataclasses.dataclass(frozen=True)
 class DelayReductions(CollectivePass):
-    """Where sums over the same devices are added, behind operations that are linear in them, the addends are added
+    """Add first and all-reduce once where sums over the same devices are added.
 
-    first and reduced once. A sum that is summed over other axes is reduced over both at once.
+    Operations that are linear in the sums may stand in between. A sum that is summed over other axes is reduced over
+    both at once.
     """
 
     argument = "gspmd-delay-reductions"

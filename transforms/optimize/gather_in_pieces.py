@@ -22,10 +22,11 @@ _LONG = frozenset(("stablehlo.while", "stablehlo.convolution"))  # as long as an
 
 @dataclasses.dataclass(frozen=True)
 class GatherInPieces(CollectivePass):
-    """Compilers that begin gathers early hide them behind products that need not wait for them. What nothing can hide,
+    """All-gather in chunks, with a dot for each, what no dot before it can hide.
 
-    as there is no such product before, is gathered in pieces along another dimension, one product each: the first piece
-    is waited for, the others arrive meanwhile. All links stay in use, and nothing is added up that was not before.
+    Compilers that begin gathers early hide them behind dots that need not wait for them. Where these take less time
+    than the gather, it is done in chunks along another dimension: the first chunk is waited for, the others arrive
+    during the dots. All links stay in use, and no sum is split that was not before.
     """
 
     argument = "gspmd-gather-in-pieces"

@@ -16,9 +16,10 @@ _CONVERT, _BROADCAST, _PAD, _SLICE = (f"stablehlo.{name}" for name in ("convert"
 
 @dataclasses.dataclass(frozen=True)
 class NarrowCollectives(CollectivePass):
-    """Gathers, all-to-alls and permutes move the smaller side of conversions, broadcasts, pads and slices: what widens
+    """Let all-gathers, all-to-alls and permutes move the smaller side of what widens or narrows a value.
 
-    a value is done after them, and what narrows it before.
+    Conversions, broadcasts and pads that widen a value are done after them; conversions and slices that narrow it,
+    before.
     """
 
     argument = "gspmd-narrow-collectives"

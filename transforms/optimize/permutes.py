@@ -24,10 +24,11 @@ Pairs = Sequence[tuple[int, int]]
 
 @dataclasses.dataclass(frozen=True)
 class SimplifyPermutes(CollectivePass):
-    """Permutes that keep every shard in place, that nobody receives, or of values that are the same on all devices
+    """Remove, compose and merge collective permutes.
 
-    go; one permute after another becomes their composition, and sums of permutes of one value from and to
-    different devices become one.
+    Permutes that keep every shard in place, that no device receives, or of values that are the same on all devices go.
+    One permute after another becomes their composition, and sums of permutes of one value from and to different devices
+    become one permute.
     """
 
     argument = "gspmd-simplify-permutes"

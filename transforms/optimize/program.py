@@ -155,9 +155,9 @@ class DeviceProgram:
         return self._found
 
     def before_loop(self, value: Any) -> Any:
-        """What an argument of a loop's body or condition is in every iteration, if loops carry it unchanged; else the
+        """The value before a loop of an argument that the loop carries unchanged; any other value itself.
 
-        value itself.
+        Arguments are those of the loop's body or condition. Loops around loops are followed outwards.
         """
         while isinstance(value.owner, ir.Block):
             parent = value.owner.owner

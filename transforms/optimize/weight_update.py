@@ -28,10 +28,11 @@ _ALIAS = "tf.aliasing_output"
 
 @dataclasses.dataclass(frozen=True)
 class ShardWeightUpdate(Pass):
-    """Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
+    """Split the update of weights and the optimizer's state over data-parallel axes.
 
-    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the
-    boundary of the program too. Weights enter and leave it as they did.
+    Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
+    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the boundary of
+    the program, too. Weights enter and leave as they did.
     """
 
     argument = "gspmd-shard-weight-update"

@@ -173,9 +173,10 @@ class Solver:
     # ---- second thoughts ----
 
     def _reconsider(self, priority: int) -> None:
-        """Where operations want a value differently, the first that was asked has decided. Now that all is known, such
+        """Give values that operations want differently the sharding that costs least in all of them.
 
-        a value takes, of the shardings that its operations would give it, the one that costs least in all of them.
+        Until now the first that was asked has decided. The choice is among the shardings that the value's operations
+        would give it and the one that it has; none that splits it into fewer shards is taken.
         """
         settled = {change.slot for change in self.history if change.priority < priority}
         for slot in self._disputed():

@@ -13,10 +13,11 @@ MOST_ASSIGNMENTS = 512
 
 
 def assignments(rule: OpShardingRule, split: list[FactorAxes], idle: Axes) -> Iterator[tuple[FactorAxes, FactorAxes]]:
-    """Ways to split the factors, as `split` says, tensor by tensor, in part or not at all; each also with `idle` axes,
+    """Ways to split the factors of a rule, in pairs: with idle axes, and without.
 
-    the second of a pair being the way without these. Axes are idle where no tensor uses them: all devices along them
-    would compute the same.
+    Each factor is split as one of the tensors has it in `split`, in part, or not at all. Idle axes are those that no
+    tensor uses: all devices along them would compute the same. A way that leaves them idle is in both places of its
+    pair.
     """
     for axes in _as_tensors(rule, split):
         yield axes, axes
@@ -55,9 +56,10 @@ def _valid_beside(rule: OpShardingRule, factor: int, mine: Axes, seen: Axes) -> 
 
 
 def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
-    """Each factor as one of its tensors has it, in part, or whole; and axes of
+    """The ways to split factors without idle axes, at most `MOST_ASSIGNMENTS` of them.
 
-    dimensions that cannot be split moved to one that can.
+    Each factor is split as one of its tensors has it, in part, or not at all; axes of dimensions that cannot be split
+    may move to a factor that can.
     """
     displaced = {
         axes

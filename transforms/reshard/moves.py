@@ -170,9 +170,9 @@ class Moves:
         return Move(time_s, (after, unreduced), "all_to_all", moves=((moved, source, target),))
 
     def _homecoming(self, dims: Dims) -> dict[Axis, tuple[int, int]]:
-        """The axes that one all-to-all brings from the ends of dimensions to where the target has them: by axis the
+        """The axes that one all-to-all brings from the ends of dimensions to where the target has them.
 
-        dimension that it leaves and the one that it comes to, in the order in which they are left.
+        By axis, in the order in which they leave: the dimension that it leaves and the one that it comes to.
         """
         goal = self.target[0]
         leaving = {a: d for d, axes in enumerate(dims) for a in axes[len(_shared(axes, goal[d])) :]}

@@ -152,9 +152,10 @@ class _Searches:
         return self._coarse.limited or (self._finer is not None and self._finer.limited)
 
     def best(self, most_bytes: float, most_s: float = math.inf) -> Path | None:
-        """The best path, of equal ones that of coarser steps. Finer ones are not looked for beside a single step,
+        """The path that takes least time within `most_bytes` and `most_s`, of equal ones that of coarser steps.
 
-        nor, but for latencies, once a path has been found that sends no more than it has to.
+        None if there is none. Axes are not cut finer if the path found without is a single step or, unless latencies
+        differ by axis, sends no more than it has to.
         """
         found = self._coarse.run(most_bytes, most_s)
         if found is not None and self._finer is not None and not self._by_latency and self._sends_least(found):

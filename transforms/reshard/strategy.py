@@ -131,9 +131,9 @@ class Chooser:
         return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
 
     def candidates(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
-        """All the ways to get the results from the operands that `choose` compares, the cheapest first, with the bytes
+        """The strategies that `choose` compares, the cheapest first, each with the bytes that a device sends for it.
 
-        that a device sends for each. They are fewer where the planner's budget is used up.
+        They are fewer where the planner's budget is used up.
         """
         with self.planner.choosing() as budget:
             ways = self._candidates(rule, situation, budget)
@@ -154,9 +154,9 @@ class Chooser:
     def follow(
         self, rule: OpShardingRule, partial: tuple[int, ...], given: TensorSharding
     ) -> tuple[TensorSharding, ...] | None:
-        """The shardings of operands and result when the operands `partial` have this one and nothing else is split;
+        """The shardings of operands and result if the operands `partial` are as `given` and nothing else is split.
 
-        None if that cannot be.
+        None if the rule does not allow that.
         """
         axes = factor_axes(rule, partial[0], given)
         if not valid(rule, axes) or any(rule.kinds[f] is not PASS_THROUGH for f in axes):

@@ -43,9 +43,11 @@ class CompiledCollective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of one call on every device. `estimated_s` is the part of `compute_s` without cycles of the compiler,
+    """Seconds of one call on every device.
 
-    `scheduled_s` the time in which the compiler's order hides what it starts early. `unknown_loops` count once.
+    `estimated_s` is the part of `compute_s` for which the compiler gives no cycles. `scheduled_s` is the time of the
+    call in the compiler's order, which hides what it starts early. `unknown_loops` is the number of loops whose trip
+    count is not known; what they do counts once.
     """
 
     compute_s: float

@@ -53,9 +53,10 @@ class CollectiveCost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory held at the peak. `value` is the argument's name or the operation that makes it; `kind` is `argument`,
+    """Memory held at the peak.
 
-    `result` or `temporary`; `replicated_over` are the mesh axes along which all devices hold the same.
+    `value` is the argument's name or the operation that makes it; `kind` is `argument`, `result` or `temporary`;
+    `replicated_over` are the mesh axes along which all devices hold the same.
     """
 
     value: str
