@@ -1,4 +1,4 @@
-"""The one place that orders the passes."""
+"""The default pipeline: the order of the stages, and the passes that options add."""
 
 from __future__ import annotations
 

@@ -165,7 +165,10 @@ def _write_all(file: Any, data: bytes) -> None:
 
 
 def _open_fifo(path: str) -> int:
-    """Open it once somebody reads from it. Raises OSError when nobody comes."""
+    """Open a FIFO for writing once it is opened for reading.
+
+    Raises OSError if that does not happen within `_READER_PATIENCE_S` seconds.
+    """
     until = time.monotonic() + _READER_PATIENCE_S
     while True:
         try:

@@ -1,9 +1,13 @@
 """Who sends what to whom when several dimensions are split otherwise at once: plain values, no program.
 
-Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks
-it lacks from one that has them, in rounds of one block each: no way sends less.
+Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks it
+lacks from one that has them, in rounds of one block each: no way sends less.
 
-Source: edge colouring, as for one dimension (`exchange.py`).
+For example, `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=2, y=4: shards of 4x2 become shards of 2x4, so that
+blocks are 2x2 and every device wants two. Devices 0, 1, 6 and 7 hold one of theirs already. The others get both, in two
+rounds: no device sends more than 32 bytes.
+
+Source: edge colouring, as for one dimension (`intervals.py`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 """Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
 
+For example, f32[12,8] with x=3 on the first dimension, for windows of three rows that may begin one row before it:
+`Windows(size=12, start=-1, step=4, length=6)`. Each shard has 4 rows and wants 6, so that it sends its first row to the
+device before it and its last row to the one behind: two collective permutes, 64 bytes. The rows beyond both ends of the
+dimension get the `fill`.
+
 Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 """
 
@@ -174,9 +179,10 @@ def _whole(axes: Axes) -> Axes:
 def redistribute(
     emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Any:
-    """What the exchange says every device wants of a dimension: held over `source`, devices counted along `joint`.
+    """What the exchange says every device wants of a dimension, which is held over `source`.
 
-    What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
+    Devices are counted along `joint`. Elements that no device holds are unspecified. The way is the one that sends
+    least, which may be to gather everything.
     """
     way = cheapest(exchange)
     if way.margins is not None:

@@ -1,7 +1,13 @@
 """Who sends what to whom when a dimension is held one way and wanted another: plain values, no program.
 
-What one device needs of another is one message. Messages are put into rounds in which every device sends at most
-one and receives at most one, which is what one collective permute does; a round is as long as its longest message.
+What one device needs of another is one message. Messages are put into rounds in which every device sends at most one
+and receives at most one, which is what one collective permute does; a round is as long as its longest message.
+
+For example, 12 elements in three shards of 4, of which each is wanted with one element more on either side:
+`Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of one
+element, one to the device before and one to the device behind, and `cheapest` says that the same is a halo exchange:
+`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards only change places: one round of 4
+elements.
 
 Source: edge colouring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
 """
@@ -31,14 +37,15 @@ MOST_ROUNDS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first,
+    """One dimension, in elements: which ranges of it devices hold, and which they want.
 
-    or, with `places`, the ranges whose entry there is (i, first place); there are `shards` of them. Target shard j
-    wants the range `wants[j]`, of which it gets what somebody holds. Ranges held are disjoint and ascend, ranges
-    wanted are equally long and may reach out of the dimension.
+    Source shard i has `local` places and holds the range `holds[i]` in its first; or, with `places`, it holds the
+    ranges whose entry there is (i, first place), and there are `shards` of them. Target shard j wants the range
+    `wants[j]`, of which it gets what is held. Ranges held are disjoint and ascend; ranges wanted are equally long and
+    may reach out of the dimension.
 
-    Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives
-    the target shard of each; without it, source and target shards are the devices.
+    Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives the
+    target shard of each. Without `targets`, source and target shards are the devices.
     """
 
     local: int

@@ -181,7 +181,7 @@ def _reversed(info: OpInfo) -> list[int]:
 
 
 def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
-    """Taps are put in order here: XLA forgets that they are reversed where a convolution becomes a product."""
+    """Reverse the kernel by an operation: XLA forgets that it is reversed where a convolution becomes a dot."""
     type_ = op.local_operand(1)
     op.operands[1] = op.emit.op("stablehlo.reverse", [op.operands[1]], [type_], dimensions=op.emit.i64s(dims))
     del op.ir.attributes["window_reversal"]

@@ -1,4 +1,4 @@
-"""Products that begin before all their operand has arrived, or whose parts leave while others are computed.
+"""Collective matmul: dots that begin before all their operand has arrived, or send results while they go on.
 
 Source: Wang et al., Overlap Communication with Dependent Computation via Decomposition (ASPLOS 2023); the looped einsum
 of arXiv 2105.04663, section 3.3.2.
@@ -83,10 +83,10 @@ _WHAT = "overlapped with communication"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A product and the collective that makes its operand `side` or takes its result.
+    """A dot and the collective that makes its operand `side` or takes its result.
 
-    `cuts`: by operand the dimension that a step takes a part of; `result_dim`: that of the result, None where steps are
-    added up.
+    `cuts` is, by operand, the dimension that a step takes a part of; `result_dim` is that of the result, None where
+    steps are added up.
     """
 
     dot: Any
@@ -101,7 +101,7 @@ class _Candidate:
         return max(operand, result) // min(operand, result)
 
     def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
-        """Estimated time in steps, and of the collective and the product one after the other."""
+        """Estimated seconds in steps, and of the collective and the dot one after the other."""
         product = flops_of(self.dot) / hardware.flops_of(read_type(self.dot.operands[0]).element)
         count = self.devices
         moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
@@ -116,7 +116,7 @@ class _Candidate:
         return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware, axes)
 
     def _copied_bytes(self) -> float:
-        """What steps read and write more often than the product in one piece."""
+        """Bytes that steps read and write more often than the whole dot does."""
         again = sum(
             bytes_of(read_type(value))
             for side, value in enumerate(self.dot.operands)
@@ -185,7 +185,7 @@ class _Steps:
     # ---- gather, then product ----
 
     def of_gather(self) -> Any:
-        """The result of the product, from the shards of one operand as they come by."""
+        """The result of the dot, from the shards of one operand as they come by."""
         emit, ring, count = self._emit, self._ring, self._ring.count
         result = emit.constant(read_type(self._found.dot.results[0]), 0)
         mine = self._found.collective.operand
@@ -253,7 +253,7 @@ class _Steps:
         return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
 
     def _part(self, step: Any, begin: int, length: int, size: int, sign: int) -> Any:
-        """The product for part of the shard of the device `sign * step` further."""
+        """The dot for part of the shard of the device `sign * step` further."""
         emit, found = self._emit, self._found
         start = self._ring.start(step, sign, size)
         if begin:

@@ -1,4 +1,4 @@
-"""Gathers before products in pieces: the product with the first piece runs while the others are on their way."""
+"""All-gathers in chunks before dots: the dot with the first chunk runs while the others are on their way."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class GatherInPieces(CollectivePass):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Product:
-    """A product with what is gathered as operand `side`."""
+    """A dot with what is gathered as operand `side`."""
 
     dot: Any
     side: int
@@ -89,7 +89,7 @@ class _Product:
 
 
 def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
-    """The products in the gather's block that use its result, in program order; none if anything else does."""
+    """The dots in the gather's block that use its result, in program order; none if anything else does."""
     using = users(gather.result)
     dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
     if not dots:
@@ -103,7 +103,7 @@ def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
 
 
 def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int | None:
-    """The most major dimension to cut, which is none that is gathered or that a product sums over."""
+    """The most major dimension to cut, one that is neither gathered nor summed over by a dot; None if there is none."""
     gathered = gather.dimension("all_gather_dim")
     for dim, size in enumerate(read_type(gather.result).shape):
         if dim != gathered and size and size % pieces == 0 and all(p.of(dim)[1] is not None for p in products):
@@ -112,7 +112,7 @@ def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int 
 
 
 def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
-    """Seconds of the products before `first` that neither give the gather's operand nor need its result."""
+    """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
     before = []
     for op in block_operations(gather.op.block):
         if op == first:
@@ -153,7 +153,7 @@ def _split(program: DeviceProgram, gather: Collective, products: list[_Product],
 
 
 def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) -> Any:
-    """The product with one piece, which begins at `start` of the dimension that is cut."""
+    """The dot with one chunk, which begins at `start` of the dimension that is cut."""
     other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:
         other = emit.slice_dim(other, other_dim, start, read_type(piece).shape[dim])

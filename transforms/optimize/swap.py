@@ -1,4 +1,4 @@
-"""Products that are transposed, or whose scattered sums are, multiplied in the other order instead."""
+"""Dots that are transposed, or whose reduce-scattered sums are, with their operands in the other order instead."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: Collecti
 
 
 def _swapped(emit: Emitter, dot: Any, dims: ProductDims) -> Any:
-    """The product with its operands in the other order."""
+    """The dot with its operands in the other order."""
     left, right = dot.operands
     numbers = stablehlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=[b for _, b in dims.batch],

@@ -1,6 +1,13 @@
 """The moves that a search for a path of collectives has from one state to others.
 
 Only moves that may be of use are made: towards the target, or to where the target is nearer.
+
+For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 begins with one of three moves, which send and take, where
+bytes come first:
+
+    all_gather to [{}, {}]       96 bytes, 31.1 ns
+    all_to_all to [{}, {"x"}]    24 bytes, 30.3 ns
+    reshard to [{}, {"x"}]       24 bytes in three messages, 36.3 ns
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ def conflict(axis: Axis, used: Iterable[Axis]) -> bool:
 
 
 class Moves:
-    """Towards one target. Axes are in atoms, the finest parts that are looked at."""
+    """The moves towards one target, with axes in atoms, the finest parts that are looked at."""
 
     def __init__(self, prices: Prices, source: State, target: State) -> None:
         self.prices, self.source, self.target = prices, source, target

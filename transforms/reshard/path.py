@@ -1,4 +1,9 @@
-"""What a reshard is made of: steps as they are written into programs, and moves as they are searched."""
+"""What a reshard is made of: steps as they are written into programs, and moves as they are searched.
+
+For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is a path of one step: `kind` is "all_to_all", `after` is
+[{}, {"x"}], and `moves` is ((x, 0, 1),). It is searched as the move from the state (((x,), ()), ()) to ((), (x,)), ()),
+which takes 30.3 ns where bytes come first.
+"""
 
 from __future__ import annotations
 

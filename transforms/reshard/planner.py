@@ -4,6 +4,13 @@ States are placements of axis parts on dimensions (`path.py`); moves are the col
 hardware (`prices.py`); a search finds the path that takes least time (`search.py`). Results are memoised, so equal
 reshards cost one search.
 
+For example, without a target, where bytes come first and a collective costs 30 ns:
+
+- `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4: one all-to-all, of which a device sends 24 bytes.
+- `f32[64,64] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=4, y=2: the direct exchange (`reshard`), 2,048 bytes.
+- The same for f32[8,8]: an all-gather of 224 bytes and a slice, because the direct exchange would send 32 bytes in
+  two messages, which takes longer.
+
 Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the bound on memory follows arXiv
 2112.01075 (memory-efficient array redistribution).
 """
@@ -51,9 +58,9 @@ class Planner:
     """Plans reshards on one mesh.
 
     With `max_temporary_bytes`, no device holds more than that of a value on its way, or than of source and target,
-    where there is such a path; else the path that holds least is taken. 0 leaves it to the time that is saved. After
-    `max_moves`, for one reshard or for all that are planned while one operation's way is chosen, the best path found is
-    taken.
+    where there is such a path; else the path that holds least is taken. With 0, paths that hold more are taken where
+    they save enough time. A search gives up after `max_moves` moves, for one reshard or for all that are planned while
+    one operation's strategy is chosen, and the best path found is taken.
     """
 
     def __init__(
@@ -133,7 +140,7 @@ def _within(part: Axis, axis: Axis) -> bool:
 
 
 class _Searches:
-    """For one reshard: with axes cut no finer than the two shardings have them, then into prime factors."""
+    """The searches for one reshard: with axes cut no finer than the two shardings have them, and into prime factors."""
 
     def __init__(
         self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: Budget

@@ -1,4 +1,11 @@
-"""The path of moves that takes least time: Dijkstra's search from one placement of axes to another."""
+"""The path of moves that takes least time: Dijkstra's search from one placement of axes to another.
+
+For example, `f32[64,64] [{"x"}, {}], unreduced={"y"} -> [{"y"}, {"x"}]` over x=4, y=2, where bytes come first:
+
+    reduce_scatter to [{"x"}, {"y"}], reshard      2,048 + 2,048 bytes, 116 ns: the path taken
+    all_to_all to [{}, {"x"}], reduce_scatter      3,072 + 2,048 bytes, 126 ns
+    all_reduce to [{"x"}, {}], reshard             4,096 + 2,048 bytes, 141 ns
+"""
 
 from __future__ import annotations
 

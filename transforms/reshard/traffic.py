@@ -46,10 +46,10 @@ def _devices(step: Step) -> int:
 
 
 def least_bytes(type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-    """Bytes that some device has to be sent however a value gets from one sharding to the other: what it lacks.
+    """Bytes that some device has to be sent, however a value gets from one sharding to the other: what it lacks.
 
-    Less than has to be sent where terms of sums are still to be added up; more than that where shards are uneven and
-    nobody has a whole one that has nothing in common with what it had.
+    More has to be sent where partial sums are still to be added up. Less is enough where shards are uneven and no
+    device gets a whole shard that has nothing in common with what it had.
     """
     kept = 1
     held, wanted = source.local_shape(type_.shape), target.local_shape(type_.shape)
