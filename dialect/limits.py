@@ -52,7 +52,7 @@ MAX_TRIAL_DIVISOR = 2**16
 MAX_TOPOLOGY_CHIPS = 2**20
 
 # Operations of a program after all its calls are replaced by what they call, or so many times what is written, if that
-# is more: large models have some 100,000, and nobody calls everything so often.
+# is more: large models have some 100,000, and no program calls everything so often.
 MAX_INLINED_OPERATIONS = 500_000
 MAX_INLINED_GROWTH = 10
 
@@ -82,5 +82,5 @@ MAX_TOLERANCE = 1000
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value that somebody gave is a whole number from 0 to the largest; truths are none."""
+    """Whether a value given by a user is an integer from 0 to the largest; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT

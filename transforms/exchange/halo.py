@@ -70,7 +70,10 @@ class Windows:
         return tuple((begin, begin + self.length) for begin in begins)
 
     def exchange(self, count: int, local: int | None = None) -> Exchange:
-        """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
+        """The exchange that gives every shard its window.
+
+        Each shard holds `local` elements, or as few as can be if that is None.
+        """
         if local is None:
             local = -(-self.size // count)
         return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
@@ -104,7 +107,7 @@ def _zeros_outside(exchange: Exchange, size: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
-    """A dimension split over `source` to be split over `target`, on devices counted along `joint`."""
+    """The exchange from a dimension split over `source` to `target`, with devices counted along `joint`."""
     spread, targets = positions(source, joint, target)
     count = size_of(target)
     return Exchange(
@@ -132,7 +135,7 @@ def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) ->
 
 
 def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
-    """What ranges have of a dimension."""
+    """The parts of ranges that lie inside the dimension."""
     return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
 
 
@@ -172,7 +175,7 @@ def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, 
 
 
 def _whole(axes: Axes) -> Axes:
-    """The same axes, those of one mesh axis beside each other and as large as can be."""
+    """The same axes, those of one mesh axis adjacent and joined as far as possible."""
     return canonical(sorted(axes))
 
 
@@ -205,7 +208,7 @@ def _with_neighbours(
 
 
 def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause) -> Any:
-    """Gather everything, put ranges held beside each other, then cut the window."""
+    """Gather everything, put the ranges held side by side, then cut the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
     begin = kept[0][2][0] if kept else 0
@@ -217,14 +220,14 @@ def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, ex
 
 
 def _wanting(exchange: Exchange) -> Ints:
-    """Which target shards want something that somebody holds."""
+    """Which target shards want something that is held."""
     low, high = np.array(exchange.wants, np.int64).T
     kept = exchange.kept()
     return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
 def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
-    """What a device has already in its place, then what it is sent, round by round."""
+    """Put what a device has already into its place, then what it is sent, round by round."""
     plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
     messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
     before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
@@ -271,7 +274,7 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
 
 
 def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
-    """Write what counts of a message over the buffer, where this device is sent something."""
+    """Write the part of a message that counts over the buffer, on devices that are sent something."""
     type_, whole = read_type(received), read_type(buffer)
     start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
     zero = emit.constant(INDEX, 0)
@@ -290,7 +293,10 @@ def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, be
 
 
 def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
-    """What of a message counts on this device, for all elements together where that is all or none; None for all."""
+    """The mask of what counts of a message on this device; None if that is all of it on all devices.
+
+    It is one value for all elements if all or none of them count.
+    """
     everyone = np.ones_like(message.low)
     if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
         if message.high.all():
@@ -334,7 +340,7 @@ def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: i
 
 
 def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
-    """Replace what lies before or behind the dimension."""
+    """Replace what lies before or behind the dimension by `fill`."""
     type_ = read_type(value)
     position = TensorType(type_.shape, INDEX.element)
     last = windows.start + windows.step * (size_of(axes) - 1)

@@ -3,10 +3,10 @@
 What one device needs of another is one message. Messages are put into rounds in which every device sends at most one
 and receives at most one, which is what one collective permute does; a round is as long as its longest message.
 
-For example, 12 elements in three shards of 4, of which each is wanted with one element more on either side:
-`Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of one
-element, one to the device before and one to the device behind, and `cheapest` says that the same is a halo exchange:
-`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards only change places: one round of 4
+For example, a dimension of 12 elements in three shards of 4, each of which is wanted with one more element on either
+side: `Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of
+one element each, one to the device before and one to the device behind. `cheapest` finds that this is a halo exchange:
+`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards only change places, in one round of 4
 elements.
 
 Source: edge colouring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
@@ -99,7 +99,10 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """What every device has already, one piece each at a time, and the rounds of what it is sent."""
+    """The pieces of an exchange in order: `own` that devices have already, and `rounds` of those they are sent.
+
+    Each entry of `own` and each round has at most one piece for every device.
+    """
 
     own: tuple[Pieces, ...]
     rounds: tuple[Pieces, ...]
@@ -111,7 +114,7 @@ class Schedule:
 
 
 def check_shards(count: int) -> None:
-    """Raise Unsupported for more shards of a dimension than can be looked at one by one."""
+    """Raise Unsupported if a dimension has too many shards to be looked at one by one."""
     if count > MAX_EXCHANGED_SHARDS:
         raise Unsupported(
             f"exchanges parts of a dimension that is split {count} times, expected at most {MAX_EXCHANGED_SHARDS}",
@@ -128,12 +131,12 @@ def tiles(size: int, count: int) -> tuple[Range, ...]:
 
 
 def nests(size: int, coarse: int, fine: int) -> bool:
-    """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
+    """Whether `fine` shards of a dimension make up `coarse` ones exactly, except for padding at the end."""
     return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-size // fine) == -(-size // coarse))
 
 
 def blocks(local: int, count: int) -> tuple[Range, ...]:
-    """`count` ranges side by side."""
+    """`count` adjacent ranges of `local` elements, from 0 on."""
     check_shards(count)
     return tuple((i * local, (i + 1) * local) for i in range(count))
 
@@ -149,7 +152,10 @@ def schedule(exchange: Exchange) -> Schedule:
 
 
 def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
-    """Pieces in rounds of at most one a sender and one a receiver: those that send least, and of these the fewest."""
+    """Pieces in rounds, in which each device sends at most one and receives at most one.
+
+    Of the colourings tried, the rounds are those that send least, and of these the fewest.
+    """
     if not len(moved):
         return ()
     least = max(int(np.bincount(ends, moved.length).max()) for ends in (moved.source, moved.target))
@@ -256,8 +262,8 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
 class Cheapest:
     """How to carry an exchange out, and the elements that a device sends then.
 
-    `margins` is how far a shard is extended by what its neighbours hold, if that is the way; else `gathers`
-    says whether everything is gathered, and if not it goes in rounds.
+    `margins` is how far a shard is extended by what its neighbours hold, if that is the way. Otherwise `gathers` says
+    whether everything is gathered; if not, pieces are sent in rounds.
     """
 
     sent: int
@@ -267,7 +273,7 @@ class Cheapest:
 
 @functools.lru_cache(maxsize=4096)
 def cheapest(exchange: Exchange) -> Cheapest:
-    """The way that sends least: neighbours, of ways that send the same, before rounds, and these before a gather."""
+    """The way that sends least; of equal ones neighbours go before rounds, and rounds before an all-gather."""
     margins, received = _margins(exchange)
     if margins is not None and sum(margins) <= received:
         return Cheapest(sum(margins), margins)
@@ -282,7 +288,7 @@ def cheapest(exchange: Exchange) -> Cheapest:
 
 
 def _fewest_rounds(exchange: Exchange) -> int:
-    """As many as the busiest device has messages."""
+    """The number of messages of the busiest device: no schedule has fewer rounds."""
     pieces = _pieces(exchange)
     away = pieces.source != pieces.target
     return max((int(np.bincount(ends[away]).max()) for ends in (pieces.source, pieces.target) if away.any()), default=0)

@@ -16,7 +16,7 @@ from gspmd.transforms.ir.op_info import TensorType
 
 
 def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
-    """`amount` elements after every element of a dimension, so that shards stay in proportion.
+    """A dimension with `amount` elements added after every element, so that shards stay in proportion.
 
     `fill` is a scalar value or a number.
     """
@@ -112,7 +112,7 @@ def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> An
 
 
 def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
-    """Values beside each other along a dimension."""
+    """Values concatenated along a dimension; the value itself if there is only one."""
     if len(parts) == 1:
         return parts[0]
     types = [read_type(part) for part in parts]

@@ -207,7 +207,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) 
     """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
 
     What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
-    subtraction can wrap. An element behind the end may then be in the last shard's padding, which nobody reads.
+    subtraction can wrap. An element behind the end may then be in the last shard's padding, which is never read.
     """
     emit, info, count = op.emit, op.info, len(op.info.results)
     numbers, shape = _numbers(info), info.operands[0].shape

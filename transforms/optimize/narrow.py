@@ -95,7 +95,7 @@ def _dims_of_source(collective: Collective, op: Any) -> dict[int, int] | None:
             integers(op.attributes[name]) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
         )
         if collective.kind == "collective_permute" or any(low[d] or high[d] or inner[d] for d in dims):
-            return None  # a device that nobody sends to has zeros, the padding included
+            return None  # a device without a sender has zeros, the padding included
         return {dim: dim for dim in dims}
     targets = integers(op.attributes["broadcast_dimensions"])
     small, wide = read_type(op.operands[0]).shape, read_type(op.results[0]).shape

@@ -81,7 +81,7 @@ class Planner:
 
     @contextlib.contextmanager
     def choosing(self) -> Iterator[Budget]:
-        """Inside, all reshards together are planned with the budget of one."""
+        """Plan all reshards inside with the budget of one; yields that budget."""
         self._shared = Budget(self.max_moves)
         try:
             yield self._shared
@@ -90,7 +90,11 @@ class Planner:
             self._rough.clear()
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
-        """The cheapest path to the target, or, as far as `source` is not partial as it asks, to what is finished."""
+        """The cheapest path to the target.
+
+        No collective makes partial values, so unreduced axes of the target that `source` is not partial over are left
+        out.
+        """
         target = within_reach(source, target)
         if source == target:
             return Path((), 0.0)
@@ -108,7 +112,7 @@ class Planner:
     def nearest(
         self, type_: TensorType, sources: tuple[TensorSharding, ...], target: TensorSharding
     ) -> tuple[TensorSharding, Path]:
-        """The one of these shardings that gets to the target first, the first of equals, and how."""
+        """The one of `sources` from which the target takes least time, the first of equals, and the path from it."""
         paths = [(source, self.plan(type_, source, target)) for source in sources]
         return min(paths, key=lambda pair: pair[1].time_s)
 
@@ -155,7 +159,7 @@ class _Searches:
 
     @property
     def limited(self) -> bool:
-        """Whether some path was not followed for the bytes that it takes."""
+        """Whether some path was not followed because it would hold too many bytes."""
         return self._coarse.limited or (self._finer is not None and self._finer.limited)
 
     def best(self, most_bytes: float, most_s: float = math.inf) -> Path | None:

@@ -31,11 +31,11 @@ _DIRECT = 10
 
 
 class Search:
-    """From one sharding to another, with the axes of both cut into atoms, the finest parts that occur on either side.
+    """A search from one sharding to another, with axes cut into atoms, the finest parts that are looked at.
 
     `cuts` are those of the source and of the target, which differ for axes whose parts do not nest. A search is `finer`
-    where they are more than needed; it may give up. So may any when its `budget` is used up: it takes the best that it
-    has found by then, or what always leads to the target.
+    if it cuts axes more than the shardings do; it may find nothing. Any search stops when its `budget` is used up: it
+    returns the best path found by then, or the one that always leads to the target.
     """
 
     def __init__(
