@@ -38,10 +38,10 @@ MAX_DEVICES = 2**31 - 1
 # a device, in several places at a time.
 MAX_LISTED_DEVICES = 2**20
 
-# Shards of a dimension, where it is looked at who sends what of it to whom: in Python, one by one.
+# Shards of a dimension whose exchange is planned, in Python, one shard after the other.
 MAX_EXCHANGED_SHARDS = 2**18
 
-# Places of a window that are counted one by one for an estimate; of more, one in so many is.
+# Places of a window that are counted one by one for an estimate; of more, a sample of as many is counted.
 MAX_COUNTED_PLACES = 2**16
 
 # Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left

@@ -31,7 +31,7 @@ from gspmd.transforms.ir.op_info import TensorType, element_bytes
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
-# With more rounds than this, whatever they send, gathering is the shorter program.
+# With more rounds than this, gathering is the shorter program, whatever is sent.
 MOST_ROUNDS = 32
 
 

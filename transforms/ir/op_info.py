@@ -184,7 +184,7 @@ _BOOLEAN_COMBINERS = {
 def combiners(info: OpInfo) -> tuple[str, ...] | None:
     """The reduction of every result that the op's region performs, or None when one is not what all-reduces can do.
 
-    XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
+    XLA has no bitwise all-reduce of integers, and of booleans only `and` and `or`.
     """
     found = [
         (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)

@@ -60,7 +60,7 @@ def _windows(info: OpInfo) -> list[Window]:
 
 
 def _groups(info: OpInfo) -> tuple[str, int, int]:
-    """The attribute that tells the number of groups, that number, and the dimension of the input they are of."""
+    """The attribute that has the number of groups, that number, and the dimension of the input that they divide."""
     numbers = _numbers(info)
     batches = info.integer("batch_group_count", 1)
     if batches > 1:

@@ -114,7 +114,7 @@ def localize_scatter(op: LocalOp) -> None:
 
 
 def _hide_what_is_split(op: LocalOp) -> Axes:
-    """Where updates are split, let only the first shard start from the operand, and make padding the identity.
+    """Make split updates safe: only the first shard starts from the operand, and padding is the identity.
 
     Returns the axes over which results are partial.
     """

@@ -57,12 +57,12 @@ class _Piece:
 
     @property
     def begin(self) -> int:
-        """The operand's place where the first shard's windows begin."""
+        """The place in the operand where the first shard's windows begin."""
         return self.first * self.window.stride - self.window.low
 
     @property
     def shift(self) -> Shift:
-        """How far those of other shards are from that."""
+        """How far the windows of other shards are from there."""
         return Shift(self.axes, self.part)
 
     @property

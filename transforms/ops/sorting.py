@@ -37,7 +37,7 @@ def sort_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_sort(op: LocalOp) -> None:
-    """By columns where this sends less than all shards to everyone, and where the order is known to be one."""
+    """Sort by columns where that sends less than an all-gather and the comparator is known to be an order."""
     dim = op.info.integer("dimension", -1) % max(op.info.operands[0].rank, 1)
     axes = op.operand_axes(0, dim) if op.info.operands[0].rank else ()
     if not axes:

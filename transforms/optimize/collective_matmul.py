@@ -182,7 +182,7 @@ class _Steps:
     def _dot(self, left: Any, right: Any) -> Any:
         return product_of_parts(self._emit, self._found.dot, left, right)
 
-    # ---- gather, then product ----
+    # ---- all-gather, then dot ----
 
     def of_gather(self) -> Any:
         """The result of the dot, from the shards of one operand as they come by."""
@@ -224,10 +224,10 @@ class _Steps:
             return emit.binary("add", result, part)
         return paste(emit, result, part, found.result_dim, start)
 
-    # ---- product, then reduce-scatter ----
+    # ---- dot, then reduce-scatter ----
 
     def of_scatter(self) -> Any:
-        """The shard of the sum, from sums that pass by all devices."""
+        """The shard of the sum, from sums that travel past all devices."""
         dim = _known(self._found.result_dim)
         size = read_type(self._found.collective.result).shape[dim]
         if not self._both_ways or size % 2:

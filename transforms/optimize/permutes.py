@@ -67,7 +67,10 @@ def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Coll
 
 
 def compose(first: Pairs, second: Pairs) -> list[tuple[int, int]]:
-    """The permute that does both; who receives zeros from the first passes them on, which no pair does."""
+    """The pairs of two permutes, one after the other.
+
+    A device that has no source in the first one holds zeros, so what it sends in the second becomes no pair.
+    """
     source_of = {target: source for source, target in first}
     return [(source_of[via], target) for via, target in second if via in source_of]
 

@@ -156,7 +156,7 @@ class _Update:
         self._last.operands[updated.result] = constraint.results[0]
 
     def _write(self, arguments: list[TensorSharding | None], results: list[TensorSharding | None]) -> None:
-        """What nothing is said of stays so."""
+        """Write the shardings of arguments and results; entries that are None stay as they are."""
         context = self._annotated.codec.context
         attributes = self._annotated.function.attributes
         for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):

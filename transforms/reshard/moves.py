@@ -126,7 +126,7 @@ class Moves:
                     continue
                 before = axes[: axes.index(axis)][-1:]
                 for home, here in enumerate(dims):
-                    # Beside the axis that it stands behind, too, to go to the target with it.
+                    # Also behind the axis that comes before it in the target, so that both go there together.
                     if home == d or (here and here[-1:] == before):
                         found = self._slice(state, (*dims[:home], (*here, axis), *dims[home + 1 :]))
                         if found:
@@ -159,7 +159,7 @@ class Moves:
         if all(map(nests_either_way, self.prices.shape, dims, option)):
             moved = tuple(at_once)
             time_s = self.prices.time("all_to_all", dims, option, size_of(moved), moved)
-            # Shardy's operation names a dimension once.
+            # Shardy's all_to_all names a dimension at most once.
             ends = [d for _, *ends in runs for d in ends]
             kind, moves = ("all_to_all", runs) if len(set(ends)) == len(ends) else ("reshard", ())
             yield Move(time_s, (option, unreduced), kind, moves=moves)

@@ -35,20 +35,20 @@ from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
 
 __all__ = ["Path", "Planner", "Step"]
 
-# Axes are cut into prime factors if these are no more than that: the number of states grows with it.
+# Axes are cut into prime factors if these are no more than this: the number of states grows with it.
 MOST_PARTS = 6
 
 # Where latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
-# same bytes: among no more devices than this it is looked for.
+# same bytes. These are searched for among no more devices than this.
 MOST_DEVICES = 64
 
-# What is held of a value on its way does not matter up to so many bytes,
+# A device may hold this many bytes of a value on its way, whatever the sizes of source and target,
 SMALL_BYTES = 2**20
 
-# nor what it has in padding: up to this part of the larger of source and target.
+# or this many times the larger of source and target, which leaves room for padding.
 PADDING = 1.5
 
-# A path on which a device holds more than both source and target must save so much of the time to be taken.
+# A path on which a device holds more than that must be this many times faster to be taken.
 WORTH_MEMORY = 2.0
 
 _Question = tuple[TensorType, TensorSharding, TensorSharding]
@@ -75,7 +75,7 @@ class Planner:
         self.max_temporary_bytes = max_temporary_bytes
         self.max_moves = max_moves
         self._memo: dict[_Question, Path] = {}
-        # While a way is chosen: what is left for it, and the paths that were not looked for to the end.
+        # Inside `choosing`: the budget that is left, and the paths whose search was given up.
         self._shared: Budget | None = None
         self._rough: dict[_Question, Path] = {}
 
@@ -153,7 +153,7 @@ class _Searches:
         self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES
         cuts = common_cuts(source, target)
         self._coarse = Search(prices, source, target, cuts, budget)
-        # Part of an axis may change places at once where the whole of it cannot.
+        # Part of an axis may move at once where the whole of it cannot.
         finer = finer_cuts(cuts, MOST_PARTS)
         self._finer = None if finer is None else Search(prices, source, target, finer, budget, finer=True)
 

@@ -15,10 +15,10 @@ from gspmd.transforms.machine.cost import Hardware, collective_time
 
 # Among more devices than this, exchanges of one dimension without a block exchange are not planned.
 MOST_DEVICES = 512
-# More shards of a dimension than this are not looked at one by one.
+# The exchange of a dimension with more shards than this is not planned, but priced as a gather.
 MOST_TILES = 4096
 
-# What one more message of an exchange of several dimensions takes, as a part of the latency of a collective.
+# Each further message of an exchange of several dimensions takes this part of a collective's latency.
 SETUP = 0.1
 
 

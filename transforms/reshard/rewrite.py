@@ -108,7 +108,7 @@ class Rewriter:
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
         self._strategies: dict[Situation, Strategy] = {}
-        # The situations in which nothing has to be done: plain tuples, as most operations ask.
+        # Situations in which nothing has to be done, as plain tuples: most operations are in one.
         self._right: set[Any] = set()
         # Of every value, by scope: what it has been moved to.
         self._moved: list[dict[int, dict[TensorSharding, Any]]] = []

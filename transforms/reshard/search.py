@@ -23,10 +23,10 @@ from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]
 
-# States that are looked at for something better than what is found already, and for anything at all.
+# States visited before a search returns the path that it has, and before a finer one gives up without any.
 MOST_STATES, MOST_IN_VAIN = 500, 1000
 
-# As many moves as a direct exchange takes the time of to price.
+# Pricing a direct exchange takes as long as making this many moves, and is charged to the budget so.
 _DIRECT = 10
 
 

@@ -35,7 +35,7 @@ _LOOKUPS = frozenset(
     {"stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 )
 
-# How many times its shards a device sends where the local form moves everything, at most.
+# If the local form moves everything, a device sends at most this many times its shards.
 _EXCHANGED_SHARDS = 3
 
 

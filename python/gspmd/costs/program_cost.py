@@ -136,12 +136,12 @@ class CostReport:
 
     @property
     def lower_bound_s(self) -> float:
-        """If arithmetic, memory traffic and communication overlap all the time."""
+        """Seconds if arithmetic, memory traffic and communication overlap all the time."""
         return max(self._parts.values())
 
     @property
     def upper_bound_s(self) -> float:
-        """If nothing overlaps."""
+        """Seconds if nothing overlaps."""
         return sum(self._parts.values())
 
     @property
