@@ -63,7 +63,7 @@ MAX_CALL_DEPTH = 1000
 # second or two. What models need is a tenth of it.
 MAX_RESHARD_MOVES = 20_000
 
-# Steps of propagation that are told from a value back to its annotation: those of all values of a deep program would
+# Steps of propagation that are shown from a value back to its annotation: those of all values of a deep program would
 # grow with the square of its depth.
 MAX_TOLD_STEPS = 50
 

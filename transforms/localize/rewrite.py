@@ -135,7 +135,7 @@ class Localizer:
         self.emit.apart = apart
 
     def _region(self, block: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
-        """Give a region's arguments, if it has some, the per-device types of the operation's results."""
+        """Localize a region, whose arguments, if it has some, are split as the operation's results are."""
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
         self._operations([view.operation for view in block.operations])

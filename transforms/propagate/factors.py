@@ -81,7 +81,7 @@ def propagate(
 ) -> Step:
     """One step; `sizes` are the tensors' bytes.
 
-    With `lifetime`, which tells how many following operations a factor lives through, conflicts are settled as
+    With `lifetime`, which says how many following operations a factor lives through, conflicts are settled as
     `CONFLICTS` says. Without, a factor whose tensors disagree, or whose axes another factor wants as well, only gets
     what is beyond dispute.
     """

@@ -154,5 +154,5 @@ def outdated() -> ExecutionError:
 
 
 def platform_version(devices: Devices) -> str:
-    """What compiled for these devices, as PJRT tells it."""
+    """The version of the compiler for these devices, as PJRT reports it."""
     return str(getattr(devices[0].client, "platform_version", "")) or jax.__version__
