@@ -1,4 +1,4 @@
-"""The one way out: every file that a command or a call writes is written here, whole or not at all.
+"""Output: every file that a command or a call is asked to write is written here, whole or not at all.
 
 Whether a place can be written to is decided before the work begins. A regular file is replaced in one step, by a
 file beside it that has its permissions; through a link, what the link leads to. Anything else, as a device or a FIFO,
