@@ -37,9 +37,11 @@ class Region:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comparison:
-    """One program, ours beside a peer's: values that any of the two splits, and bytes a device sends in one call when
+    """A program as gspmd completes it, beside the completion of one peer.
 
-    the same partitioner (`gspmd-reshard`, `gspmd-localize`) follows either completion.
+    `values` counts the values that either of the two splits, and `regions` are where they differ. `our_bytes` and
+    `their_bytes` are what a device sends in one call when the same partitioner (`gspmd-reshard`, `gspmd-localize`)
+    follows either completion.
     """
 
     peer: str

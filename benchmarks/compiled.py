@@ -97,9 +97,10 @@ class Compiled:
 
 
 def timed(programs: Sequence[Compiled], results: Sequence[Result], rounds: int) -> list[Result]:
-    """The results with step times: in every round each program is called once, one after the other, so that what
+    """The results with step times, the median of all rounds but the first, which warms up.
 
-    else the machine does slows all alike. The first of the programs is ours. The round that warms up is left out.
+    In every round each program is called once, one after the other, so that what else the machine does slows all alike.
+    The first of the programs is ours; its `step_ratio` is to the faster of the others.
     """
     seconds: list[list[float]] = [[] for _ in programs]
     for turn in range(rounds + 1):

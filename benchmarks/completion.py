@@ -1,6 +1,6 @@
 """Completed shardings beside Shardy's and XLA's: value by value, with what each choice costs.
 
-python benchmarks/completion.py [--only NAME,..] [--markdown FILE]
+Usage: `python benchmarks/completion.py [--only NAME,..] [--markdown FILE]`.
 """
 
 from __future__ import annotations

@@ -279,9 +279,10 @@ def _read_hlo(text: str, module: ir.Module, mesh: Mesh) -> Completion:
 
 
 def _carried(op: Any, made: _Instruction, hlo: _Hlo, found: Completion) -> Iterator[tuple[int, HloSharding]]:
-    """The shardings of a loop's results. XLA reorders the carry and leaves out what stays as it is: a result is
+    """The shardings of a loop's results in the program that XLA has optimised.
 
-    known by what the body returns for it, or has the sharding of what it starts with.
+    XLA reorders the carry and leaves out what stays as it is: a result is known by what the body returns for it, or has
+    the sharding of what it starts with.
     """
     root = hlo.roots[made.body or ""]
     leaves = {hlo.instructions[operand].mark: leaf for operand, leaf in zip(root.operands, made.leaves, strict=True)}

@@ -1,9 +1,9 @@
 """What a call costs on the host: `gspmd.jit` beside `jax.jit`, for functions of few and of many arrays.
 
-    python benchmarks/dispatch.py [--calls 200] [--arrays 2,200]
+Usage: `python benchmarks/dispatch.py [--calls 200] [--arrays 2,200]`.
 
-Arguments lie on eight virtual CPU devices as the program wants them; a call is timed until it returns, which is before
-the devices are done. The two are called in turn. Printed are medians in microseconds and their ratio.
+Arguments lie on eight virtual CPU devices as the program wants them. A call is timed until it returns, which is before
+the devices are done. The two functions are called in turn. Printed are medians in microseconds and their ratio.
 """
 
 from __future__ import annotations

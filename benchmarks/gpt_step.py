@@ -1,6 +1,6 @@
 """A step of a fully sharded GPT on eight virtual CPU devices: `gspmd.jit` beside `jax.jit` with the same shardings.
 
-    python benchmarks/gpt_step.py [--only NAME,..] [--rounds 15] [--option NAME=VALUE] [--hlo DIRECTORY]
+Usage: `python benchmarks/gpt_step.py [--only NAME,..] [--rounds 15] [--option NAME=VALUE] [--hlo DIRECTORY]`.
 
 Weights, optimizer state and batch are split over one axis of eight devices; both functions are given the same arrays,
 shardings and donations. In every round each takes one step, in turn, on the state that its last step left. Printed are

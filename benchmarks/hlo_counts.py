@@ -17,9 +17,11 @@ _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """`sent` are bytes a device sends and `number` the collectives it takes part in, by kind; `flops` of products and
+    """What a device sends and computes in one call of an optimised HLO module.
 
-    convolutions. `unknown_loops` is how many collectives are in loops of a length that is not known; they count once.
+    By kind of collective, `sent` is the bytes that a device sends and `number` how many collectives it takes part in.
+    `flops` counts dots and convolutions. `unknown_loops` is the number of collectives in loops whose trip count is not
+    known; they count once.
     """
 
     sent: dict[str, float]

@@ -1,8 +1,8 @@
 """Bytes sent for one operation at a time, by gspmd and the partitioners inside jaxlib, and whether results are right.
 
-python benchmarks/operations.py [--only WORD] [--output docs/measured/operations_compared.md]
+Usage: `python benchmarks/operations.py [--only WORD] [--output docs/measured/operations_compared.md]`.
 
-Every partitioner runs in a process of its own, as some end it.
+Every partitioner runs in a process of its own, because some crash.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The paper's other models through the TPU compiler, on the machines they were trained on or their like.
 
-python benchmarks/paper_families.py [--rows NAME;..] [--how gspmd;..] [--limit SECONDS] [--markdown FILE] [--again]
+Usage: `python benchmarks/paper_families.py [--rows NAME;..] [--how gspmd;..] [--limit SECONDS] [--markdown FILE]
+[--again]`.
 
 Needs libtpu (pip install 'gspmd[tpu]') and no TPU. Cells are as those of `paper_table.py`, kept in
-benchmarks/paper_families.json. Layers that loops do not take are few, as compilers take minutes for each.
+benchmarks/paper_families.json. Layers outside loops are few, because compilers take minutes for each.
 
 Sources: arXiv 2105.04663, sections 5.2 to 5.6; arXiv 2006.16668 (GShard); arXiv 2109.13226 (Conformer).
 """

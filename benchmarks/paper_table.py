@@ -1,6 +1,7 @@
 """The paper's dense Transformers through the TPU compiler: gspmd beside XLA's own partitioners, row by row.
 
-python benchmarks/paper_table.py [--rows 64B,..] [--how gspmd;..] [--limit SECONDS] [--markdown FILE] [--again]
+Usage: `python benchmarks/paper_table.py [--rows 64B,..] [--how gspmd;..] [--limit SECONDS] [--markdown FILE]
+[--again]`.
 
 Needs libtpu (pip install 'gspmd[tpu]') and no TPU. Every cell runs in a process of its own, for at most --limit
 seconds, and is kept in benchmarks/paper_table.json until sizes, jaxlib or libtpu change, so that single rows can be run

@@ -1,6 +1,6 @@
 """What partitioned models send, hold and compute on a device, beside what XLA's partitioners make of them.
 
-python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--rounds 15] [--markdown FILE] [--json FILE]
+Usage: `python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--rounds 15] [--markdown FILE] [--json FILE]`.
 
 Every program is compiled by XLA for CPUs, ours after gspmd has partitioned it, and everything is counted in the
 optimised HLO that comes out, in the same way. On 8 devices the three programs are called in turn, `--rounds` times.

@@ -1,6 +1,6 @@
 """Bytes sent for random reshards, by gspmd and by the partitioners inside jaxlib.
 
-python benchmarks/reshards.py [--count 60] [--seed 0] [--devices 8,64] [--orders] [--list]
+Usage: `python benchmarks/reshards.py [--count 60] [--seed 0] [--devices 8,64] [--orders] [--list]`.
 
 Nothing is run: the collectives are counted in the partitioned programs, in the same way for all.
 """

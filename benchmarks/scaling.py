@@ -1,10 +1,11 @@
-"""Time, memory and size of what comes out over the number of layers and of devices; no device is needed for it.
+"""Time, memory and output size of partitioning by number of layers and of devices; no device is needed for it.
 
-python benchmarks/scaling.py [--layers 3,6,12,24,48] [--devices 8,64,512,4096,32768,131072] [--runs 3]
+Usage: `python benchmarks/scaling.py [--layers 3,6,12,24,48] [--devices 8,64,512,4096,32768,131072] [--runs 3]`.
 
-Memory is what a process of its own holds at most while it partitions, more than before. What comes out is the text
-of the partitioned program; the sources and targets of its permutes are listed by device, all else by mesh axes. The
-paper's decoder of a trillion parameters (`paper_table.py`) follows, without a target and for a torus of TPU v3 chips.
+Memory is what a process of its own holds at most while it partitions, beyond what it held before. The output is the
+text of the partitioned program; the sources and targets of its permutes are listed by device, all else by mesh axes.
+The paper's decoder of a trillion parameters (`paper_table.py`) follows, without a target and for a torus of TPU v3
+chips.
 """
 
 from __future__ import annotations

@@ -212,8 +212,9 @@ class HloSharding:
     def leaves(self, count: int) -> tuple[HloSharding, ...]:
         """A sharding for each of `count` leaves; one that is not a tuple holds for all of them.
 
-        Errors: AnnotationError when a tuple sharding has another number of leaves. (An empty tuple value
-        may carry one leaf.)
+        An empty tuple value may carry one leaf.
+
+        Errors: AnnotationError when a tuple sharding has another number of leaves.
         """
         if not isinstance(self.body, TupleOf):
             return (self,) * count

@@ -38,10 +38,10 @@ MAX_DEVICES = 2**31 - 1
 # a device, in several places at a time.
 MAX_LISTED_DEVICES = 2**20
 
-# Shards of a dimension, where it is looked at who sends what of it to whom: in Python, one by one.
+# Shards of a dimension whose exchange is planned, in Python, one shard after the other.
 MAX_EXCHANGED_SHARDS = 2**18
 
-# Places of a window that are counted one by one for an estimate; of more, one in so many is.
+# Places of a window that are counted one by one for an estimate; of more, a sample of as many is counted.
 MAX_COUNTED_PLACES = 2**16
 
 # Numbers are divided by primes up to this one, which finds all factors of those below its square, and what is left
@@ -52,7 +52,7 @@ MAX_TRIAL_DIVISOR = 2**16
 MAX_TOPOLOGY_CHIPS = 2**20
 
 # Operations of a program after all its calls are replaced by what they call, or so many times what is written, if that
-# is more: large models have some 100,000, and nobody calls everything so often.
+# is more: large models have some 100,000, and no program calls everything so often.
 MAX_INLINED_OPERATIONS = 500_000
 MAX_INLINED_GROWTH = 10
 
@@ -63,7 +63,7 @@ MAX_CALL_DEPTH = 1000
 # second or two. What models need is a tenth of it.
 MAX_RESHARD_MOVES = 20_000
 
-# Steps of propagation that are told from a value back to its annotation: those of all values of a deep program would
+# Steps of propagation that are shown from a value back to its annotation: those of all values of a deep program would
 # grow with the square of its depth.
 MAX_TOLD_STEPS = 50
 
@@ -82,5 +82,5 @@ MAX_TOLERANCE = 1000
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value that somebody gave is a whole number from 0 to the largest; truths are none."""
+    """Whether a value given by a user is an integer from 0 to the largest; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT

@@ -31,9 +31,10 @@ def factor_axes(rule: OpShardingRule, tensor: int, sharding: TensorSharding) -> 
 
 
 def tensor_axes(rule: OpShardingRule, tensor: int, axes: FactorAxes) -> tuple[Axes, ...] | None:
-    """The axes of every dimension of a tensor when factors are split so; None when that cannot be
+    """The axes of every dimension of a tensor when factors are split over `axes`.
 
-    written: a factor of a compound dimension is split although a more major one is not split completely.
+    None where no sharding says that: a factor of a compound dimension is split although a more major one is not split
+    completely.
     """
     dims = []
     for factors in rule.tensors[tensor]:

@@ -51,10 +51,10 @@ RECIPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes, and how it is computed. `masked_percent` of the words are to be guessed; each topic has its share of the
+    """Sizes of the model and its data, and how it is computed.
 
-    vocabulary. `scan` stacks the layers and loops over them, `remat` computes a layer again in the backward pass,
-    `dtype` is what is computed in.
+    `masked_percent` of the words are to be guessed; each topic has its share of the vocabulary. `scan` stacks the
+    layers and loops over them, `remat` computes a layer again in the backward pass, `dtype` is what is computed in.
     """
 
     layers: int = 2

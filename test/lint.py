@@ -1,7 +1,7 @@
 """Checks the source: `python test/lint.py` for style, format, types and imports, or with the names of some of them.
 
-mypy and import-linter find modules by where their files lie. They get a copy of the package, put together as in a
-wheel. What they print names the files of the source tree.
+The checkers mypy and import-linter find modules by where their files lie. They get a copy of the package, put together
+as in a wheel. What they print names the files of the source tree.
 """
 
 from __future__ import annotations

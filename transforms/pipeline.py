@@ -1,4 +1,4 @@
-"""The passes of the default pipeline, in their order, and all others by name."""
+"""The default pipeline: the order of the stages, and the passes that options add."""
 
 from __future__ import annotations
 

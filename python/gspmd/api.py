@@ -108,17 +108,17 @@ def partition(
     """Turn an annotated single-device program into one per-device program.
 
     `program` is MLIR text, bytecode, HLO text or proto, a path to any of these, a module, or what
-    `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with
-    a mesh it must agree. `replicate_unsupported` computes operations that cannot be partitioned whole on
-    every device instead of refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
+    `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with a mesh it must
+    agree. `replicate_unsupported` computes operations that cannot be partitioned whole on every device instead of
+    refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
     (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `strict` refuses
-    programs with reshards that nobody asked for; a number is what a device may send for each. `target` is the hardware
-    that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes, by name, as
-    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
+    programs with reshards that no annotation asks for; a number is how many bytes a device may send for each. `target`
+    is the hardware that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes,
+    by name, as `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
     called after each stage with its name and seconds.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
-    with all reshards, for `strict`; UsageError for options that there are not.
+    with all reshards, for `strict`; UsageError for options that do not exist.
     """
     module = read_program(program, new_context())
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)

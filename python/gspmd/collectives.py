@@ -26,9 +26,9 @@ from gspmd.transforms.parsing.mlir import source_location
 class Collective:
     """One collective of the program.
 
-    `kind` as in StableHLO; `axes` the mesh axes it runs over, written `"x", "y"`; `bytes` what a device sends
-    each time it runs (ring algorithm); `count` how often it runs in one call of the program, None when a
-    loop's length is not known; `cause` why it is there; `location` where the program needs it.
+    `kind` is as in StableHLO; `axes` are the mesh axes it runs over, written `"x", "y"`; `bytes` is what a device sends
+    each time it runs, by a ring algorithm; `count` is how often it runs in one call of the program, None when a loop's
+    trip count is not known; `cause` is why it is there; `location` is where the program needs it.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The one way out: every file that a command or a call writes is written here, whole or not at all.
+"""Output: every file that a command or a call is asked to write is written here, whole or not at all.
 
 Whether a place can be written to is decided before the work begins. A regular file is replaced in one step, by a
 file beside it that has its permissions; through a link, what the link leads to. Anything else, as a device or a FIFO,
@@ -165,7 +165,10 @@ def _write_all(file: Any, data: bytes) -> None:
 
 
 def _open_fifo(path: str) -> int:
-    """Open it once somebody reads from it. Raises OSError when nobody comes."""
+    """Open a FIFO for writing once it is opened for reading.
+
+    Raises OSError if that does not happen within `_READER_PATIENCE_S` seconds.
+    """
     until = time.monotonic() + _READER_PATIENCE_S
     while True:
         try:

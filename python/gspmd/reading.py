@@ -29,7 +29,7 @@ _NAME_LOCATION = re.compile(r'loc\("([^"\\]+)"\)')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """A path, whatever is in its name: `p{1}.mlir`, or `-` for stdin. (`pathlib.Path` takes `./-` for `-`.)"""
+    """A path, whatever is in its name: `p{1}.mlir`, or `-` for stdin. For `pathlib.Path`, `./-` is `-`."""
 
     path: str
 

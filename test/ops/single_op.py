@@ -189,12 +189,13 @@ def check_all(
     seed: int = 0,
     reference: Callable[..., Sequence[Array]] | None = None,
 ) -> None:
-    """Split every factor alone, then in `count` random combinations; run, and compare with one device, or with
+    """Partition a program in many ways, and compare what it computes with one device or with `reference`.
 
-    what `reference` makes of the inputs.
+    Every factor is split alone, then `count` random combinations of factors are.
 
-    Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may
-    turn -0.0 into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError.
+    Without a tolerance, results must be equal, signs of zeros included, except that a sum over devices may turn -0.0
+    into 0.0: XLA's CPU collectives start from 0.0. Raises AssertionError for results that differ, or if no factor can
+    be split.
     """
     if reference is None:
         single = runtime.compile_single(text)

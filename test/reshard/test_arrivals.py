@@ -37,9 +37,10 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def program(cases: list[Case]) -> str:
-    """A program that sums the leading dimension of every tensor, which leaves sums partial where it is split, and then
+    """A program that takes partial sums to the target of every case, back, and to the target again.
 
-    takes the sums to the target, back without the partial axes, and to the target again.
+    It sums the leading dimension of every tensor, which leaves sums partial where it is split. On the way back the
+    partial axes are left out.
     """
     arguments, results, body, returned = [], [], [], []
     for i, (shape, source, target) in enumerate(cases):

@@ -1,7 +1,7 @@
-"""Where devices part ways: branches and loops of a manual computation whose predicate is not the same on all of them.
+"""Divergence: branches and loops of a manual computation whose predicate is not the same on all devices.
 
-Devices that differ along free axes alone never do, as what they know of a value inside is one value. Those that
-differ along manual axes may, and then meet in groups along free axes only.
+Devices that differ along free axes alone never diverge, because what they know of a value inside is one value. Those
+that differ along manual axes may, and then take part in collectives in groups along free axes only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
 
 
 def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
-    """The control flow at which devices part inside an outermost manual computation that is not localized yet."""
+    """The control flow that may diverge inside an outermost manual computation that is not localized yet."""
     return _Walk(op, codec, mesh).ops
 
 
@@ -106,7 +106,7 @@ class _Walk:
             self._mark(result, parts or any(_returned(block)[index] in self._varying for block in blocks))
 
     def _is_over_all(self, op: Any, held: Axes) -> bool:
-        """Whether a collective of the user's makes one value of what all manual axes hold."""
+        """Whether a collective that the user wrote makes values equal along all manual axes."""
         if "gspmd.axes" not in op.attributes:
             return False
         axes = parse_axes("{" + required_text(op.attributes, "gspmd.axes") + "}", self._mesh)

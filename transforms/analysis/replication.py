@@ -1,8 +1,8 @@
 """Over which mesh axes all devices hold the same value: memory that a better sharding would save, or nothing to send.
 
-Found by following values through a per-device program: what is computed from equal values is equal, a gather or an
+Found by following values through a per-device program: what is computed from equal values is equal, an all-gather or an
 all-reduce makes equal, `partition_id` differs everywhere. What depends on a device's position in any other way counts
-as different along all axes, so that nothing is called replicated that is not.
+as different along all axes, so that no value is called replicated that is not.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Finder:
         return self.all if text is None else frozenset(a.name for a in parse_axes(f"{{{text}}}", self.mesh))
 
     def _full_axes(self, op: Op) -> Names:
-        """The axes that a collective runs over as a whole; groups of users may be of some devices only."""
+        """The axes that a collective runs over as a whole; groups that users wrote may be of some devices only."""
         text = self._text(op)
         axes = parse_axes(f"{{{text}}}", self.mesh) if text else ()
         groups = op.ir.attributes["replica_groups"]

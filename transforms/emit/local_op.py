@@ -83,7 +83,7 @@ class LocalOp:
             result.set_type(self.emit.mlir_type(self.local_result(index)))
 
     def replace(self, values: list[Any]) -> None:
-        """Other values take the results' place, and the operation goes. None stands for what nobody uses."""
+        """Replace the results by other values and erase the operation. None stands for a result without uses."""
         given = {*self.ir.operands}
         self.replaced = values = [self.emit.alias(value) if value in given else value for value in values]
         for result, value in zip(self.ir.results, values, strict=True):

@@ -1,9 +1,13 @@
-"""Who sends what to whom when several dimensions are split otherwise at once: plain values, no program.
+"""Who sends what to whom when the sharding of several dimensions changes at once: plain values, no program.
 
-Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks
-it lacks from one that has them, in rounds of one block each: no way sends less.
+Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks it
+lacks from one that has them, in rounds of one block each: no way sends less.
 
-Source: edge colouring, as for one dimension (`exchange.py`).
+For example, `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=2, y=4: shards of 4x2 become shards of 2x4, so that
+blocks are 2x2 and every device wants two. Devices 0, 1, 6 and 7 hold one of theirs already. The others get both, in two
+rounds: no device sends more than 32 bytes.
+
+Source: edge colouring, as for one dimension (`intervals.py`).
 """
 
 from __future__ import annotations
@@ -25,23 +29,23 @@ Dims = tuple[Axes, ...]
 AxisMoves = tuple[tuple[Axes, int, int], ...]
 """Axes, the dimension that they leave, and the one that they come to."""
 
-# Blocks of all devices of a group, above which nobody looks for rounds.
+# With more blocks than this, of all devices of a group, no rounds are planned.
 _MOST_BLOCKS = 4096
 
 
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
-    """What values may be sent along to come from some axes to others: the mesh axes that have parts among them, without
+    """The axes to send along to come from some axes to others: all of their mesh axes, without what is `held`.
 
-    the parts `held`, along which devices hold different values (partial or manual ones).
+    Along `held` devices have different values: these are partial or manual axes.
     """
     names = {axis.name for axis in axes}
     return without(tuple(axis for axis in mesh.all_axes() if axis.name in names), held)
 
 
 def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> BlockExchange | None:
-    """How to come from axes of every dimension to others, without sending along `held`.
+    """The exchange from axes of every dimension to others, without sending along `held`.
 
-    None where that takes too many rounds, or too long to find out.
+    None if that takes too many rounds, or too many blocks to plan.
     """
     return _carried_out(_outline(_sent_along(mesh, before, after, held), shape, before, after))
 
@@ -59,7 +63,7 @@ def exchange_between_orders(
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
-    """Elements that some device has to be sent; None where there will be no `block_exchange`. Quickly told."""
+    """Elements that some device has to be sent, without planning who sends them; None where nothing is planned."""
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
     if outline is None:
         return None
@@ -72,11 +76,11 @@ def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes) -> Axes:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Outline:
-    """Which blocks devices want, before it is said who sends them.
+    """Which blocks devices want, before senders are chosen.
 
-    `source` are the shards of devices, `[devices, rank]`; `shards` and `places` are shard and place of each block
-    wanted, `[devices, blocks, rank]` and `[devices, blocks]`; `used` says which are more than padding, `here` which
-    the device holds.
+    `source` are the shards of devices, `[devices, rank]`. `shards` and `places` are the shard and the place of each
+    block wanted, `[devices, blocks, rank]` and `[devices, blocks]`. `used` says which are more than padding, and `here`
+    which the device holds.
     """
 
     axes: Axes
@@ -92,10 +96,11 @@ class _Outline:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BlockExchange:
-    """Devices are counted along `axes`. Pieces number blocks of shape `block` in row-major order of their places.
+    """An exchange of blocks of shape `block` between devices that are counted along `axes`.
 
-    A source shard has `held` of them in every dimension, a target shard `wanted`, the last of which may be padding in
-    part. A device sends at most `messages` of them. Who sends them is found out when it is asked for.
+    A source shard has `held` blocks in every dimension, a target shard `wanted`, the last of which may be padding in
+    part. Pieces number the blocks of a shard in row-major order. A device sends at most `messages` blocks. Senders are
+    only planned when `own` or `rounds` is read.
     """
 
     axes: Axes
@@ -117,7 +122,7 @@ class BlockExchange:
 
     @property
     def rounds(self) -> tuple[Pieces, ...]:
-        """What they are sent, `messages` times one block each."""
+        """What devices are sent: `messages` rounds of one block each."""
         return _planned(self._outline)[1]
 
 
@@ -132,7 +137,10 @@ def _carried_out(outline: _Outline | None) -> BlockExchange | None:
 def _outline(
     axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims, places: tuple[tuple[int, ...], ...] = ()
 ) -> _Outline | None:
-    """`places`: where each device is in the order before and in the order after, if these are others."""
+    """The blocks that devices want; None if there are too many, or no elements.
+
+    `places` says where each device is in the order before and in the order after, if these are not the mesh's own.
+    """
     if 0 in shape:
         return None
     counts, goals = ([size_of(a) for a in dims] for dims in (before, after))
@@ -158,7 +166,7 @@ def _ceil(size: int, parts: int) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _messages(outline: _Outline) -> int:
-    """How many blocks the busiest device sends or is sent: as many rounds as these are enough (Koenig 1916)."""
+    """Blocks that the busiest device sends or is sent: as many rounds are enough (Koenig 1916)."""
     away = outline.used & ~outline.here
     received = int(away.sum(axis=1).max())
     if not received:
@@ -174,13 +182,16 @@ def _messages(outline: _Outline) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _planned(outline: _Outline) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
-    """What devices have, and rounds of what they are sent."""
+    """What devices have already, and the rounds of what they are sent."""
     own, moved = _pieces(outline)
     return one_each(own), in_rounds(moved, size_of(outline.axes))
 
 
 def _block(size: int, count: int, goal: int, same: bool) -> int:
-    """Elements of a dimension that stay together. Of a dimension that one side has whole, tiles of the other do."""
+    """Elements of a dimension that stay together.
+
+    If one side has the dimension whole, these are the tiles of the other side.
+    """
     local, wanted = _ceil(size, count), _ceil(size, goal)
     if same:
         return local
@@ -200,7 +211,7 @@ def _shards(axes: Axes, dims: Dims) -> Ints:
 
 
 def _pieces(outline: _Outline) -> tuple[Pieces, Pieces]:
-    """What devices have, and what they are sent, by whom has to send least."""
+    """What devices have already, and what they are sent, from the holder that has least to send so far."""
     here, away = (np.argwhere(outline.used & mask) for mask in (outline.here, ~outline.here))
     own = [(device, device, int(outline.places[device, put]), put, 1) for device, put in here.tolist()]
     holders: dict[tuple[int, ...], list[int]] = {}
@@ -228,9 +239,10 @@ def nests_either_way(size: int, before: Axes, after: Axes) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def all_to_all_moves(before: Dims, after: Dims) -> AxisMoves | None:
-    """The axes that go from the end of one dimension to the end of another, where this is all that changes;
+    """The axes that an all-to-all moves from the end of one dimension to the end of another; None if more changes.
 
-    axes that stay together are listed together. None if more changes than that.
+    Each entry has one axis, cut into the parts that occur in `before` or `after`. None, too, where these parts do not
+    nest.
     """
     kept = [common_prefix(a, b) for a, b in zip(before, after, strict=True)]
     left = [remove_prefix(a, k) for a, k in zip(before, kept, strict=True)]

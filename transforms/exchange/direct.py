@@ -1,4 +1,4 @@
-"""The direct way from one sharding to another, without anything in between: what `sdy.reshard` stands for."""
+"""The direct exchange from one sharding to another, with nothing in between: what `sdy.reshard` stands for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.transforms.exchange.intervals import Exchange, cheapest
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retiling:
-    """One dimension, `dim`, that gets other tiles; devices are counted along `joint`.
+    """The exchange of one dimension, `dim`, that gets other tiles; devices are counted along `joint`.
 
     `others` are the elements that a device holds of the other dimensions.
     """
@@ -31,14 +31,14 @@ class Retiling:
 
 
 def changed_dims(before: Dims, after: Dims) -> list[int]:
-    """The dimensions whose axes are others."""
+    """The dimensions whose axes change."""
     return [d for d, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
 
 
 def direct_way(
     mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes
 ) -> Retiling | BlockExchange | None:
-    """The way that sends least, without sending along `held`; None where there are too many messages to look at."""
+    """The exchange that sends least, without sending along `held`; None if there are too many messages to plan."""
     blocks = block_exchange(mesh, shape, before, after, held)
     changed = changed_dims(before, after)
     tiles = _retiling(mesh, shape, before, after, held) if len(changed) == 1 else None

@@ -1,7 +1,7 @@
-"""A permute among the devices of each group, for places that not all devices come to.
+"""A permute among the devices of each group, for control flow that not all devices enter.
 
-`stablehlo.collective_permute` has no groups: XLA waits for every device of the program, one that took another branch
-too. A gather has groups.
+`stablehlo.collective_permute` has no groups: XLA waits for every device of the program, also for one that took another
+branch. An all-gather has groups.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ABSENT = -1
 
 
 def permute(emit: Emitter, value: Any, pairs: Ids, axes: Axes, cause: Cause) -> Any:
-    """What the partition that a pair of ids, `[pairs, 2]`, names first has; zero for one that no pair names second."""
+    """The value of each target's source, by pairs of partition ids (`[pairs, 2]`); zero on all other devices."""
     type_ = read_type(value)
     if not emit.apart or not math.prod(type_.shape):
         return emit.collective_permute(value, pairs, axes, cause)

@@ -1,5 +1,10 @@
 """Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
 
+For example, f32[12,8] with x=3 on the first dimension, for windows of three rows that may begin one row before it:
+`Windows(size=12, start=-1, step=4, length=6)`. Each shard has 4 rows and wants 6, so that it sends its first row to the
+device before it and its last row to the one behind: two collective permutes, 64 bytes. The rows beyond both ends of the
+dimension get the `fill`.
+
 Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
 """
 
@@ -48,9 +53,10 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windows:
-    """One window for every shard of a dimension of `size` elements: shard i wants
+    """One window for every shard of a dimension of `size` elements.
 
-    [start + step * i, start + step * i + length). Windows may reach out of the dimension and be apart.
+    Shard i wants [start + step * i, start + step * i + length). Windows may reach out of the dimension, overlap, or
+    leave gaps.
     """
 
     size: int
@@ -64,7 +70,10 @@ class Windows:
         return tuple((begin, begin + self.length) for begin in begins)
 
     def exchange(self, count: int, local: int | None = None) -> Exchange:
-        """What it takes to give every shard its window, where each holds `local` elements, or as few as can be."""
+        """The exchange that gives every shard its window.
+
+        Each shard holds `local` elements, or as few as can be if that is None.
+        """
         if local is None:
             local = -(-self.size // count)
         return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
@@ -87,9 +96,10 @@ def _is_zero(fill: Any) -> bool:
 
 
 def _zeros_outside(exchange: Exchange, size: int) -> bool:
-    """Whether nothing but zeros comes from beyond the first and the last shard: where neighbours send what is wanted,
+    """Whether what comes from beyond the first and the last shard is zero without being filled in.
 
-    and shards of the `size` elements have no padding.
+    It is where neighbours send what is wanted, every shard wants something, and the shards of the `size` elements have
+    no padding.
     """
     even = exchange.local * exchange.devices == size
     return even and cheapest(exchange).margins is not None and bool(_wanting(exchange).all())
@@ -97,7 +107,7 @@ def _zeros_outside(exchange: Exchange, size: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
-    """A dimension split over `source` to be split over `target`, on devices counted along `joint`."""
+    """The exchange from a dimension split over `source` to `target`, with devices counted along `joint`."""
     spread, targets = positions(source, joint, target)
     count = size_of(target)
     return Exchange(
@@ -107,10 +117,10 @@ def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
 
 @functools.lru_cache(maxsize=4096)
 def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
-    """What is left to do after an all-to-all, for the dimension that has fewer shards then, and for the other:
+    """The exchanges that bring the dimensions of an all-to-all to even tiles: of the joined one, then of the cut one.
 
-    `counts` are the shards before, of which the first come together in groups of `moved` and the second are cut in
-    as many. What each device holds then need not be tiles.
+    `counts` are the shards of both before it. Those of the first come together in groups of `moved`, each of the second
+    is cut into as many parts. What each device holds then need not be tiles.
     """
     few, many = counts[0] // moved, counts[1] * moved
     joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
@@ -125,15 +135,16 @@ def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) ->
 
 
 def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
-    """What ranges have of a dimension."""
+    """The parts of ranges that lie inside the dimension."""
     return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
 
 
 @functools.lru_cache(maxsize=4096)
 def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
-    """The axes of `source` and then what `target` has beside them, or, where parts do not nest, what `free` has: all
+    """The axes along which devices are counted and values are sent, `source` first.
 
-    that values may be sent along. Raises ValueError where that does not do either.
+    After `source` come the parts of `target` that it does not cover or, where axes of the two do not nest, those of
+    `free`. Raises ValueError where what is left of an axis is not a sub-axis.
     """
     if all(a.nests(b) for a in source for b in target):
         return source + without(target, source)
@@ -142,9 +153,9 @@ def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
 
 @functools.lru_cache(maxsize=4096)
 def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
-    """`spread` and `targets` of an exchange from shards over `source` to shards over `target`; `joint` begins with
+    """The `spread` and `targets` of an exchange from shards over `source` to shards over `target`.
 
-    `source`, and devices are counted along it.
+    Devices are counted along `joint`, which begins with `source`.
     """
     if source == target:
         return 1, ()
@@ -164,16 +175,17 @@ def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, 
 
 
 def _whole(axes: Axes) -> Axes:
-    """The same axes, those of one mesh axis beside each other and as large as can be."""
+    """The same axes, those of one mesh axis adjacent and joined as far as possible."""
     return canonical(sorted(axes))
 
 
 def redistribute(
     emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Any:
-    """What the exchange says every device wants of a dimension: held over `source`, devices counted along `joint`.
+    """What the exchange says every device wants of a dimension, which is held over `source`.
 
-    What nobody holds is unknown. The way is the one that sends least, which may be to gather everything.
+    Devices are counted along `joint`. Elements that no device holds are unspecified. The way is the one that sends
+    least, which may be to gather everything.
     """
     way = cheapest(exchange)
     if way.margins is not None:
@@ -196,7 +208,7 @@ def _with_neighbours(
 
 
 def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause) -> Any:
-    """Gather everything, put ranges held beside each other, then cut the window."""
+    """Gather everything, put the ranges held side by side, then cut the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
     begin = kept[0][2][0] if kept else 0
@@ -208,14 +220,14 @@ def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, ex
 
 
 def _wanting(exchange: Exchange) -> Ints:
-    """Which target shards want something that somebody holds."""
+    """Which target shards want something that is held."""
     low, high = np.array(exchange.wants, np.int64).T
     kept = exchange.kept()
     return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
 def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
-    """What a device has already in its place, then what it is sent, round by round."""
+    """Put what a device has already into its place, then what it is sent, round by round."""
     plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
     messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
     before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
@@ -236,9 +248,10 @@ def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchan
 
 
 class _Message:
-    """One round, by device: what is sent begins at `taken`; what is received goes to `put`, and counts from `low` to
+    """One round of an exchange, with an entry for each device.
 
-    `high`. Messages are equally long and lie inside the shard, so that a shorter piece at its end has others before it.
+    What a device sends begins at `taken`. What it receives goes to `put`, and of that only [`low`, `high`) counts:
+    messages are equally long and lie inside the shard, so that a shorter piece at its end has other elements before it.
     """
 
     def __init__(self, pieces: Pieces, local: int, devices: int) -> None:
@@ -261,7 +274,7 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
 
 
 def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
-    """Write what counts of a message over the buffer, where this device is sent something."""
+    """Write the part of a message that counts over the buffer, on devices that are sent something."""
     type_, whole = read_type(received), read_type(buffer)
     start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
     zero = emit.constant(INDEX, 0)
@@ -280,7 +293,10 @@ def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, be
 
 
 def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
-    """What of a message counts on this device, for all elements together where that is all or none; None for all."""
+    """The mask of what counts of a message on this device; None if that is all of it on all devices.
+
+    It is one value for all elements if all or none of them count.
+    """
     everyone = np.ones_like(message.low)
     if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
         if message.high.all():
@@ -324,7 +340,7 @@ def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: i
 
 
 def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
-    """Replace what lies before or behind the dimension."""
+    """Replace what lies before or behind the dimension by `fill`."""
     type_ = read_type(value)
     position = TensorType(type_.shape, INDEX.element)
     last = windows.start + windows.step * (size_of(axes) - 1)

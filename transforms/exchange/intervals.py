@@ -1,7 +1,13 @@
 """Who sends what to whom when a dimension is held one way and wanted another: plain values, no program.
 
-What one device needs of another is one message. Messages are put into rounds in which every device sends at most
-one and receives at most one, which is what one collective permute does; a round is as long as its longest message.
+What one device needs of another is one message. Messages are put into rounds in which every device sends at most one
+and receives at most one, which is what one collective permute does; a round is as long as its longest message.
+
+For example, a dimension of 12 elements in three shards of 4, each of which is wanted with one more element on either
+side: `Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of
+one element each, one to the device before and one to the device behind. `cheapest` finds that this is a halo exchange:
+`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards only change places, in one round of 4
+elements.
 
 Source: edge colouring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
 """
@@ -25,20 +31,21 @@ from gspmd.transforms.ir.op_info import TensorType, element_bytes
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
-# With more rounds than this, whatever they send, gathering is the shorter program.
+# With more rounds than this, gathering is the shorter program, whatever is sent.
 MOST_ROUNDS = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """One dimension, in elements. Source shard i has `local` places and holds the range `holds[i]` in its first,
+    """One dimension, in elements: which ranges of it devices hold, and which they want.
 
-    or, with `places`, the ranges whose entry there is (i, first place); there are `shards` of them. Target shard j
-    wants the range `wants[j]`, of which it gets what somebody holds. Ranges held are disjoint and ascend, ranges
-    wanted are equally long and may reach out of the dimension.
+    Source shard i has `local` places and holds the range `holds[i]` in its first; or, with `places`, it holds the
+    ranges whose entry there is (i, first place), and there are `shards` of them. Target shard j wants the range
+    `wants[j]`, of which it gets what is held. Ranges held are disjoint and ascend; ranges wanted are equally long and
+    may reach out of the dimension.
 
-    Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives
-    the target shard of each; without it, source and target shards are the devices.
+    Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives the
+    target shard of each. Without `targets`, source and target shards are the devices.
     """
 
     local: int
@@ -70,9 +77,10 @@ class Exchange:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Parts that go from one device to another, as columns: `length` elements from the place `taken` of the source's
+    """Pieces of shards that go from one device to another, as columns with an entry for each piece.
 
-    shard to the place `put` of what the target wants.
+    A piece is `length` elements, from the place `taken` of the shard on device `source` to the place `put` of what
+    device `target` wants.
     """
 
     source: Ints
@@ -91,7 +99,10 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """What every device has already, one piece each at a time, and the rounds of what it is sent."""
+    """The pieces of an exchange in order: `own` that devices have already, and `rounds` of those they are sent.
+
+    Each entry of `own` and each round has at most one piece for every device.
+    """
 
     own: tuple[Pieces, ...]
     rounds: tuple[Pieces, ...]
@@ -103,7 +114,7 @@ class Schedule:
 
 
 def check_shards(count: int) -> None:
-    """Raise Unsupported for more shards of a dimension than can be looked at one by one."""
+    """Raise Unsupported if a dimension has too many shards to be looked at one by one."""
     if count > MAX_EXCHANGED_SHARDS:
         raise Unsupported(
             f"exchanges parts of a dimension that is split {count} times, expected at most {MAX_EXCHANGED_SHARDS}",
@@ -120,12 +131,12 @@ def tiles(size: int, count: int) -> tuple[Range, ...]:
 
 
 def nests(size: int, coarse: int, fine: int) -> bool:
-    """Whether `fine` shards of a dimension make up `coarse` ones exactly, padding at the end apart."""
+    """Whether `fine` shards of a dimension make up `coarse` ones exactly, except for padding at the end."""
     return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-size // fine) == -(-size // coarse))
 
 
 def blocks(local: int, count: int) -> tuple[Range, ...]:
-    """`count` ranges side by side."""
+    """`count` adjacent ranges of `local` elements, from 0 on."""
     check_shards(count)
     return tuple((i * local, (i + 1) * local) for i in range(count))
 
@@ -141,7 +152,10 @@ def schedule(exchange: Exchange) -> Schedule:
 
 
 def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
-    """Pieces in rounds of at most one a sender and one a receiver: those that send least, and of these the fewest."""
+    """Pieces in rounds, in which each device sends at most one and receives at most one.
+
+    Of the colourings tried, the rounds are those that send least, and of these the fewest.
+    """
     if not len(moved):
         return ()
     least = max(int(np.bincount(ends, moved.length).max()) for ends in (moved.source, moved.target))
@@ -188,9 +202,10 @@ def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
 
 
 def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
-    """Ways to put pieces into rounds: by distance, as shifts do; the longest first into the first that is free;
+    """Ways to put pieces into rounds: an array each, with the number of every piece's round.
 
-    and as few rounds as there can be.
+    The first is by distance, as in shifts, if no pair of devices has two pieces; the second puts the longest piece
+    first into the first round that is free; the third has as few rounds as there can be.
     """
     pairs = pieces.source * devices + pieces.target
     if len(np.unique(pairs)) == len(pairs):
@@ -247,8 +262,8 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
 class Cheapest:
     """How to carry an exchange out, and the elements that a device sends then.
 
-    `margins` is how far a shard is extended by what its neighbours hold, if that is the way; else `gathers`
-    says whether everything is gathered, and if not it goes in rounds.
+    `margins` is how far a shard is extended by what its neighbours hold, if that is the way. Otherwise `gathers` says
+    whether everything is gathered; if not, pieces are sent in rounds.
     """
 
     sent: int
@@ -258,7 +273,7 @@ class Cheapest:
 
 @functools.lru_cache(maxsize=4096)
 def cheapest(exchange: Exchange) -> Cheapest:
-    """The way that sends least: neighbours, of ways that send the same, before rounds, and these before a gather."""
+    """The way that sends least; of equal ones neighbours go before rounds, and rounds before an all-gather."""
     margins, received = _margins(exchange)
     if margins is not None and sum(margins) <= received:
         return Cheapest(sum(margins), margins)
@@ -273,16 +288,17 @@ def cheapest(exchange: Exchange) -> Cheapest:
 
 
 def _fewest_rounds(exchange: Exchange) -> int:
-    """As many as the busiest device has messages."""
+    """The number of messages of the busiest device: no schedule has fewer rounds."""
     pieces = _pieces(exchange)
     away = pieces.source != pieces.target
     return max((int(np.bincount(ends[away]).max()) for ends in (pieces.source, pieces.target) if away.any()), default=0)
 
 
 def _margins(exchange: Exchange) -> tuple[Range | None, int]:
-    """What shards need of those before and of those after them, where shards lie side by side at equal distances;
+    """How far shards have to be extended into their neighbours, and the most elements that one lacks.
 
-    and what the one that needs most needs of all others, which no way can do without.
+    The first is (before, after), or None unless shards lie side by side at equal distances. No way sends fewer elements
+    than the second.
     """
     if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
         return None, 0

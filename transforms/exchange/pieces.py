@@ -16,7 +16,7 @@ from gspmd.transforms.ir.op_info import TensorType
 
 
 def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
-    """`amount` elements after every element of a dimension, so that shards stay in proportion.
+    """A dimension with `amount` elements added after every element, so that shards stay in proportion.
 
     `fill` is a scalar value or a number.
     """
@@ -52,9 +52,10 @@ def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: 
 
 
 def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
-    """`length` elements of every device's value from a start of its own, which may lie outside: there is no knowing
+    """Cut `length` elements from every device's value, each from a start of its own.
 
-    what is there. `starts` has one entry a device along `axes`, and counts where `care` is set.
+    `starts` has one entry for each device along `axes`, which counts where `care` is set. A cut may reach out of the
+    value; what it has there is unspecified.
     """
     wanted = starts[care.astype(bool)]
     if not len(wanted):
@@ -71,11 +72,11 @@ def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: 
 
 
 def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
-    """This device's entry of a table by its position along `axes`: a number where that is the same for all,
+    """This device's entry of a table by its position along `axes`, as a number or a scalar value.
 
-    else a scalar, computed where entries lie on a line. Entries that do not `care` may come out as any other number
-    from 0 to `most`: it is written out that they do not leave that range, because XLA adds up the starts of a slice
-    of a slice without limiting the inner one.
+    It is a number where that is the same on all devices that `care`, else a scalar, computed without a table where
+    entries lie on a line. Entries that do not `care` may come out as any number from 0 to `most`. A clamp says so where
+    a line leaves that range, because XLA adds up the starts of a slice of a slice without limiting the inner one.
     """
     chosen = np.flatnonzero(care)
     if not len(chosen):
@@ -111,7 +112,7 @@ def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> An
 
 
 def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
-    """Values beside each other along a dimension."""
+    """Values concatenated along a dimension; the value itself if there is only one."""
     if len(parts) == 1:
         return parts[0]
     types = [read_type(part) for part in parts]

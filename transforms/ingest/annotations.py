@@ -80,7 +80,7 @@ class Said:
 class Annotations:
     """Reads the annotations of one module, each distinct one once.
 
-    `is_round_trip` tells that the module went through HLO with its `sdy` annotations as frontend attributes,
+    `is_round_trip` says that the module went through HLO with its `sdy` annotations as frontend attributes,
     so that its `mhlo.sharding` are only their shadows.
     """
 

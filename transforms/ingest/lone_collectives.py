@@ -1,7 +1,7 @@
 """Collectives of devices that are alone in their group, as programs for one device have them.
 
-A program has one replica, so what is said between replicas is said to nobody, and every replica is number 0. The same
-holds of partitions where the program was written for one of them, outside manual computations.
+A program has one replica, so a collective between replicas sends nothing, and every replica is number 0. The same holds
+of partitions where the program was written for one of them, outside manual computations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PERMUTE = "stablehlo.collective_permute"
 
 
 def dissolve_lone(main: Any, one_partition: bool) -> None:
-    """Put operands in the place of collectives of one device each, and 0 in that of the number of the only one.
+    """Replace collectives of one device each by their operands, and the number of the only device by 0.
 
-    `one_partition` tells that the module says to be for one; its collectives then name no other. Annotations are those
+    `one_partition` says that the module is for one partition; its collectives then name no other. Annotations are those
     that ingest leaves.
     """
     _dissolve_inside(main, one_partition, in_manual=False)

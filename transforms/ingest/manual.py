@@ -79,7 +79,7 @@ def manual_meshes(annotations: Annotations, found: Survey) -> set[Mesh]:
 
 
 def _is_left(value: Any) -> bool:
-    """Whether a result leaves by `@SPMDShardToFullShape`, which all do; operands, if there are some, tell sooner."""
+    """Whether a result leaves by `@SPMDShardToFullShape`, which all do; operands, if there are some, show it sooner."""
     inside = [use.owner.operation for use in value.uses if _called(use.owner.operation) == "Sharding"]
     return any(_called(use.owner.operation) == _LEAVE[1] for op in inside for use in op.results[0].uses)
 

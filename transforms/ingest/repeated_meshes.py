@@ -30,7 +30,7 @@ _REPEATED = "gspmd.repeated"  # [copies, devices as written]: the device of the 
 def held_axes(annotations: Annotations, mesh: Mesh, names: list[str]) -> list[str]:
     """The manual axes of a computation over `mesh`: where it holds all that were written, it holds the copies, too.
 
-    It may then ask which device it is on, as all that tells copies apart is left out of the answer.
+    It may then ask which device it is on, as all that distinguishes copies is left out of the answer.
     """
     written = annotations.written_as(mesh)
     if written is None or any(size > 1 and name not in names for name, size in written.axes):

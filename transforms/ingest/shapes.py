@@ -28,7 +28,7 @@ def has_dynamic_shapes(survey: Survey) -> bool:
 
 
 def refine(module: ir.Module, survey: Survey) -> bool:
-    """Try to compute all shapes from those of @main's arguments; tells whether that worked."""
+    """Try to compute all shapes from those of @main's arguments; returns whether that worked."""
     function_type = ir.FunctionType(ir.TypeAttr(survey.main.attributes["function_type"]).value)
     if any(map(is_dynamic, function_type.inputs)):
         return False

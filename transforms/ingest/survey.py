@@ -1,7 +1,7 @@
 """One walk over what @main reaches: everything later steps of ingest have to look at, and nothing else.
 
-Modules have tens of thousands of operations of which few concern ingest, so the walk is the only one, costs
-about 2 us an operation, and sorts what it finds by operation name.
+Modules have tens of thousands of operations of which few concern ingest. The walk takes about 2 us an operation, sorts
+what it finds by operation name, and is repeated only after steps that rewrite the module.
 """
 
 from __future__ import annotations

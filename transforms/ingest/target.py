@@ -70,7 +70,7 @@ class Devices:
 class Target:
     """Annotations as the ingested module writes them.
 
-    `mesh` has no axes of size 1. `has_manual` tells that the module has manual computations, inside which HLO
+    `mesh` has no axes of size 1. `has_manual` says that the module has manual computations, inside which HLO
     shardings name the manual axes once more. `orders` are known where annotations are over device orders that do not
     factor over one mesh, or cut axes of `manual_meshes` there; @main is read for how much each order places.
     """

@@ -78,7 +78,7 @@ def fold(function: Any) -> None:
 
 
 def hand_on(ops: list[Any]) -> bool:
-    """Move what is said of tuples and their elements to `@Sharding` calls; tells whether anything was."""
+    """Move the annotations of tuples and their elements to `@Sharding` calls; returns whether there were any."""
     changed = False
     for op in ops:
         attributes = op.attributes
@@ -97,7 +97,7 @@ def hand_on(ops: list[Any]) -> bool:
 
 
 def flatten_custom_calls(ops: list[Any]) -> bool:
-    """Give custom calls that return a tuple, taken apart behind them, several results; tells whether any was."""
+    """Give custom calls that return a tuple, taken apart behind them, several results; returns whether any did."""
     changed = False
     for op in ops:
         if len(op.results) != 1 or not isinstance(op.results[0].type, ir.TupleType):

@@ -1,4 +1,4 @@
-"""Which devices a collective connects: the only place that enumerates devices."""
+"""Which devices a collective connects: replica groups and pairs, as partition ids, from mesh axes."""
 
 from __future__ import annotations
 

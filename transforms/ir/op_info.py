@@ -148,9 +148,9 @@ def _body(op: Any) -> tuple[str, ...]:
 
 
 def _plain_reductions(block: Any, ops: list[Any]) -> list[Any] | None:
-    """The operations of a block that applies one to each of its results so far and the new value, and returns that;
+    """The operations of a reducer's block in the order of its results, the terminator last.
 
-    the terminator last. None for any other block.
+    None unless the block applies one operation to each of its results so far and the new value, and returns that.
     """
     arguments, terminator = list(block.arguments), ops[-1]
     count = len(ops) - 1
@@ -184,7 +184,7 @@ _BOOLEAN_COMBINERS = {
 def combiners(info: OpInfo) -> tuple[str, ...] | None:
     """The reduction of every result that the op's region performs, or None when one is not what all-reduces can do.
 
-    XLA combines integers bit by bit nowhere, and booleans only by `and` and `or`.
+    XLA has no bitwise all-reduce of integers, and of booleans only `and` and `or`.
     """
     found = [
         (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)

@@ -51,10 +51,10 @@ def partial_combiner(element: str) -> str:
 
 
 def splat(type_: Any, value: Any) -> Any:
-    """The attribute of a constant of tensor type `type_` with one value everywhere: a number or one of
+    """The attribute of a constant of tensor type `type_` with one value everywhere.
 
-    the words `lowest` (the identity of max: -inf for floats that have it), `highest` (of min), `ones` (all bits set, of
-    and), `zero`. Not for complex types: the bindings have no attributes for them.
+    The value is a number or a word: `lowest` (the identity of max: -inf for floats that have it), `highest` (of min),
+    `ones` (all bits set, of and) or `zero`. Complex types are not supported: the bindings have no attributes for them.
     """
     element = ir.RankedTensorType(type_).element_type
     if value == "zero":

@@ -127,9 +127,9 @@ def _ids(attribute: Any, mesh: Mesh) -> Ids:
 
 
 def _axes_of(groups: Ids, held: Axes, mesh: Mesh) -> Axes | None:
-    """The manual axes along which the devices of a group differ; None if they differ along free axes, or if groups
+    """The manual axes along which the devices of a group differ.
 
-    are not the same for every position along these.
+    None if they differ along free axes, or if groups are not the same for every position along these.
     """
     table = replica_groups(mesh, held)
     order = np.argsort(table.reshape(-1))

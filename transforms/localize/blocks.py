@@ -21,7 +21,7 @@ from gspmd.transforms.ir.op_info import TensorType
 def exchange_blocks(emit: Emitter, value: Any, exchange: BlockExchange, cause: Cause) -> Any:
     """The target shard of every device, in whole blocks, made of what it has and of what it is sent.
 
-    What is in padding is unknown.
+    What is in padding is unspecified.
     """
     groups = replica_groups(emit.mesh, exchange.axes)
     value = emit.pad_to(value, [n * count for n, count in zip(exchange.block, exchange.held, strict=True)])

@@ -95,7 +95,7 @@ def _all_to_all(c: Collective) -> Any:
 
 
 def _moved(c: Collective, moves: AxisMoves) -> Any:
-    """Axes that go to other dimensions: at once where all of these divide, else one after the other."""
+    """All-to-alls of axes that go to other dimensions: one if all of these divide, else one after the other."""
     before, after = list(c.before.dim_axes()), c.after.dim_axes()
     if len(moves) > 1 and all(map(nests_either_way, c.type.shape, before, after)):
         return _at_once(c, moves)
@@ -125,7 +125,7 @@ def _at_once(c: Collective, moves: AxisMoves) -> Any:
 
 
 def _reshard(c: Collective) -> Any:
-    """Other tiles for one dimension, or for several: axes that change places at once, or blocks."""
+    """The direct exchange: other tiles of one dimension, an all-to-all of several, or blocks in rounds."""
     before, after, shape = c.before.dim_axes(), c.after.dim_axes(), c.type.shape
     if SOURCE_DEVICE_IDS in c.op.attributes:
         names = (SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS)

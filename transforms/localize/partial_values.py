@@ -12,7 +12,7 @@ from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 
 
 def drop_counts(function: Any) -> None:
-    """Take the leading dimension, of size 1 on a device, off what is marked as partial, and the marks with it."""
+    """Remove the leading dimension, of size 1 on a device, from what is marked as partial, and the marks."""
     build = Builder(function.context)
     build.location = function.location
     block = function.regions[0].blocks[0]

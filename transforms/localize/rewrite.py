@@ -135,13 +135,16 @@ class Localizer:
         self.emit.apart = apart
 
     def _region(self, block: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
-        """A region's arguments, if it has some, are split as the operation's results are."""
+        """Localize a region, whose arguments, if it has some, are split as the operation's results are."""
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
         self._operations([view.operation for view in block.operations])
 
     def _manual(self, op: Any) -> None:
-        """Its body has the types inside; at the end, when every value is known by its own, it takes its place."""
+        """Localize a manual computation, whose body has the types inside.
+
+        At the end, when every value of the body is localized, the body takes the place of the operation.
+        """
         region = read_region(op, self.codec, self.annotated.mesh)
         block = op.regions[0].blocks[0]
         outermost = self._parting is None
@@ -159,7 +162,7 @@ class Localizer:
             self._parting = None
 
     def _written(self, op: Any) -> None:
-        """A collective of the user's stays as it is, on a channel of its own; one of single devices does nothing."""
+        """Keep a collective that the user wrote, on a channel of its own; one of single devices does nothing."""
         if "gspmd.axes" not in op.attributes or required_text(op.attributes, "gspmd.axes"):
             op.attributes["channel_handle"] = self.emit.next_channel()
             return
@@ -189,7 +192,7 @@ class Localizer:
             self.placed[value] = Placed(before.type, after)
 
     def _compute(self, op: Any, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
-        """An operation whose local form is more than itself on smaller types."""
+        """Localize an operation whose local form may be more than the same operation on smaller types."""
         operands = [self._of(value) for value in op.operands]
         if shardings is None:
             if self.rules.table[name].replicable and all(placed.sharding.is_replicated() for placed in operands):

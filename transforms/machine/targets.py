@@ -72,12 +72,13 @@ _USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """A kind of device and its networks: `network` inside a domain (slice, NVLink domain) of `domain` devices,
+    """A kind of device and its networks.
 
-    `outside` between domains; `axes` are networks of mesh axes by name, one line each, instead of these.
-    `chip_devices` is how many devices compilers for a topology make of a chip, `fused` that the figures are those of
-    all of them as one device. `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid
-    onto that, so that what talks most has the best links.
+    `network` connects the devices of a domain (slice, NVLink domain) of `domain` devices, and `outside` connects
+    domains; `axes` gives mesh axes networks of their own by name, instead of these. `chip_devices` is how many devices
+    compilers for a topology make of a chip; `fused` says that the figures are those of all of them as one device.
+    `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid onto that, so that the axes
+    with most traffic get the best links.
     """
 
     name: str

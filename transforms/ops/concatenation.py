@@ -62,9 +62,10 @@ class _Part:
 
 
 def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
-    """What a concatenation over `count` shards is made of. Operands that are split move together where that sends
+    """The parts that a concatenation over `count` shards is made of, each with its exchange.
 
-    less than each by itself: what one device sends of one and another of another is then one message.
+    Split operands are one part where that sends less than each by itself: what a device sends of two operands to
+    another is then one message.
     """
     dim = info.integer("dimension")
     sizes = [t.shape[dim] for t in info.operands]

@@ -60,7 +60,7 @@ def _windows(info: OpInfo) -> list[Window]:
 
 
 def _groups(info: OpInfo) -> tuple[str, int, int]:
-    """The attribute that tells the number of groups, that number, and the dimension of the input they are of."""
+    """The attribute that has the number of groups, that number, and the dimension of the input that they divide."""
     numbers = _numbers(info)
     batches = info.integer("batch_group_count", 1)
     if batches > 1:
@@ -97,9 +97,9 @@ def _add_features(builder: RuleBuilder, info: OpInfo) -> None:
 
 
 def localize_convolution(op: LocalOp) -> None:
-    """Padding along contracted features is made zero on both sides (zero times unknown may be NaN), each device
+    """Convolve on each device what its windows span of the input, with its share of the groups.
 
-    has its share of the groups, and what its windows span of the input.
+    Padding along contracted features is made zero on both sides, because zero times what is unspecified may be NaN.
     """
     numbers = _numbers(op.info)
     features = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
@@ -181,7 +181,7 @@ def _reversed(info: OpInfo) -> list[int]:
 
 
 def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
-    """Taps are put in order here: XLA forgets that they are reversed where a convolution becomes a product."""
+    """Reverse the kernel by an operation: XLA forgets that it is reversed where a convolution becomes a dot."""
     type_ = op.local_operand(1)
     op.operands[1] = op.emit.op("stablehlo.reverse", [op.operands[1]], [type_], dimensions=op.emit.i64s(dims))
     del op.ir.attributes["window_reversal"]

@@ -35,9 +35,10 @@ def _cause(op: LocalOp) -> Cause:
 
 
 def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions kept whole pass through, and those of which most is kept stay split; of the others each device finds
+    """Dimensions kept whole pass through, and those of which most is kept stay split.
 
-    the part that it holds. Their windows can be split by themselves: each device slices its part.
+    Of other split dimensions each device finds the part that it holds. The dimension of the result is a factor of its
+    own: if that is split, each device slices its part of the window.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     element = info.results[0].element
@@ -109,9 +110,9 @@ def dynamic_slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -
 
 
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions written whole pass through, and those of which most is written stay split; of the others each device
+    """Dimensions written whole pass through, and those of which most is written stay split.
 
-    writes the part that it holds, for which it needs the whole update.
+    Of other split dimensions each device writes the part that it holds, for which it needs the whole update.
     """
     operand, update = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([t.shape for t in info.operands], [operand], stage=Stage.ELEMENTWISE)

@@ -124,10 +124,11 @@ def _margins(window: WindowDim) -> tuple[int, int]:
 
 
 def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any, Any]:
-    """Indices into this shard with its margins, which of them are inside it (`index dimensions` of i1, None for
+    """Indices into this shard with its margins, which of them are inside it, and the dimension numbers.
 
-    all), and the dimension numbers, as there may be more components.
-    The clamp that the operation does on the whole operand comes first: it decides which shard answers.
+    Which are inside is a tensor of i1 with the batch dimensions of the indices, or None where all are. The dimension
+    numbers are new because split dimensions may add components. The clamp that the operation does on the whole operand
+    comes first: it decides which shard answers.
     """
     emit, shape, sizes = op.emit, op.info.operands[0].shape, op.info.ints("slice_sizes")
     numbers = _numbers(op.info)

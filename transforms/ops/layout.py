@@ -90,9 +90,10 @@ def reshape_rule(info: OpInfo) -> OpShardingRule:
 
 
 def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
-    """Groups of several dimensions may be split along the most major ones of both sides however these divide: then
+    """The rules by which dimensions that are regrouped may be split however their sizes divide.
 
-    elements that come to lie in another shard are sent there.
+    In each, some groups of several dimensions are split along the most major dimensions of both sides; elements that
+    come to lie in another shard are sent there.
     """
     groups = [n for n, (left, right) in enumerate(_groups(info)) if len(left) > 1 or len(right) > 1]
     most = len(groups) if len(groups) <= _MOST_COMBINED else 1
@@ -120,9 +121,10 @@ def _groups(info: OpInfo) -> list[tuple[list[int], list[int]]]:
 
 
 def _reshape_rule(info: OpInfo, moved: frozenset[int], last: frozenset[int] = frozenset()) -> OpShardingRule:
-    """`moved` are the groups of which the most major dimensions are one factor, `last` those whose most major dimension
+    """The rule of a reshape by groups of dimensions, which are given by their numbers.
 
-    of the result is split last.
+    In the groups `moved` the most major dimensions of both sides are one factor. In the groups `last` the most major
+    dimension of the result is split last.
     """
     source, target = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([source], [target], stage=Stage.ELEMENTWISE)

@@ -38,9 +38,9 @@ def triangular_solve_rule(info: OpInfo) -> OpShardingRule:
 
 
 def fft_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that are not transformed pass through. One that is changes places with another while it is.
+    """Dimensions that are not transformed pass through; a transformed one changes places with another meanwhile.
 
-    The only dimension that there is can not.
+    If no other dimension has more than one element, the transformed one cannot be split.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     first = len(operand) - len(info.ints("fft_length"))

@@ -22,16 +22,17 @@ Localizer = Callable[["LocalOp"], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpDef:
-    """`rule` gives the sharding rule of an occurrence; it may raise Unsupported.
+    """The compiler's definition of one operation.
 
-    `localize` rewrites an occurrence to its per-device form where that is more than the same operation
-    on smaller types. What is not `replicable` means something else on every device, or to the world, and is never
-    computed whole on each of them. What `has_effects` is done even where its results have no elements, or are none.
+    `rule` gives the sharding rule of an occurrence; it may raise Unsupported. `localize` rewrites an occurrence to its
+    per-device form where that is more than the same operation on smaller types. An operation that is not `replicable`
+    means something else on every device, or to the outside, and is never computed whole on each of them. One that
+    `has_effects` is done even if its results have no elements, or if it has no results.
 
-    `others` gives further rules of an occurrence: other ways to split it, which nothing is propagated along and which
-    are taken where they cost less. The local form then knows from the shardings which way was taken. `sends` gives
-    the bytes that a device sends within the local form, for the shardings of operands and results; without it, an
-    operation that communicates is taken to send about a result's size.
+    `others` gives further rules of an occurrence: other ways to split it, along which nothing is propagated and which
+    are taken where they cost less. The local form then knows from the shardings which way was taken. `sends` gives the
+    bytes that a device sends within the local form, for the shardings of operands and results; without it, an operation
+    that communicates is taken to send about a result's size.
     """
 
     name: str

@@ -23,10 +23,10 @@ from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding,
 
 
 def reduce_window_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions with windows of one element, in place, pass through; other windows are fetched or, where they
+    """Dimensions whose windows are one element, in place, pass through.
 
-    begin or end at the dimension's end, combined with the totals of other shards. A single window leaves partial
-    results.
+    Other windows are fetched or, where they begin or end at the dimension's end, combined with the totals of other
+    shards. A single window over a dimension leaves partial results.
     """
     count = len(info.results)
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]

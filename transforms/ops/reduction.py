@@ -62,9 +62,9 @@ def localize_reduce(op: LocalOp) -> None:
 
 
 def _neutral(op: LocalOp) -> list[Any] | None:
-    """What changes nothing, one an operand, as `Emitter.mask` takes it; None when that is not known.
+    """The neutral element for each operand, as `Emitter.mask` takes it; None when that is not known.
 
-    Where the reducer does no more than choose, the initial value is as good: it may be met any number of times.
+    Where the reducer only chooses among its operands, the initial value will do: it may be met any number of times.
     """
     inits = op.operands[len(op.info.results) :]
     names = [REDUCER_OF.get(name) for name in reducers(op.info)]
@@ -74,7 +74,7 @@ def _neutral(op: LocalOp) -> list[Any] | None:
 
 
 def _scalars(op: LocalOp, neutral: list[Any]) -> list[Any]:
-    """As values of the operands' element types."""
+    """The neutral elements as scalar values of the operands' element types."""
     return [
         value if isinstance(value, ir.Value) else op.emit.constant(TensorType((), result.element), value)
         for value, result in zip(neutral, op.info.results, strict=True)

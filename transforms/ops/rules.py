@@ -16,10 +16,11 @@ from gspmd.transforms.parsing.mlir import source_location
 
 
 class RuleBook:
-    """Rules by number; equal rules share one. With `replicate_unsupported`, what the table does not know or
+    """Rules by number; equal rules share one.
 
-    refuses is computed whole on every device; `replicated` lists those operations and why. A rule written on a custom
-    call, or on what the table does not know, is its rule; on other operations it only guides propagation (`guided`).
+    With `replicate_unsupported`, what the table does not know or refuses is computed whole on every device;
+    `replicated` lists those operations and why. A rule written on a custom call, or on what the table does not know, is
+    its rule; on other operations it only guides propagation, if `guided`.
     """
 
     def __init__(self, table: OpTable, replicate_unsupported: bool = False, guided: bool = False) -> None:
@@ -50,9 +51,9 @@ class RuleBook:
         return self.number(dataclasses.replace(self.rules[number], direction=direction))
 
     def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
-        """The rule of a value inside a manual computation, of that shape, and the same outside, where each
+        """The rule of a value of this shape inside a manual computation and the same value outside.
 
-        dimension is as many times as large as `counts` says.
+        Outside, each dimension is as many times as large as `counts` says.
         """
         number = self._identities.get((shape, counts))
         if number is None:

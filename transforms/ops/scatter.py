@@ -96,9 +96,9 @@ def _reducers(info: OpInfo) -> tuple[str, ...] | None:
 
 
 def localize_scatter(op: LocalOp) -> None:
-    """Shards drop the updates of rows that they do not hold; of split updates, one shard starts from the
+    """Scatter on each device the updates of rows that it holds.
 
-    operand and the others from the identity.
+    Of split updates, one shard starts from the operand and the others from the identity.
     """
     emit, count = op.emit, len(op.info.results)
     axes = _hide_what_is_split(op)
@@ -114,7 +114,7 @@ def localize_scatter(op: LocalOp) -> None:
 
 
 def _hide_what_is_split(op: LocalOp) -> Axes:
-    """Where updates are split, let only the first shard start from the operand, and make padding the identity.
+    """Make split updates safe: only the first shard starts from the operand, and padding is the identity.
 
     Returns the axes over which results are partial.
     """
@@ -207,7 +207,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) 
     """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
 
     What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
-    subtraction can wrap. An element behind the end may then be in the last shard's padding, which nobody reads.
+    subtraction can wrap. An element behind the end may then be in the last shard's padding, which is never read.
     """
     emit, info, count = op.emit, op.info, len(op.info.results)
     numbers, shape = _numbers(info), info.operands[0].shape

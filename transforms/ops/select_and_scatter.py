@@ -37,10 +37,10 @@ def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a device computes along a dimension of `size` elements and `count` windows, split over `axes` in shards of
+    """What a device computes along a dimension split over `axes` in shards of `local` elements.
 
-    `local` elements: `part` elements of the result, a multiple of the stride, and for that `windows` whole windows,
-    beginning with number `first` on the first shard.
+    The dimension has `size` elements and `count` windows. A device makes `part` elements of the result, a multiple of
+    the stride, and needs for that `windows` whole windows, which begin with number `first` on the first shard.
     """
 
     dim: int
@@ -57,12 +57,12 @@ class _Piece:
 
     @property
     def begin(self) -> int:
-        """The operand's place where the first shard's windows begin."""
+        """The place in the operand where the first shard's windows begin."""
         return self.first * self.window.stride - self.window.low
 
     @property
     def shift(self) -> Shift:
-        """How far those of other shards are from that."""
+        """How far the windows of other shards are from there."""
         return Shift(self.axes, self.part)
 
     @property

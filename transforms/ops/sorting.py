@@ -37,7 +37,7 @@ def sort_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_sort(op: LocalOp) -> None:
-    """By columns where this sends less than all shards to everyone, and where the order is known to be one."""
+    """Sort by columns where that sends less than an all-gather and the comparator is known to be an order."""
     dim = op.info.integer("dimension", -1) % max(op.info.operands[0].rank, 1)
     axes = op.operand_axes(0, dim) if op.info.operands[0].rank else ()
     if not axes:
@@ -76,12 +76,11 @@ def _sort(op: LocalOp, operands: Sequence[Any], dim: int, body: Any) -> list[Any
 
 
 class _Columns:
-    """Columnsort: every device is a column, which it sorts alone; between sorts columns are dealt out, and dealt
+    """Columnsort: a device sends about three times its shard, however many devices there are.
 
-    back, and at last each half column is sorted together with the half before or behind it. A device sends about
-    three times its shard, however many there are.
-
-    Elements carry their index, which decides between equal ones and puts padding last, where it is needed for that.
+    Every device is a column, which it sorts alone. Between sorts columns are dealt out, and dealt back; at last each
+    half column is sorted together with the half before or behind it. Elements carry their index where it is needed to
+    decide between equal ones and to put padding last.
 
     Source: Leighton, Tight bounds on the complexity of parallel sorting (IEEE Trans. Computers C-34, 1985).
     """

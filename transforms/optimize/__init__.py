@@ -44,9 +44,9 @@ PASSES: tuple[type[CollectivePass], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Optimize(Pass):
-    """Merge equal operations and drop unused ones, with MLIR's own passes, and run those on collectives that always
+    """Merge equal operations, drop unused ones, and run the passes on collectives that always gain.
 
-    gain; what costs memory or time elsewhere is an option.
+    Merging and dropping are MLIR's own passes. What costs memory or time elsewhere is an option.
     """
 
     argument = "gspmd-optimize"

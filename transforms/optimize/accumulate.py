@@ -26,7 +26,10 @@ _WHAT = "moved behind the loop"
 
 @dataclasses.dataclass(frozen=True)
 class ReduceAfterLoops(CollectivePass):
-    """A loop that adds reduced values to what it carries adds them unreduced; their sum is reduced after the loop."""
+    """Reduce once, after a loop, what the loop adds up.
+
+    A loop that adds reduced values to what it carries adds them unreduced instead; their sum is reduced after it.
+    """
 
     argument = "gspmd-reduce-after-loops"
     summary = "Reduce what a loop accumulates once, after the loop"

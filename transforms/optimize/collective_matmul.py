@@ -1,4 +1,4 @@
-"""Products that begin before all their operand has arrived, or whose parts leave while others are computed.
+"""Collective matmul: dots that begin before all their operand has arrived, or send results while they go on.
 
 Source: Wang et al., Overlap Communication with Dependent Computation via Decomposition (ASPLOS 2023); the looped einsum
 of arXiv 2105.04663, section 3.3.2.
@@ -25,10 +25,11 @@ _WORTH_IT = 0.95  # estimates are not better than that
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveMatmul(CollectivePass):
-    """A gather of an operand and the product with it become steps: the product with the shard that is here, while the
+    """Turn a dot and the collective before or after it into steps that overlap: a collective matmul.
 
-    next shard arrives from a neighbour. A product and the reduce-scatter of its result become steps, too: the product
-    for one shard of the result, while the sums for the one before travel on.
+    The all-gather of an operand and the dot with it become dots with one shard each, while the next shard arrives from
+    a neighbour. A dot and the reduce-scatter of its result become dots for one shard of the result each, while the sums
+    for the shard before travel on.
     """
 
     argument = "gspmd-collective-matmul"
@@ -82,10 +83,10 @@ _WHAT = "overlapped with communication"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A product and the collective that makes its operand `side` or takes its result.
+    """A dot and the collective that makes its operand `side` or takes its result.
 
-    `cuts`: by operand the dimension that a step takes a part of; `result_dim`: that of the result, None where steps are
-    added up.
+    `cuts` is, by operand, the dimension that a step takes a part of; `result_dim` is that of the result, None where
+    steps are added up.
     """
 
     dot: Any
@@ -100,7 +101,7 @@ class _Candidate:
         return max(operand, result) // min(operand, result)
 
     def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
-        """Estimated time in steps, and of the collective and the product one after the other."""
+        """Estimated seconds in steps, and of the collective and the dot one after the other."""
         product = flops_of(self.dot) / hardware.flops_of(read_type(self.dot.operands[0]).element)
         count = self.devices
         moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
@@ -115,7 +116,7 @@ class _Candidate:
         return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware, axes)
 
     def _copied_bytes(self) -> float:
-        """What steps read and write more often than the product in one piece."""
+        """Bytes that steps read and write more often than the whole dot does."""
         again = sum(
             bytes_of(read_type(value))
             for side, value in enumerate(self.dot.operands)
@@ -181,10 +182,10 @@ class _Steps:
     def _dot(self, left: Any, right: Any) -> Any:
         return product_of_parts(self._emit, self._found.dot, left, right)
 
-    # ---- gather, then product ----
+    # ---- all-gather, then dot ----
 
     def of_gather(self) -> Any:
-        """The result of the product, from the shards of one operand as they come by."""
+        """The result of the dot, from the shards of one operand as they come by."""
         emit, ring, count = self._emit, self._ring, self._ring.count
         result = emit.constant(read_type(self._found.dot.results[0]), 0)
         mine = self._found.collective.operand
@@ -223,10 +224,10 @@ class _Steps:
             return emit.binary("add", result, part)
         return paste(emit, result, part, found.result_dim, start)
 
-    # ---- product, then reduce-scatter ----
+    # ---- dot, then reduce-scatter ----
 
     def of_scatter(self) -> Any:
-        """The shard of the sum, from sums that pass by all devices."""
+        """The shard of the sum, from sums that travel past all devices."""
         dim = _known(self._found.result_dim)
         size = read_type(self._found.collective.result).shape[dim]
         if not self._both_ways or size % 2:
@@ -252,7 +253,7 @@ class _Steps:
         return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
 
     def _part(self, step: Any, begin: int, length: int, size: int, sign: int) -> Any:
-        """The product for part of the shard of the device `sign * step` further."""
+        """The dot for part of the shard of the device `sign * step` further."""
         emit, found = self._emit, self._found
         start = self._ring.start(step, sign, size)
         if begin:

@@ -1,4 +1,4 @@
-"""Small collectives over the same devices, combined into one: where latency is what they cost."""
+"""Small collectives over the same devices combined into one, because latency is what they cost."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _SHAPING = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class CombineCollectives(CollectivePass):
-    """Small all-reduces, all-gathers or reduce-scatters over the same groups become one of the concatenated values.
+    """Combine small all-reduces, all-gathers or reduce-scatters over the same groups into one.
 
-    None of them needs another's result. The one stands where the last of them stood, with what uses its results after
-    it; a gather where the first of them stood, if all that comes before it then are changes of shape.
+    None of them needs another's result. The combined one stands where the last of them stood, and what uses its results
+    stands after it. An all-gather stands where the first of them stood, if all that must then come before it are
+    changes of shape.
     """
 
     argument = "gspmd-combine-collectives"
@@ -61,7 +62,7 @@ def whole_bytes(collective: Collective) -> float:
 
 
 def _key(collective: Collective) -> Any:
-    """What collectives that can be one have in common, None for a reduction that is not understood."""
+    """What collectives that can be combined have in common; None for a reduction that is not understood."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
         return None
@@ -128,7 +129,7 @@ class _Batches:
         return needs | 1 << batch.number
 
     def _refuses(self, batch: _Batch, collective: Collective, needs: int) -> str:
-        """Why the collective, which stands after the members, cannot join them; nothing if it can."""
+        """Why the collective, which stands after the members, cannot join them; empty if it can."""
         if batch.bytes + whole_bytes(collective) > self._limit:
             return f"together they would have more than {self._limit} bytes"
         if self._closure(needs) >> batch.number & 1:
@@ -158,7 +159,7 @@ class _Batches:
 
 
 def _comes_before(collective: Collective, first: Any) -> bool:
-    """Whether all that its operand is made of, other than by changes of shape, is there before `first`."""
+    """Whether all that makes the operand, except changes of shape, stands before `first`."""
     return all(op.name in _SHAPING for op in producers_after(collective.operand, first).values())
 
 

@@ -1,4 +1,4 @@
-"""Collectives of one kind over the same devices, done as one of their operands side by side."""
+"""Collectives of one kind over the same devices, replaced by one of their concatenated operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.transforms.optimize.program import Collective
 
 
 def as_one(emit: CollectiveBuilder, members: Sequence[Collective], cause: Cause) -> list[Any]:
-    """What each of the collectives gives, from one of the concatenation of their operands."""
+    """The results of the collectives, from one collective of their operands concatenated."""
     kind, axes = members[0].kind, members[0].axes
     count = size_of(axes)
     rows = [_row(emit, member, count) for member in members]

@@ -30,9 +30,10 @@ _STEPS = 32  # operations that are looked through behind a reduction
 
 @dataclasses.dataclass(frozen=True)
 class DelayReductions(CollectivePass):
-    """Where sums over the same devices are added, behind operations that are linear in them, the addends are added
+    """Add first and all-reduce once where sums over the same devices are added.
 
-    first and reduced once. A sum that is summed over other axes is reduced over both at once.
+    Operations that are linear in the sums may stand in between. A sum that is summed over other axes is reduced over
+    both at once.
     """
 
     argument = "gspmd-delay-reductions"
@@ -107,9 +108,9 @@ def _linear_path(reduce: Collective, scales: Scales) -> tuple[list[Any], Any]:
 
 
 def is_linear(op: Any, value: Any, scales: Scales | None = None) -> bool:
-    """Whether a unary operation, or a product with a finite number, gives the sum of its results on addends.
+    """Whether a unary operation, or a multiplication by a finite number, gives the sum of its results on addends.
 
-    `scales` says of which numbers that are not constant this may be taken for granted.
+    `scales` says for which runtime scalars this may be taken for granted.
     """
     name = op.name
     if name in _MOVES or name == "stablehlo.negate":
@@ -176,7 +177,7 @@ def _reduction_before(value: Any, known: dict[Any, Collective], scales: Scales) 
 
 
 def _shared_between(other: Collective, end: Any, scales: Scales) -> str:
-    """Why the other reduction is needed elsewhere; nothing if it is not."""
+    """Why the other reduction is needed elsewhere; empty if it is not."""
     path, found = _linear_path(other, scales)
     if found is not None and found == end:
         return "" if other.op.block == end.block else "one operand is reduced outside the loop"

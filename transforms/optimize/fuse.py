@@ -34,10 +34,11 @@ _STEPS = 32  # operations between a reduction and the slice that are looked thro
 
 @dataclasses.dataclass(frozen=True)
 class FuseCollectives(CollectivePass):
-    """An all-reduce of which each device keeps its shard becomes a reduce-scatter, also through elementwise
+    """Turn an all-reduce of which each device keeps its shard into a reduce-scatter.
 
-    operations and transposes, which then work on the shard, and where zeros make uneven shards even. A reduce-scatter
-    that is gathered again becomes an all-reduce. A gather of which each device keeps its own shard is not done.
+    Elementwise operations and transposes may stand in between, which then work on the shard; zeros make uneven shards
+    even. A reduce-scatter that is gathered again becomes an all-reduce. A gather of which each device keeps its own
+    shard is left out, and of more than that only what is kept is gathered.
     """
 
     argument = "gspmd-fuse-collectives"

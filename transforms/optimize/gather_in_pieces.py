@@ -1,4 +1,4 @@
-"""Gathers before products in pieces: the product with the first piece runs while the others are on their way."""
+"""All-gathers in chunks before dots: the dot with the first chunk runs while the others are on their way."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _LONG = frozenset(("stablehlo.while", "stablehlo.convolution"))  # as long as an
 
 @dataclasses.dataclass(frozen=True)
 class GatherInPieces(CollectivePass):
-    """Compilers that begin gathers early hide them behind products that need not wait for them. What nothing can hide,
+    """All-gather in chunks, with a dot for each, what no dot before it can hide.
 
-    as there is no such product before, is gathered in pieces along another dimension, one product each: the first piece
-    is waited for, the others arrive meanwhile. All links stay in use, and nothing is added up that was not before.
+    Compilers that begin gathers early hide them behind dots that need not wait for them. Where these take less time
+    than the gather, it is done in chunks along another dimension: the first chunk is waited for, the others arrive
+    during the dots. All links stay in use, and no sum is split that was not before.
     """
 
     argument = "gspmd-gather-in-pieces"
@@ -76,7 +77,7 @@ class GatherInPieces(CollectivePass):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Product:
-    """A product with what is gathered as operand `side`."""
+    """A dot with what is gathered as operand `side`."""
 
     dot: Any
     side: int
@@ -88,7 +89,7 @@ class _Product:
 
 
 def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
-    """The products in the gather's block that use its result, in program order; none if anything else does."""
+    """The dots in the gather's block that use its result, in program order; none if anything else does."""
     using = users(gather.result)
     dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
     if not dots:
@@ -102,7 +103,7 @@ def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
 
 
 def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int | None:
-    """The most major dimension to cut, which is none that is gathered or that a product sums over."""
+    """The most major dimension to cut, one that is neither gathered nor summed over by a dot; None if there is none."""
     gathered = gather.dimension("all_gather_dim")
     for dim, size in enumerate(read_type(gather.result).shape):
         if dim != gathered and size and size % pieces == 0 and all(p.of(dim)[1] is not None for p in products):
@@ -111,7 +112,7 @@ def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int 
 
 
 def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
-    """Seconds of the products before `first` that neither give the gather's operand nor need its result."""
+    """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
     before = []
     for op in block_operations(gather.op.block):
         if op == first:
@@ -152,7 +153,7 @@ def _split(program: DeviceProgram, gather: Collective, products: list[_Product],
 
 
 def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) -> Any:
-    """The product with one piece, which begins at `start` of the dimension that is cut."""
+    """The dot with one chunk, which begins at `start` of the dimension that is cut."""
     other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:
         other = emit.slice_dim(other, other_dim, start, read_type(piece).shape[dim])

@@ -18,9 +18,9 @@ _NOT_MOVED = ("stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_gener
 
 @dataclasses.dataclass(frozen=True)
 class HoistCollectives(CollectivePass):
-    """Collectives of loop-invariant values run once, before the loop. Their results then live as long as the loop;
+    """Run collectives of loop-invariant values once, before the loop.
 
-    `hoist_max_bytes` bounds how much that is for one loop.
+    Their results then live as long as the loop; `hoist_max_bytes` bounds how much that is for one loop.
     """
 
     argument = "gspmd-hoist-collectives"

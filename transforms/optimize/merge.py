@@ -18,9 +18,10 @@ _NOT_COMPARED = {"channel_handle", "gspmd.axes", "gspmd.cause"}
 
 @dataclasses.dataclass(frozen=True)
 class MergeCollectives(CollectivePass):
-    """A collective that repeats one before it, on the same value or on a reshape of it that moves no data, is replaced
+    """Replace a collective that repeats one before it by the result of that one.
 
-    by the result of that one, so that one gather serves all that use it. What nobody uses is dropped.
+    The two have the same operand, or reshapes of one value that move no data. One gather then serves all that use it.
+    Collectives without users are dropped.
     """
 
     argument = "gspmd-merge-collectives"

@@ -16,9 +16,10 @@ _CONVERT, _BROADCAST, _PAD, _SLICE = (f"stablehlo.{name}" for name in ("convert"
 
 @dataclasses.dataclass(frozen=True)
 class NarrowCollectives(CollectivePass):
-    """Gathers, all-to-alls and permutes move the smaller side of conversions, broadcasts, pads and slices: what widens
+    """Let all-gathers, all-to-alls and permutes move the smaller side of what widens or narrows a value.
 
-    a value is done after them, and what narrows it before.
+    Conversions, broadcasts and pads that widen a value are done after them; conversions and slices that narrow it,
+    before.
     """
 
     argument = "gspmd-narrow-collectives"
@@ -94,7 +95,7 @@ def _dims_of_source(collective: Collective, op: Any) -> dict[int, int] | None:
             integers(op.attributes[name]) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
         )
         if collective.kind == "collective_permute" or any(low[d] or high[d] or inner[d] for d in dims):
-            return None  # a device that nobody sends to has zeros, the padding included
+            return None  # a device without a sender has zeros, the padding included
         return {dim: dim for dim in dims}
     targets = integers(op.attributes["broadcast_dimensions"])
     small, wide = read_type(op.operands[0]).shape, read_type(op.results[0]).shape

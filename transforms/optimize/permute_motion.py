@@ -1,4 +1,4 @@
-"""Permutes at the end of a loop's body, moved to its beginning: there they overlap with what does not need them."""
+"""Permutes at the end of a loop's body, moved to its beginning, where they overlap with what does not need them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gspmd.transforms.optimize.program import (
 
 @dataclasses.dataclass(frozen=True)
 class MovePermutes(CollectivePass):
-    """A loop that carries what it has permuted carries it as it was, and permutes it when the next iteration begins.
+    """Permute what a loop carries when the next iteration begins instead of when this one ends.
 
-    Before the loop the initial value is permuted backwards, which is one permute more; none is added after it, so
-    the value must not be used there.
+    Before the loop the initial value is permuted backwards, which is one permute more. None is added after it, so the
+    value must not be used there.
     """
 
     argument = "gspmd-move-permutes"

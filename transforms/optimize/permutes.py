@@ -24,10 +24,11 @@ Pairs = Sequence[tuple[int, int]]
 
 @dataclasses.dataclass(frozen=True)
 class SimplifyPermutes(CollectivePass):
-    """Permutes that keep every shard in place, that nobody receives, or of values that are the same on all devices
+    """Remove, compose and merge collective permutes.
 
-    go; one permute after another becomes their composition, and sums of permutes of one value from and to
-    different devices become one.
+    Permutes that keep every shard in place, that no device receives, or of values that are the same on all devices go.
+    One permute after another becomes their composition, and sums of permutes of one value from and to different devices
+    become one permute.
     """
 
     argument = "gspmd-simplify-permutes"
@@ -66,7 +67,10 @@ def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Coll
 
 
 def compose(first: Pairs, second: Pairs) -> list[tuple[int, int]]:
-    """The permute that does both; who receives zeros from the first passes them on, which no pair does."""
+    """The pairs of two permutes, one after the other.
+
+    A device that has no source in the first one holds zeros, so what it sends in the second becomes no pair.
+    """
     source_of = {target: source for source, target in first}
     return [(source_of[via], target) for via, target in second if via in source_of]
 

@@ -16,7 +16,7 @@ _MISSING: dict[str, tuple[CollectivePass, ...]] = {
 
 
 def prepare(module: ir.Module, platform: str) -> None:
-    """Run on a partitioned module, in place, what the compiler for devices of a platform of JAX does not do."""
+    """Do in place, on a partitioned module, what the compiler of a JAX platform leaves undone."""
     passes = _MISSING.get(platform, ())
     program = DeviceProgram(module, tell=False)
     for pass_ in passes:

@@ -1,4 +1,4 @@
-"""Products: which dimension of one is which, what it computes, and the same product of parts of its operands."""
+"""Dots: which of their dimensions is which, how many FLOPs they are, and the same dot of parts of the operands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOT = "stablehlo.dot_general"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProductDims:
-    """What dimension of a product is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
+    """What dimension of a dot is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
 
     batch: tuple[tuple[int, int], ...]
     contracting: tuple[tuple[int, int], ...]
@@ -62,14 +62,14 @@ class ProductDims:
 
 
 def flops_of(dot: Any) -> float:
-    """Multiplications and additions of a product."""
+    """Multiplications and additions of a dot."""
     left = read_type(dot.operands[0]).shape
     depth = math.prod(left[dim] for dim, _ in ProductDims.of(dot).contracting)
     return 2.0 * math.prod(read_type(dot.results[0]).shape) * depth
 
 
 def product_of_parts(emit: Emitter, dot: Any, left: Any, right: Any) -> Any:
-    """What `dot` is of its operands, of parts of them."""
+    """The same dot of other operands, which are parts of its own."""
     dims = ProductDims.of(dot)
     shapes = [read_type(left).shape, read_type(right).shape]
     shape = [shapes[0][pair[0]] for pair in dims.batch]

@@ -39,7 +39,7 @@ ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _ELEMENTWISE.split())
 
 
 class Collective:
-    """One collective operation of one operand; what it says is read when asked for."""
+    """One collective operation with one operand, whose attributes are read when asked for."""
 
     __slots__ = ("_mesh", "attributes", "is_gone", "kind", "op")
 
@@ -102,7 +102,7 @@ class Collective:
 
     @property
     def bytes(self) -> float:
-        """Size of the operand."""
+        """Bytes of the operand."""
         return bytes_of(read_type(self.operand))
 
 
@@ -155,9 +155,9 @@ class DeviceProgram:
         return self._found
 
     def before_loop(self, value: Any) -> Any:
-        """What an argument of a loop's body or condition is in every iteration, if loops carry it unchanged; else the
+        """The value before a loop of an argument that the loop carries unchanged; any other value itself.
 
-        value itself.
+        Arguments are those of the loop's body or condition. Loops around loops are followed outwards.
         """
         while isinstance(value.owner, ir.Block):
             parent = value.owner.owner
@@ -176,7 +176,7 @@ class DeviceProgram:
         return value
 
     def changed(self) -> None:
-        """Say that the program is another one now: what was found in it is looked for again."""
+        """Note that the program has changed, so that what was found in it is looked for again."""
         self.changes += 1
         self._found = None
         self._unchanged = {}
@@ -188,7 +188,7 @@ class DeviceProgram:
             remark(op, f"is not {what} because {why}")
 
     def emitter(self, before: Any, location: Any = None) -> Emitter:
-        """What builds operations before `before`, on channels that no other collective has."""
+        """A builder of operations before `before`, on channels that no other collective has."""
         if self._emit is None:
             assert self.mesh is not None
             limit = 0 if _names_axes(self._find()[0]) else 64
@@ -222,7 +222,7 @@ class DeviceProgram:
         return SdyCodec.of_module(self.module).meshes
 
     def finish(self) -> None:
-        """Call when a pass is done: what helped to build is taken away."""
+        """Erase what helped to build; to be called when a pass is done."""
         if self._emit is not None:
             self._emit.finish()
             self._emit = None
@@ -283,7 +283,7 @@ def result_of(op: Any) -> Any:
 
 
 def splat_number(value: Any) -> float | None:
-    """The number that a constant, or the broadcast of one, has everywhere; None for anything else, and complex ones."""
+    """The number that a constant, or its broadcast, has everywhere; None for other values and for complex ones."""
     op = owner(value)
     if op is not None and op.name == "stablehlo.broadcast_in_dim":
         op = owner(op.operands[0])

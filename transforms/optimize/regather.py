@@ -12,9 +12,10 @@ from gspmd.transforms.passes import option
 
 @dataclasses.dataclass(frozen=True)
 class Regather(CollectivePass):
-    """Between two uses of a gather, its result is kept. Where all that is kept in a block is more than allowed, what is
+    """Gather again, where it is used later, what would take too much memory to keep until then.
 
-    needed last is not kept, but gathered again when it is needed.
+    Where the results of gathers that a block keeps between two uses are more than `keep_gathered_bytes`, those needed
+    last are not kept.
     """
 
     argument = "gspmd-regather"

@@ -1,4 +1,4 @@
-"""Products that are transposed, or whose scattered sums are, multiplied in the other order instead."""
+"""Dots that are transposed, or whose reduce-scattered sums are, with their operands in the other order instead."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SCATTER = "stablehlo.reduce_scatter"
 
 @dataclasses.dataclass(frozen=True)
 class SwapProducts(CollectivePass):
-    """Gradients of weights are products, transposed. With a reduce-scatter between the two, or a batch of one,
+    """Compute a transposed dot in the other order, also where its sum is reduce-scattered in between.
 
-    compilers do not see that the product in the other order needs no transpose, and lay out what follows, loops and
-    results included, otherwise than it comes in. An all-reduce takes values in any layout: there the transpose costs
-    nothing.
+    Gradients of weights are transposed dots. With a reduce-scatter in between, or a batch of one, compilers do not see
+    that the dot in the other order needs no transpose, and lay out what follows, loops and results included, otherwise
+    than it comes in. An all-reduce takes values in any layout: there the transpose costs nothing.
     """
 
     argument = "gspmd-swap-products"
@@ -73,7 +73,7 @@ def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: Collecti
 
 
 def _swapped(emit: Emitter, dot: Any, dims: ProductDims) -> Any:
-    """The product with its operands in the other order."""
+    """The dot with its operands in the other order."""
     left, right = dot.operands
     numbers = stablehlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=[b for _, b in dims.batch],

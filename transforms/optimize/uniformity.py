@@ -16,7 +16,7 @@ _DIFFERENT = ("stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.custo
 
 
 class Uniformity:
-    """Answers are remembered, so that all questions together look at every operation once."""
+    """Which values are the same on all devices; answers are remembered, so that operations are looked at once."""
 
     def __init__(self, program: DeviceProgram) -> None:
         self._program = program

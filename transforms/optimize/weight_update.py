@@ -28,10 +28,11 @@ _ALIAS = "tf.aliasing_output"
 
 @dataclasses.dataclass(frozen=True)
 class ShardWeightUpdate(Pass):
-    """Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
+    """Split the update of weights and the optimizer's state over data-parallel axes.
 
-    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the
-    boundary of the program too. Weights enter and leave it as they did.
+    Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
+    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the boundary of
+    the program, too. Weights enter and leave as they did.
     """
 
     argument = "gspmd-shard-weight-update"
@@ -155,7 +156,7 @@ class _Update:
         self._last.operands[updated.result] = constraint.results[0]
 
     def _write(self, arguments: list[TensorSharding | None], results: list[TensorSharding | None]) -> None:
-        """What nothing is said of stays so."""
+        """Write the shardings of arguments and results; entries that are None stay as they are."""
         context = self._annotated.codec.context
         attributes = self._annotated.function.attributes
         for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):

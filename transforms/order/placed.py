@@ -44,10 +44,10 @@ class Flow:
 
 
 class Placed:
-    """The graph. `pinned` has the order of every node that cannot choose, -1 for others; `remade` the values that are
+    """A per-device program as a graph, and what is known of its nodes before orders are chosen.
 
-    made again where they are needed; `permutes` are those that each device gets the shard of another by, which is told
-    for each device.
+    `pinned` has the order of every node that cannot choose, -1 for others. `remade` are the values that are made again
+    where they are needed. `permutes` has the senders of collective permutes, by result.
     """
 
     def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: Moves) -> None:

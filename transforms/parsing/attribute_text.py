@@ -52,7 +52,7 @@ def _unheard(context: ir.Context) -> Iterator[None]:
 
 
 def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
-    """The attribute that somebody wrote as the text of attribute `name`. Raises AnnotationError if it is none."""
+    """The attribute that a user wrote as the text of attribute `name`. Raises AnnotationError if it is none."""
     shown = text if len(text) <= 200 else f"{text[:200]}.."
     if not text.strip():
         raise AnnotationError(f"{name} is empty", hint="leave it out, or write what it is to be")

@@ -171,7 +171,7 @@ def split_subject(message: str) -> tuple[str | None, str]:
 
 
 def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
-    """Read a module from MLIR text or bytecode that somebody gave us, and verify it.
+    """Read a module from a user's MLIR text or bytecode, and verify it.
 
     This is the door: what could end the process is refused, or tried in another one. Operations without locations of
     their own get their place in the text, under the name `-`. Raises ParseError, located in `filename`.

@@ -19,7 +19,7 @@ from gspmd.transforms.parsing.trial import Format
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0, also for an error that is told."""
+    """Exit code 0, also for an error that is reported."""
     name, memory, *flags = arguments
     _limit(int(memory))
     data = sys.stdin.buffer.read()

@@ -43,9 +43,9 @@ class Completion:
 
 
 def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completion:
-    """Solve for the sharding of every value of an ingested module, which is left as it is, except that the collectives
+    """Solve for the sharding of every value of an ingested module.
 
-    users wrote are given their axes.
+    The module is left as it is, except that the collectives users wrote are given their axes.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)

@@ -61,9 +61,10 @@ CONFLICTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """The shardings after a step; whether a conflict was left alone that `aggressive` would settle; and whether
+    """The shardings of an operation's tensors after a step, and what it depended on.
 
-    `lifetime` was asked, so that the step depends on what follows the operation.
+    `contested` says whether a conflict was left alone that `aggressive` would settle, `looked_ahead` whether `lifetime`
+    was asked, so that the step depends on what follows the operation.
     """
 
     shardings: tuple[TensorSharding, ...]
@@ -80,7 +81,7 @@ def propagate(
 ) -> Step:
     """One step; `sizes` are the tensors' bytes.
 
-    With `lifetime`, which tells how many following operations a factor lives through, conflicts are settled as
+    With `lifetime`, which says how many following operations a factor lives through, conflicts are settled as
     `CONFLICTS` says. Without, a factor whose tensors disagree, or whose axes another factor wants as well, only gets
     what is beyond dispute.
     """
@@ -224,9 +225,9 @@ class _Extension:
         return dataclasses.replace(self.sharding, dims=tuple(dims))
 
     def _join(self, factors: tuple[int, ...], gained: FactorAxes) -> Axes:
-        """The axes of a dimension from those of its factors: a factor only counts once all more major ones
+        """The axes of a dimension from those of its factors.
 
-        are split completely.
+        A factor only counts once all more major ones are split completely.
         """
         joined: list[Axis] = []
         for factor in factors:

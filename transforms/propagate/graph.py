@@ -22,10 +22,12 @@ RESHAPE = "stablehlo.reshape"
 
 @dataclasses.dataclass(slots=True)
 class Graph:
-    """Slots beyond the program's own stand for @main's results, whose shardings may be asked for, and, by the index
+    """The slots and nodes that the solver works on.
 
-    of a manual computation (`entry_slots`), for its operands as it takes them. `taken` maps the slot of an
-    argument inside to the one of the operand as it is taken, `leaders` that of a group's member to the one solved for.
+    Slots beyond the program's own stand for @main's results (`result_slots`), whose shardings may be asked for, and for
+    the operands of manual computations as these take them (`entry_slots`, by the index of the operation). `taken` maps
+    the slot of an argument inside to that of the operand as it is taken; `leaders` maps the slot of a group's member to
+    the one that is solved for.
     """
 
     slot_types: list[TensorType]

@@ -57,14 +57,14 @@ class Interner:
 
 
 class Solver:
-    """Solves for one sharding a slot.
+    """Solves for one sharding of each slot.
 
     `state[slot]` is a number of `interner`; `history` lists every change in order; `lost` are slots and dimensions
     whose annotated axes an earlier priority has brought to another dimension of the slot.
 
     `sweeps` counts how often the program was walked. It is bounded: each sweep but the last of a level changes
     something, and a change divides a slot over more devices, as often at most as their number has prime factors. After
-    that each slot may change once more for second thoughts.
+    that each slot may change once more when it is reconsidered.
     """
 
     def __init__(
@@ -170,12 +170,13 @@ class Solver:
                             dirty[user] = 1
             forward = not forward
 
-    # ---- second thoughts ----
+    # ---- reconsidering ----
 
     def _reconsider(self, priority: int) -> None:
-        """Where operations want a value differently, the first that was asked has decided. Now that all is known, such
+        """Give values that operations want differently the sharding that costs least in all of them.
 
-        a value takes, of the shardings that its operations would give it, the one that costs least in all of them.
+        Until now the first that was asked has decided. The choice is among the shardings that the value's operations
+        would give it and the one that it has; none that splits it into fewer shards is taken.
         """
         settled = {change.slot for change in self.history if change.priority < priority}
         for slot in self._disputed():

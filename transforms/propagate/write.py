@@ -27,9 +27,10 @@ class Loss:
 
 
 def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[Loss, ...]:
-    """Give the slots that others decide for what these have, and cut what crosses into manual computations to what
+    """Settle the slots that are not solved for, and cut what crosses into manual computations to what divides.
 
-    divides; returns what is lost by that, and to earlier priorities.
+    Slots with a leader, and arguments of manual computations, get what theirs decide. Returns the annotations that are
+    lost by that, or to earlier priorities.
     """
     losses = _lost_annotations(annotated, graph, solver)
 

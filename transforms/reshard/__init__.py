@@ -71,8 +71,8 @@ def reshard(
     """Reshard in place; returns what was decided, in program order, wherever tensors disagreed.
 
     `target` is the hardware that collectives are priced for; without one, bytes count first. With `allowed_bytes`,
-    raises ReshardError if a device sends more than that for any reshard that nobody asked for. `max_temporary_bytes`
-    and `max_moves` are as in `Planner`.
+    raises ReshardError if a device sends more than that for any reshard that no annotation asks for.
+    `max_temporary_bytes` and `max_moves` are as in `Planner`.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)

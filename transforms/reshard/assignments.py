@@ -13,10 +13,11 @@ MOST_ASSIGNMENTS = 512
 
 
 def assignments(rule: OpShardingRule, split: list[FactorAxes], idle: Axes) -> Iterator[tuple[FactorAxes, FactorAxes]]:
-    """Ways to split the factors, as `split` says, tensor by tensor, in part or not at all; each also with `idle` axes,
+    """Ways to split the factors of a rule, in pairs: with idle axes, and without.
 
-    the second of a pair being the way without these. Axes are idle where no tensor uses them: all devices along them
-    would compute the same.
+    Each factor is split as one of the tensors has it in `split`, in part, or not at all. Idle axes are those that no
+    tensor uses: all devices along them would compute the same. A way that leaves them idle is in both places of its
+    pair.
     """
     for axes in _as_tensors(rule, split):
         yield axes, axes
@@ -26,7 +27,10 @@ def assignments(rule: OpShardingRule, split: list[FactorAxes], idle: Axes) -> It
 
 
 def _sharing(rule: OpShardingRule, axes: FactorAxes, idle: Axes) -> Iterator[FactorAxes]:
-    """The same with one factor more split over idle axes, which takes a cut of the operands at most."""
+    """The same assignments with one factor split over idle axes as well.
+
+    That takes at most a slice of the operands.
+    """
     for factor, kind in enumerate(rule.kinds):
         if kind not in (PASS_THROUGH, REDUCTION) or factor in rule.exchanged:
             continue
@@ -36,7 +40,7 @@ def _sharing(rule: OpShardingRule, axes: FactorAxes, idle: Axes) -> Iterator[Fac
 
 
 def valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
-    """Whether factors can be split so at once."""
+    """Whether one sharding per tensor can have all these factors split so."""
     seen: Axes = ()
     for factor, mine in axes.items():
         if not _valid_beside(rule, factor, mine, seen):
@@ -46,7 +50,7 @@ def valid(rule: OpShardingRule, axes: FactorAxes) -> bool:
 
 
 def _valid_beside(rule: OpShardingRule, factor: int, mine: Axes, seen: Axes) -> bool:
-    """Whether a factor can be split so where others are split over the axes `seen`."""
+    """Whether a factor can be split over `mine` while others are split over the axes `seen`."""
     if rule.kinds[factor] is NEED_REPLICATION or overlap(mine, seen):
         return False
     if not all(a.nests(b) for a in mine for b in (*seen, *mine)):
@@ -55,9 +59,10 @@ def _valid_beside(rule: OpShardingRule, factor: int, mine: Axes, seen: Axes) -> 
 
 
 def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[FactorAxes]:
-    """Each factor as one of its tensors has it, in part, or whole; and axes of
+    """The ways to split factors without idle axes, at most `MOST_ASSIGNMENTS` of them.
 
-    dimensions that cannot be split moved to one that can.
+    Each factor is split as one of its tensors has it, in part, or not at all; axes of dimensions that cannot be split
+    may move to a factor that can.
     """
     displaced = {
         axes
@@ -85,9 +90,9 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
 
 
 def _combinations(rule: OpShardingRule, options: list[list[tuple[int, Axes]]]) -> Iterator[FactorAxes]:
-    """Every way to take one of each of the options that is valid, in their order.
+    """Every valid way to take one of each of the options, in their order.
 
-    What is not valid is left before more is added to it, so that few are tried of very many.
+    What is not valid is dropped before more is added to it, so that few of very many are tried.
     """
     pending: list[tuple[tuple[tuple[int, Axes], ...], Axes]] = [((), ())]
     while pending:

@@ -1,7 +1,7 @@
-"""Reshards right at an end of the program that has a device order of its own: to other tiles and devices at once.
+"""Reshards at an end of the program that has a device order of its own: one exchange to other tiles and devices.
 
-Elsewhere one order is as good as another, and `gspmd-order` permutes shards between them. Where a value is resharded
-anyway, before it goes out or after it came in, devices may be sent straight what they lack of their shards there.
+Elsewhere one order is as good as another, and `gspmd-order` permutes shards between them. If a value is resharded
+anyway, right before it leaves or right after it enters, devices may be sent directly what they lack there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SHARDING = dict.fromkeys(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Chain:
-    """Collectives one after the other, each the only user of the one before; the first reads `value`."""
+    """Consecutive collectives, each the only user of the one before; the first reads `value`."""
 
     value: Any
     ops: tuple[Any, ...]
@@ -110,7 +110,7 @@ def _behind(
 
 
 def _ahead(value: Any, index: int, order: DeviceIds, own: DeviceIds) -> _Chain | None:
-    """The chain that begins with an argument."""
+    """The chain that begins with an argument; None if there is none."""
     ops: list[Any] = []
     end = value
     while _is_used_once(end) and next(iter(end.uses)).owner.operation.name in _SHARDING:
@@ -124,7 +124,7 @@ def _is_used_once(value: Any) -> bool:
 
 
 def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bool:
-    """Put one exchange in the place of the chain if that takes less time; tells whether it did."""
+    """Replace the chain by one exchange if that takes less time; returns whether it did."""
     last = chain.ops[-1]
     type_ = read_type(chain.value)
     before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])

@@ -1,4 +1,4 @@
-"""Values in a host's memory are resharded on the devices: before they go there, or after they come from there."""
+"""Reshards of values in host memory, done on the devices: before they go there, or after they come back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLLECTIVES = {
 
 
 def reshard_on_devices(module: ir.Module) -> None:
-    """Bring every value that a collective takes from a host's memory to the devices, and what it makes back there."""
+    """Move every value that a collective takes from host memory to the devices, and the result back."""
     annotated = AnnotatedModule(module)
     hosts = HostValues(annotated.function, _COLLECTIVES)
     for value in list(hosts.kinds):
@@ -60,7 +60,7 @@ def _reshard(first: Any, value: Any, hosts: HostValues, annotated: AnnotatedModu
 
 
 def _before_host(value: Any) -> Any:
-    """What the value was before it was brought to the host, where that is known."""
+    """The value on the devices that was moved to the host, if that is known."""
     while not isinstance(value.owner, ir.Block) and is_host(placed_in(value.owner.operation)):
         value = value.owner.operation.operands[0]
     return value

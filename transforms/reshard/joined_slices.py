@@ -1,6 +1,6 @@
-"""Slices of one value put together again, as by rolling it or padding it with itself: one operation that moves once.
+"""Slices of one value concatenated again, as by rolling it or padding it with itself: one operation that moves once.
 
-Each slice for itself would spread what it keeps over all shards, only for the concatenation to bring it back.
+Each slice by itself would spread what it keeps over all shards, only for the concatenation to bring it back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def join_slices(annotated: AnnotatedProgram) -> bool:
 
 
 def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
-    """The value that all operands are parts of, where that pays."""
+    """The value that all operands are slices of, if joining them pays; else None."""
     if op.info.name != CONCATENATE or op.info.results[0].element.startswith("!"):
         return None
     program, dim = annotated.program, op.info.integer("dimension")

@@ -24,7 +24,10 @@ NO_FEWER = _BY_A_CONSTANT | frozenset({"stablehlo.negate", "stablehlo.transpose"
 
 
 def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:
-    """The operands that an operation is linear in taken together, none if it is not; `is_constant` tells of a value."""
+    """The operands that an operation is linear in taken together, none if it is not.
+
+    `is_constant` says whether a value is a constant.
+    """
     name = op.info.name
     if name in _IN_ALL:
         return tuple(range(len(op.operands)))
@@ -65,5 +68,9 @@ def _is_zero(value: Any) -> bool:
 
 
 def _is_float(op: Op) -> bool:
-    """Whole numbers are divided with a remainder, and what multiplies them may be left to where it was written."""
+    """Whether the result is a float.
+
+    Integer divisions have a remainder, so they are not linear; integer multiplications may stay where they were
+    written.
+    """
     return op.info.results[0].element.startswith(("f", "bf"))

@@ -1,4 +1,9 @@
-"""What a reshard is made of: steps as they are written into programs, and moves as they are searched."""
+"""What a reshard is made of: steps as they are written into programs, and moves as they are searched.
+
+For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is a path of one step: `kind` is "all_to_all", `after` is
+[{}, {"x"}], and `moves` is ((x, 0, 1),). The search finds it as a move from the state (((x,), ()), ()) to the state
+(((), (x,)), ()), which takes 30.3 ns where bytes come first.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ class Step:
 class Path:
     """Steps, the seconds they take, and the most bytes that a device holds of the value between two of them.
 
-    It need not be the best path where it is not `complete`: the search has been given up.
+    If it is not `complete`, the search was given up and there may be a better path.
     """
 
     steps: tuple[Step, ...]
@@ -41,7 +46,7 @@ class Path:
 
 @dataclasses.dataclass(slots=True)
 class Budget:
-    """Moves that may still be looked at; below 0 where searches had to be given up."""
+    """Moves that searches may still look at; below 0 once they have been given up."""
 
     left: int
 
@@ -55,9 +60,9 @@ State = tuple[Dims, Axes]
 
 
 class Move(NamedTuple):
-    """A step that is not worth writing out yet: see `Step` for the parts.
+    """A step as the search has it, not yet written out: see `Step` for the fields.
 
-    `peak_bytes` is what a device holds at a time, if that is more than operand or result.
+    `time_s` is in seconds. `peak_bytes` is what a device holds at a time, if that is more than operand or result.
     """
 
     time_s: float

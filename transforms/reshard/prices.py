@@ -13,17 +13,20 @@ from gspmd.transforms.exchange.intervals import cheapest
 from gspmd.transforms.ir.op_info import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
-# Among more devices, nobody looks for who sends what of a dimension to whom.
+# Among more devices than this, exchanges of one dimension without a block exchange are not planned.
 MOST_DEVICES = 512
-# More shards of a dimension than this are not looked at one by one.
+# The exchange of a dimension with more shards than this is not planned, but priced as a gather.
 MOST_TILES = 4096
 
-# What one more message of an exchange of several dimensions takes, as a part of the latency of a collective.
+# Each further message of an exchange of several dimensions takes this part of a collective's latency.
 SETUP = 0.1
 
 
 class Prices:
-    """Of one tensor: `form` is a sharding of it, which says where manual axes are."""
+    """The prices of one tensor's moves.
+
+    `form` is a sharding of the tensor, which says where manual axes are.
+    """
 
     def __init__(self, type_: TensorType, form: TensorSharding, hardware: Hardware) -> None:
         self.shape = type_.shape
@@ -35,7 +38,7 @@ class Prices:
         self._wire: dict[tuple[str, float, int, Axes], float] = {}
 
     def local_bytes(self, dims: Dims) -> float:
-        """What a device holds of the value split like this."""
+        """Bytes of the value that a device holds when it is split like this."""
         found = self._local.get(dims)
         if found is None:
             local = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
@@ -61,7 +64,10 @@ class Prices:
         return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
 
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
-        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles; of very many, to gather them."""
+        """Seconds to bring what an all-to-all leaves to the boundaries of even tiles.
+
+        With more than `MOST_TILES` shards, these are the seconds to gather them.
+        """
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
         if max(counts[0], size_of(after[target])) > MOST_TILES:
             ends = zip((source, target), sizes, strict=True)
@@ -73,9 +79,9 @@ class Prices:
         )
 
     def directly(self, before: Dims, unreduced: Axes, after: Dims, most_s: float) -> tuple[float, float] | None:
-        """Seconds to come from one sharding to another at once, and the bytes held meanwhile.
+        """Seconds for the direct exchange from one sharding to another, and the bytes that a device holds meanwhile.
 
-        None where that takes `most_s` or more, or where there are too many devices and messages to look at.
+        None if it takes `most_s` or more, or if there are too many devices and messages to plan it.
         """
         old, new = (tuple(map(canonical, dims)) for dims in (before, after))
         asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)

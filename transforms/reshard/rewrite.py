@@ -43,10 +43,10 @@ class _Partial:
 class Decision:
     """A place where tensors disagree, and what was decided.
 
-    `have` are the shardings of the operands, then the results, that were completed; `runs` those that the
-    operation runs with. Where a value is only handed on (`rule` is None), these are of the operand `operand`
-    alone: what it has and what it is moved to. `situation` is what was chosen in, None where nothing was to choose;
-    not all ways have been compared where the choice is not `complete`.
+    `have` are the completed shardings of the operands, then of the results; `runs` are those that the operation runs
+    with. If a value is only handed on (`rule` is None), both are of the operand `operand` alone: what it has and what
+    it is moved to. `situation` is what the strategy was chosen in, None if there was no choice. If it is not
+    `complete`, not all ways have been compared.
     """
 
     location: Any
@@ -108,7 +108,7 @@ class Rewriter:
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
         self._strategies: dict[Situation, Strategy] = {}
-        # The situations in which nothing has to be done: plain tuples, as most operations ask.
+        # Situations in which nothing has to be done, as plain tuples: most operations are in one.
         self._right: set[Any] = set()
         # Of every value, by scope: what it has been moved to.
         self._moved: list[dict[int, dict[TensorSharding, Any]]] = []
@@ -345,7 +345,7 @@ class Rewriter:
     # ---- results that are taken apart into summands ----
 
     def _left_apart(self, op: Op) -> TensorSharding | None:
-        """How a result may be left that is only taken apart: partial over the axes of the summands."""
+        """The sharding of a result that is only taken apart, partial over the axes of the summands; None for others."""
         if len(op.results) != 1 or op.results[0] not in self._taken_apart:
             return None
         users = [use.owner.operation for use in op.ir.results[0].uses]
@@ -355,7 +355,7 @@ class Rewriter:
         return partial_sharding(goals.pop()) if len(goals) == 1 else None
 
     def _take_apart(self, op: Op, goal: TensorSharding) -> bool:
-        """Hand on what is partial over the axes of the summands as it is; tells whether anything could be."""
+        """Hand on as it is what is partial over the axes of the summands; returns whether it could."""
         value, wanted = op.operands[0], partial_sharding(goal)
         partial = self._partial.pop(value, None)
         if partial is not None:
@@ -419,7 +419,7 @@ class Rewriter:
         return definer >= 0 and self.program.ops[definer].splittable
 
     def _remake(self, op: Op, need: TensorSharding) -> Any:
-        """A constant costs nothing to make again, split as needed."""
+        """Make a constant again, split as needed, which costs nothing."""
         made = op.ir.clone(ip=ir.InsertionPoint(op.ir)).operation
         made.attributes["sdy.sharding"] = self.codec.write_list((need,))
         return made.results[0]

@@ -35,16 +35,16 @@ _LOOKUPS = frozenset(
     {"stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
 )
 
-# How many times its shards a device sends where the local form moves everything, at most.
+# If the local form moves everything, a device sends at most this many times its shards.
 _EXCHANGED_SHARDS = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Situation:
-    """An operation with the shardings its operands have and its results are wanted with.
+    """An operation with the shardings that its operands have and its results are wanted with.
 
-    `free` operands, constants, cost nothing to move. `held` are the manual axes that the operation is inside of.
-    `moved` are the shardings that each operand has been moved to already for others: what they have serves again.
+    `free` operands are constants, which cost nothing to move. `held` are the manual axes that the operation is inside
+    of. `moved` are the shardings that each operand has been moved to for earlier users, which may serve again.
     """
 
     info: OpInfo
@@ -70,9 +70,9 @@ class Situation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Strategy:
-    """The operation runs by `rule`, with its operands as `operands`, and makes `results` (possibly unreduced).
+    """A way to run an operation: by `rule`, from `operands` to `results`, which may be unreduced.
 
-    It need not be the cheapest where it is not `complete`: others were left when the planner's budget was used up.
+    If it is not `complete`, the planner's budget was used up before all ways were compared.
     """
 
     rule: OpShardingRule
@@ -91,7 +91,7 @@ class Chooser:
         self.hardware = planner.hardware
 
     def choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
-        """The cheapest way to get the results from the operands."""
+        """The cheapest strategy by any of the operation's rules."""
         if self._agree(rule, situation.split(rule), situation.shardings):
             return Strategy(rule, situation.operands, situation.results, 0.0)
         with self.planner.choosing() as budget:
@@ -104,7 +104,7 @@ class Chooser:
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
     def _best(self, rule: OpShardingRule, situation: Situation, budget: Budget) -> Strategy:
-        """The cheapest way by one rule."""
+        """The cheapest strategy by one rule."""
         split = situation.split(rule)
         common = agreed(rule, split)
         worth = LOOKUP_WORTH if situation.info.name in _LOOKUPS else AGREEMENT_WORTH
@@ -131,9 +131,9 @@ class Chooser:
         return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
 
     def candidates(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
-        """All the ways to get the results from the operands that `choose` compares, the cheapest first, with the bytes
+        """The strategies that `choose` compares, the cheapest first, each with the bytes that a device sends for it.
 
-        that a device sends for each. They are fewer where the planner's budget is used up.
+        They are fewer where the planner's budget is used up.
         """
         with self.planner.choosing() as budget:
             ways = self._candidates(rule, situation, budget)
@@ -154,9 +154,9 @@ class Chooser:
     def follow(
         self, rule: OpShardingRule, partial: tuple[int, ...], given: TensorSharding
     ) -> tuple[TensorSharding, ...] | None:
-        """The shardings of operands and result when the operands `partial` have this one and nothing else is split;
+        """The shardings of operands and result if the operands `partial` are as `given` and nothing else is split.
 
-        None if that cannot be.
+        None if the rule does not allow that.
         """
         axes = factor_axes(rule, partial[0], given)
         if not valid(rule, axes) or any(rule.kinds[f] is not PASS_THROUGH for f in axes):
@@ -202,7 +202,7 @@ class Chooser:
     def _price(
         self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation, bound_s: float
     ) -> Strategy | None:
-        """The strategy with its cost, None when it cannot be written or is dearer than `bound_s`.
+        """The strategy with its cost, None when it cannot be written or costs more than `bound_s`.
 
         Arithmetic is counted as `alone` has it: that devices along idle axes repeat it is what was asked for.
         """
@@ -276,7 +276,7 @@ class Chooser:
 
 
 def _exchanged(info: OpInfo, axes: Axes, operands: tuple[TensorSharding, ...]) -> float:
-    """Bytes that a device sends where the local form moves everything along a dimension split over `axes`."""
+    """Bytes that a device sends if the local form moves everything along a dimension split over `axes`."""
     shards = min(size_of(axes) - 1, _EXCHANGED_SHARDS)
     return shards * sum(local_bytes(t, s) for t, s in zip(info.operands, operands, strict=False) if t.shape)
 

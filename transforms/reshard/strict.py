@@ -1,8 +1,8 @@
-"""Strict mode: a program that moves values which nobody asked to be moved is refused, with all of these moves.
+"""Strict mode: a program with reshards that no annotation asks for is refused, with a list of all of them.
 
-Asked for is what a sharding constraint, a manual computation or the program's results say, and the reduction of
-partial results. Everything else that a device sends to bring a value where an operation needs it is a reshard that
-follows from how shardings were completed.
+A sharding constraint, a manual computation and the shardings of the program's results ask for reshards, and partial
+results for their reduction. Everything else that a device sends to bring a value where an operation needs it is a
+reshard that follows from how shardings were completed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ReshardError(Unsupported):
 
 
 def check_strict(moves: Iterable[ValueMove], allowed_bytes: int) -> None:
-    """Raise ReshardError if a device sends more than `allowed_bytes` for any of the moves that nobody asked for."""
+    """Raise ReshardError if a device sends more than `allowed_bytes` for any reshard that no annotation asks for."""
     found = [reshard for reshard in _forbidden(moves) if reshard.bytes > allowed_bytes]
     if found:
         raise ReshardError(tuple(sorted(found, key=lambda reshard: -reshard.bytes)), allowed_bytes)

@@ -1,4 +1,4 @@
-"""Bytes that a device sends for the steps of a reshard, and that it has to send for any."""
+"""Bytes that a device sends for the steps of a reshard, and the fewest that any way has to send."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sent_by_step(type_: TensorType, source: TensorSharding, steps: Iterable[Step
 
 
 def _resharded(type_: TensorType, before: TensorSharding, after: TensorSharding) -> tuple[str, float]:
-    """What a direct exchange is made of, and the bytes that a device sends in it."""
+    """The kind of collective that a direct exchange consists of, and the bytes that a device sends in it."""
     old, new, size = before.dim_axes(), after.dim_axes(), element_bytes(type_.element)
     if len(changed_dims(old, new)) > 1 and (moves := all_to_all_moves(old, new)):
         count = size_of(axis for axes, _, _ in moves for axis in axes)
@@ -46,10 +46,10 @@ def _devices(step: Step) -> int:
 
 
 def least_bytes(type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-    """Bytes that some device has to be sent however a value gets from one sharding to the other: what it lacks.
+    """Bytes that some device has to be sent, however a value gets from one sharding to the other: what it lacks.
 
-    Less than has to be sent where terms of sums are still to be added up; more than that where shards are uneven and
-    nobody has a whole one that has nothing in common with what it had.
+    More has to be sent where partial sums are still to be added up. Less is enough where shards are uneven and no
+    device gets a whole shard that has nothing in common with what it had.
     """
     kept = 1
     held, wanted = source.local_shape(type_.shape), target.local_shape(type_.shape)

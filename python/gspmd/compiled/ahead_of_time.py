@@ -123,8 +123,8 @@ def compile_for(
     `{"xla_enable_async_all_gather": True}`.
 
     Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for a target that is not
-    known or too small, and for options that the compiler has not; ExecutionError where libtpu is missing or the program
-    does not fit into memory.
+    known or too small, and for compiler options that do not exist; ExecutionError where libtpu is missing or the
+    program does not fit into memory.
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))

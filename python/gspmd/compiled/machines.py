@@ -42,9 +42,10 @@ _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A device for each partition. Without a `placement` they are here, and programs run on them; with one,
+    """What a program is compiled for: one device for each partition.
 
-    `places` are the coordinates of each one's chip, and the number of the device on it.
+    Without a `placement` the devices are attached to this host and can run the program. With one, the program is only
+    compiled for them, and `places` has the coordinates of each device's chip followed by its number on that chip.
     """
 
     target: str
@@ -153,5 +154,5 @@ def outdated() -> ExecutionError:
 
 
 def platform_version(devices: Devices) -> str:
-    """What compiled for these devices, as PJRT tells it."""
+    """The version of the compiler for these devices, as PJRT reports it."""
     return str(getattr(devices[0].client, "platform_version", "")) or jax.__version__

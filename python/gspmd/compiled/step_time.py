@@ -43,9 +43,11 @@ class CompiledCollective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of one call on every device. `estimated_s` is the part of `compute_s` without cycles of the compiler,
+    """Seconds of one call on every device.
 
-    `scheduled_s` the time in which the compiler's order hides what it starts early. `unknown_loops` count once.
+    `estimated_s` is the part of `compute_s` for which the compiler gives no cycles. `scheduled_s` is the time of the
+    call in the compiler's order, which hides what it starts early. `unknown_loops` is the number of loops whose trip
+    count is not known; what they do counts once.
     """
 
     compute_s: float
@@ -60,12 +62,12 @@ class StepTime:
 
     @property
     def lower_bound_s(self) -> float:
-        """If all communication is hidden behind arithmetic, or the other way round."""
+        """Seconds if all communication is hidden behind arithmetic, or the other way round."""
         return max(self.compute_s, self.communication_s)
 
     @property
     def upper_bound_s(self) -> float:
-        """If nothing is."""
+        """Seconds if nothing overlaps."""
         return self.compute_s + self.communication_s
 
     def utilisation(self, flops: float, peak_flops_per_s: float) -> tuple[float, float, float]:
@@ -76,7 +78,10 @@ class StepTime:
 
 
 def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordinates) -> StepTime:
-    """Read optimised HLO. `coordinates` say where partitions run; the target has a torus and a clock."""
+    """The time of a step from optimised HLO.
+
+    `coordinates` says where partitions run. The target has a torus and a clock.
+    """
     module = OptimizedModule(text)
     compute = estimated = 0.0
     collectives: list[CompiledCollective] = []

@@ -31,10 +31,12 @@ class Held:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes on a device: arguments, results, those of the results that are made in donated arguments, the most that
+    """Bytes that a device holds.
 
-    temporaries take at one time (`temporaries`), and the most that everything takes (`peak`); `at_peak` is what is held
-    then, the largest first. What is in the memory of a device's host counts in `host` alone, the most at one time.
+    `arguments` and `results` are those of @main, `aliased` the results that are made in donated arguments,
+    `temporaries` the most that temporaries take at one time, and `peak` the most that everything takes; `at_peak` is
+    what is held then, the largest first. Values in the memory of a device's host count in `host` alone, the most at one
+    time.
     """
 
     arguments: int

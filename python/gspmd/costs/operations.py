@@ -25,9 +25,10 @@ _MOVES = frozenset(f"stablehlo.{name}" for name in _MOVING.split())
 
 
 def flops_of(info: OpInfo) -> tuple[str, float] | None:
-    """Kind (`dot`, `convolution`, `fft`, `linear algebra`, `reduction`, `sort`, `elementwise`) and operations; None
+    """The kind of an operation and how many arithmetic operations it does; None where that is not known.
 
-    where what an operation computes is not known.
+    Kinds are `dot`, `convolution`, `fft`, `linear algebra`, `reduction`, `sort` and `elementwise`; what only moves data
+    is `elementwise` with 0.
     """
     name = info.name
     elements = float(sum(math.prod(t.shape) for t in info.results[:1]))

@@ -53,9 +53,10 @@ class CollectiveCost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory held at the peak. `value` is the argument's name or the operation that makes it; `kind` is `argument`,
+    """Memory held at the peak.
 
-    `result` or `temporary`; `replicated_over` are the mesh axes along which all devices hold the same.
+    `value` is the argument's name or the operation that makes it; `kind` is `argument`, `result` or `temporary`;
+    `replicated_over` are the mesh axes along which all devices hold the same.
     """
 
     value: str
@@ -135,12 +136,12 @@ class CostReport:
 
     @property
     def lower_bound_s(self) -> float:
-        """If arithmetic, memory traffic and communication overlap all the time."""
+        """Seconds if arithmetic, memory traffic and communication overlap all the time."""
         return max(self._parts.values())
 
     @property
     def upper_bound_s(self) -> float:
-        """If nothing overlaps."""
+        """Seconds if nothing overlaps."""
         return sum(self._parts.values())
 
     @property

@@ -100,7 +100,7 @@ class _Counter:
         return size_of(self.annotated.region(op).axes)
 
     def _dearest(self, branches: list[Block], times: float) -> None:
-        """Of branches, of which one runs, that with most operations counts."""
+        """Count only the branch with most operations, as one of them runs."""
         before = self.flops, self.traffic_bytes
         outcomes = []
         for branch in branches:

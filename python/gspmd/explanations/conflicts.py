@@ -108,7 +108,7 @@ def place_of(location: Any) -> int | None:
 def find_conflicts(
     explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware, planned: Hardware
 ) -> tuple[Conflict, ...]:
-    """The conflicts of a partitioned module, the dearest first. Every collective belongs to exactly one.
+    """The conflicts of a partitioned module, the most expensive first. Every collective belongs to exactly one.
 
     Times are those of `hardware`; alternatives were compared for what the program was `planned` for.
     """

@@ -141,7 +141,7 @@ class Explanation:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Every place where tensors disagree or that communicates, the dearest first."""
+        """Every place where tensors disagree or that communicates, the most expensive first."""
         return self._costs[0]
 
     @property

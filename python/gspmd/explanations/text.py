@@ -17,7 +17,7 @@ _MOST = 10
 
 
 def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
-    """What was annotated and how far it reached, and the dearest conflicts."""
+    """What was annotated and how far it reached, and the most expensive conflicts."""
     values = explanation.values
     split = sum(bool(value.derivations) for value in values)
     lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]

@@ -57,7 +57,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def _both(
     what: str, numbers: Any, names: Any, parameters: list[inspect.Parameter] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names, each completed by the other where the function's signature tells it."""
+    """Positions and names, each completed by the other as far as the function's signature says."""
     found, named = _numbers(what, numbers), _names(what, names)
     if parameters is None:
         return found, named

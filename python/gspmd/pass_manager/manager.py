@@ -55,7 +55,7 @@ class PassManager:
         return cls([text])
 
     def add(self, element: Pass | str) -> PassManager:
-        """Append a pass, or whatever a pipeline text names. Raises UsageError for what nobody knows."""
+        """Append a pass, or whatever a pipeline text names. Raises UsageError for a name that does not exist."""
         if isinstance(element, Pass):
             self._elements.append(element)
         else:
