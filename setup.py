@@ -18,8 +18,12 @@ class BuildFromFolders(build_py):
 
     def get_package_dir(self, package: str) -> str:
         _, *inner = package.split(".")
-        return os.path.join(*inner) if inner else super().get_package_dir(package)
+        return os.path.join(*inner) if inner and inner[0] in FOLDERS else super().get_package_dir(package)
 
 
 inner = find_packages(include=[pattern for name in FOLDERS for pattern in (name, f"{name}.*")])
-setup(packages=["gspmd", *(f"gspmd.{name}" for name in inner)], cmdclass={"build_py": BuildFromFolders})
+setup(
+    packages=[*find_packages("python"), *(f"gspmd.{name}" for name in inner)],
+    package_dir={"": "python"},
+    cmdclass={"build_py": BuildFromFolders},
+)
