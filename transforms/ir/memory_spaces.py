@@ -12,7 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
-from gspmd.transforms.ir.program import CONTROL_FLOW, Program
+from gspmd.transforms.ir.program import BARRIER, CONTROL_FLOW, WHILE, Program
 from gspmd.transforms.ir.signature import MEMORY_KIND, dictionaries
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 
@@ -109,10 +109,10 @@ class HostValues:
             self._set(op.results, "pinned_host")
         elif name in self._staying:
             self._set(op.results, self.kinds.get(op.operands[0]))
-        elif name == "stablehlo.optimization_barrier":
+        elif name == BARRIER:
             self._hand_on(op.operands, op.results)
         elif name in CONTROL_FLOW:
-            loop = name == "stablehlo.while"
+            loop = name == WHILE
             for region in op.regions:
                 block = region.blocks[0]
                 if loop:
