@@ -21,7 +21,13 @@ _FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_place
 _PLACING = "annotate_device_placement"
 _FIXED = {"MoveToHost": "pinned_host", "MoveToDevice": DEVICE}
 # Operations whose result is in the memory that their first operand is in.
-_STAYING = {f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "dynamic_slice", "dynamic_update_slice")}
+_STAYING = {
+    "stablehlo.reshape",
+    "stablehlo.transpose",
+    "stablehlo.slice",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+}
 
 
 def memory_kind(entry: Mapping[str, Any]) -> str | None:

@@ -16,6 +16,7 @@ from gspmd.transforms.ir.op_info import InfoReader, OpInfo, TensorType, TypeRead
 from gspmd.transforms.parsing.mlir import main_function
 
 WHILE, BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
+CALLS = ("func.call", "stablehlo.composite")
 CONTROL_FLOW = frozenset({WHILE, "stablehlo.case", "stablehlo.if"})
 MANUAL = "sdy.manual_computation"
 SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})

@@ -6,6 +6,7 @@ import math
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.evaluation import OF_ELEMENTS
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Flops, Fusion, Traits
 
@@ -80,6 +81,7 @@ def _traits(name: str) -> Traits:
         linear=_LINEAR.get(name, ()),
         floats_only=name == "divide",
         flops=MOVED if name == "convert" else _MADE,
+        evaluate=OF_ELEMENTS.get(name),
         fusion=Fusion.WITH_USER,
     )
 

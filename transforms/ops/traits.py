@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable
 
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.evaluation import Evaluate
 
 
 class Fusion(enum.Enum):
@@ -38,7 +39,7 @@ class Traits:
     `linear`: operands of which it makes f(a) + f(b) = f(a + b), those of each tuple taken together while others stay
     the same. Of one with a reducer this holds if the reducer adds, and to zeros. `floats_only`: of floats alone, as
     integers are divided with a remainder.
-    `flops`: its arithmetic; None where that is not known.
+    `flops`: its arithmetic; None where that is not known. `evaluate`: what it makes of integers, where that is asked.
 
     Memory:
     `view`: every result is the operand of the same number by another name.
@@ -62,6 +63,7 @@ class Traits:
     linear: tuple[tuple[int, ...], ...] = ()
     floats_only: bool = False
     flops: Flops | None = None
+    evaluate: Evaluate | None = None
     view: bool = False
     in_place: bool = False
     fusion: Fusion | None = None

@@ -44,6 +44,11 @@ class HoistCollectives(CollectivePass):
                 inside[around] += moved
 
 
+def _only_forms(name: str) -> bool:
+    """Whether an operation gives all elements of its operand another shape or type."""
+    return traits_of(name).rearranges or name == "stablehlo.convert"
+
+
 def _may_move(op: Any) -> bool:
     """Whether an operation may run before the loop with the collective; a barrier says that it is to stay."""
     return traits_of_op(op).pure and op.name != BARRIER and not len(op.regions)
@@ -110,7 +115,7 @@ class _Loop:
     def _varying(self, op: Any) -> str:
         """What is said of a collective that depends on the iteration."""
         source = owner(op.operands[0])
-        while source is not None and source.name in ("stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose"):
+        while source is not None and _only_forms(source.name):
             source = owner(source.operands[0])
         if op.name != "stablehlo.all_gather" or source is None or not traits_of(source.name).looks_up:
             return ""
