@@ -12,12 +12,12 @@ from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
 from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
-from gspmd.transforms.ir.program import GROUP, MANUAL
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.program import CALLS, GROUP, MANUAL
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located, main_function
 from gspmd.transforms.passes import Precondition
 
-_CALLS = frozenset({"func.call", "stablehlo.composite"})
 _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
 
 
@@ -34,8 +34,8 @@ def _check_form(module: ir.Module) -> None:
 
 def _check_operation_of_form(op: Any) -> None:
     check_operation(op)
-    target = text_of(op.attributes["call_target_name"]) if op.name == "stablehlo.custom_call" else ""
-    if op.name in _CALLS or target in _MARKERS:
+    target = text_of(op.attributes["call_target_name"]) if op.name == CUSTOM_CALL else ""
+    if op.name in CALLS or target in _MARKERS:
         with located(op):
             raise Unsupported("calls a function, or annotates as frameworks do")
 

@@ -16,6 +16,7 @@ from gspmd.dialect.notation import parse_axes
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Traffic
 from gspmd.transforms.parsing.attribute_text import required_text
@@ -79,9 +80,9 @@ def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, 
         name = op.name
         if name.startswith("stablehlo.") and name[10:] in KINDS:
             yield op, _read(op, mesh, count)
-        elif name in ("stablehlo.while", "stablehlo.case", "stablehlo.if"):
+        elif name in CONTROL_FLOW:
             inner = count
-            if name == "stablehlo.while":
+            if name == WHILE:
                 trips = trip_count(op)
                 inner = None if trips is None or count is None else count * trips
             for region in op.regions:

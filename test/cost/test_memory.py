@@ -149,6 +149,11 @@ MESH = parse_mesh('<["x"=4, "y"=2]>')
          "%s = stablehlo.add %p, %q : tensor<f32>\nstablehlo.return %s : tensor<f32>}) {gspmd.axes = "
          '"\\22x\\22", replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>} '
          ": (tensor<8xf32>) -> tensor<8xf32>"), {"x", "y"}),
+        ("%r = stablehlo.custom_call @mhlo.erf(%b) : (tensor<8xf32>) -> tensor<8xf32>", {"x", "y"}),
+        ("%r = stablehlo.custom_call @may_ask_for_its_device(%b) : (tensor<8xf32>) -> tensor<8xf32>", set()),
+        ("%r = stablehlo.custom_call @mhlo.erf(%b) {has_side_effect = true} : (tensor<8xf32>) -> tensor<8xf32>", set()),
+        (('%r = "stablehlo.collective_broadcast"(%b) {gspmd.axes = "\\22x\\22", replica_groups = '
+         "dense<[[0, 2]]> : tensor<1x2xi64>} : (tensor<8xf32>) -> tensor<8xf32>"), {"y"}),
     ],
 )  # fmt: skip
 def test_what_is_replicated(body: str, expected: set[str]) -> None:

@@ -55,6 +55,65 @@ module @the_shard_is_cut_before_what_is_elementwise_or_transposed attributes {gs
 
 // -----
 
+// CHECK-LABEL: module @the_shard_is_cut_before_what_chlo_computes_by_element
+// CHECK-NOT: "stablehlo.all_reduce"
+// CHECK: [[S:%[0-9]+]] = "stablehlo.reduce_scatter"(%arg0) {{.*}}scatter_dimension = 1
+// CHECK: [[T:%[0-9]+]] = stablehlo.transpose [[S]]{{.*}} -> tensor<4x8xf32>
+// CHECK: chlo.erf [[T]] : tensor<4x8xf32> -> tensor<4x8xf32>
+module @the_shard_is_cut_before_what_chlo_computes_by_element attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8x8xf32>) -> tensor<4x8xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %y = stablehlo.remainder %p, %two : tensor<i32>
+    %start = stablehlo.multiply %y, %four : tensor<i32>
+    %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %t = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %m = chlo.erf %t : tensor<8x8xf32> -> tensor<8x8xf32>
+    %1 = stablehlo.dynamic_slice %m, %start, %zero, sizes = [4, 8] : (tensor<8x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_a_region_computes_is_not_looked_into
+// CHECK: "stablehlo.all_reduce"
+// CHECK: "stablehlo.map"
+// CHECK: dynamic_slice
+module @what_a_region_computes_is_not_looked_into attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8x8xf32>) -> tensor<4x8xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %y = stablehlo.remainder %p, %two : tensor<i32>
+    %start = stablehlo.multiply %y, %four : tensor<i32>
+    %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %t = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %m = "stablehlo.map"(%t) <{dimensions = array<i64: 0, 1>}> ({
+    ^bb0(%v: tensor<f32>):
+      %n = stablehlo.negate %v : tensor<f32>
+      stablehlo.return %n : tensor<f32>
+    }) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = stablehlo.dynamic_slice %m, %start, %zero, sizes = [4, 8] : (tensor<8x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4x8xf32>
+    return %1 : tensor<4x8xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: module @what_is_reduced_over_more_axes_is_reduced_on_the_shard
 // CHECK: [[S:%[0-9]+]] = "stablehlo.reduce_scatter"(%arg0) {{.*}}dense<{{\[\[}}0, 1], [2, 3]]>
 // CHECK: "stablehlo.all_reduce"([[S]]) {{.*}}dense<{{\[\[}}0, 2], [1, 3]]>

@@ -28,6 +28,86 @@ module @a_gather_of_what_the_loop_does_not_change_runs_once attributes {gspmd.me
 
 // -----
 
+// CHECK-LABEL: module @what_is_received_in_every_iteration_stays
+// CHECK: stablehlo.while
+// CHECK: recv
+// CHECK: all_gather
+module @what_is_received_in_every_iteration_stays attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32>, %b: tensor<4xf32>) -> tensor<8xf32> {
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %w:3 = stablehlo.while(%i = %z, %x = %a, %k = %b) : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %t = stablehlo.create_token : !stablehlo.token
+      %d, %u = "stablehlo.recv"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true}> : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+      %g = "stablehlo.all_gather"(%d) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4xf32>) -> tensor<8xf32>
+      %y = stablehlo.add %x, %g : tensor<8xf32>
+      stablehlo.return %j, %y, %k : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    }
+    return %w#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_call_of_a_known_target_runs_once
+// CHECK: [[N:%[0-9]+]] = stablehlo.custom_call @mhlo.erf(%arg1)
+// CHECK: "stablehlo.all_gather"([[N]])
+// CHECK: stablehlo.while
+// CHECK-NOT: "stablehlo.all_gather"
+module @a_call_of_a_known_target_runs_once attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32>, %b: tensor<4xf32>) -> tensor<8xf32> {
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %w:3 = stablehlo.while(%i = %z, %x = %a, %k = %b) : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %d = stablehlo.custom_call @mhlo.erf(%k) : (tensor<4xf32>) -> tensor<4xf32>
+      %g = "stablehlo.all_gather"(%d) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4xf32>) -> tensor<8xf32>
+      %y = stablehlo.add %x, %g : tensor<8xf32>
+      stablehlo.return %j, %y, %k : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    }
+    return %w#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_call_of_an_unknown_target_stays
+// CHECK: stablehlo.while
+// CHECK: custom_call
+// CHECK: all_gather
+module @a_call_of_an_unknown_target_stays attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32>, %b: tensor<4xf32>) -> tensor<8xf32> {
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %w:3 = stablehlo.while(%i = %z, %x = %a, %k = %b) : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %d = stablehlo.custom_call @mine(%k) : (tensor<4xf32>) -> tensor<4xf32>
+      %g = "stablehlo.all_gather"(%d) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4xf32>) -> tensor<8xf32>
+      %y = stablehlo.add %x, %g : tensor<8xf32>
+      stablehlo.return %j, %y, %k : tensor<i32>, tensor<8xf32>, tensor<4xf32>
+    }
+    return %w#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: module @a_sum_of_what_changes_stays
 // CHECK: stablehlo.while
 // CHECK: all_reduce

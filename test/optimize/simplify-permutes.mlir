@@ -51,6 +51,59 @@ module @what_is_the_same_everywhere_is_not_moved attributes {gspmd.mesh = "<[\22
 
 // -----
 
+// CHECK-LABEL: module @a_call_of_a_known_target_is_the_same_everywhere
+// CHECK: [[S:%[0-9]+]] = stablehlo.custom_call
+// CHECK-NEXT: return [[S]]
+module @a_call_of_a_known_target_is_the_same_everywhere attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32> {gspmd.sharding = "<@mesh, [{}]>"}) -> tensor<8xf32> {
+    %s = stablehlo.custom_call @mhlo.erf(%a) : (tensor<8xf32>) -> tensor<8xf32>
+    %0 = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0], [2, 3], [3, 2]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_call_of_an_unknown_target_may_differ
+// CHECK: collective_permute
+// CHECK: return
+module @a_call_of_an_unknown_target_may_differ attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32> {gspmd.sharding = "<@mesh, [{}]>"}) -> tensor<8xf32> {
+    %s = stablehlo.custom_call @may_ask_for_its_device(%a) : (tensor<8xf32>) -> tensor<8xf32>
+    %0 = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0], [2, 3], [3, 2]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_chlo_computes_is_the_same_everywhere
+// CHECK: [[S:%[0-9]+]] = chlo.erf
+// CHECK-NEXT: return [[S]]
+module @what_chlo_computes_is_the_same_everywhere attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32> {gspmd.sharding = "<@mesh, [{}]>"}) -> tensor<8xf32> {
+    %s = chlo.erf %a : tensor<8xf32> -> tensor<8xf32>
+    %0 = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0], [2, 3], [3, 2]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_is_received_may_differ
+// CHECK: collective_permute
+// CHECK: return
+module @what_is_received_may_differ attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32> {gspmd.sharding = "<@mesh, [{}]>"}) -> tensor<8xf32> {
+    %t = stablehlo.create_token : !stablehlo.token
+    %s, %u = "stablehlo.recv"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 3>, is_host_transfer = true}> : (!stablehlo.token) -> (tensor<8xf32>, !stablehlo.token)
+    %0 = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0], [2, 3], [3, 2]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: module @what_differs_is_moved
 // CHECK: collective_permute
 // CHECK: return

@@ -12,25 +12,10 @@ from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.manual import ManualRegion, read_region
-from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE
+from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.parsing.attribute_text import required_text
-
-_DIFFERENT = frozenset(
-    {
-        "stablehlo.all_to_all",
-        "stablehlo.collective_broadcast",
-        "stablehlo.collective_permute",
-        "stablehlo.partition_id",
-        "stablehlo.reduce_scatter",
-        "stablehlo.replica_id",
-        "stablehlo.rng",
-    }
-)
-_ALIKE = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce"})
-_WHILE = "stablehlo.while"
-_BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
 
 
 def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
@@ -63,13 +48,15 @@ class _Walk:
             name = op.name
             if name == MANUAL:
                 self._manual(op, held)
-            elif name == _WHILE:
+            elif name == WHILE:
                 self._loop(op, held)
-            elif name in _BRANCHES:
+            elif name in CONTROL_FLOW:
                 self._branches(op, held)
             else:
-                varies = name in _DIFFERENT or is_callback(op) or any(value in self._varying for value in op.operands)
-                varies = varies and not (name in _ALIKE and self._is_over_all(op, held))
+                traits = traits_of_op(op)
+                varies = traits.diverges or any(value in self._varying for value in op.operands)
+                if varies and traits.communicates and not traits.diverges:
+                    varies = not self._is_over_all(op, held)
                 for result in op.results:
                     self._mark(result, varies)
 

@@ -16,14 +16,11 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.callbacks import is_callback
-from gspmd.transforms.ir.program import Block, Op, Program
+from gspmd.transforms.ir.program import WHILE, Block, Op, Program
+from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.parsing.attribute_text import required_text
 
 Names = frozenset[str]
-_MAKES_EQUAL = frozenset({"stablehlo.all_gather", "stablehlo.all_reduce"})
-_MAKES_DIFFERENT = frozenset({"stablehlo.reduce_scatter", "stablehlo.all_to_all", "stablehlo.collective_permute"})
-_DIFFERENT = frozenset({"stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.infeed", "stablehlo.rng"})
 
 
 def replicated_axes(program: Program, mesh: Mesh, arguments: Sequence[TensorSharding]) -> dict[int, Names]:
@@ -45,7 +42,7 @@ class _Finder:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if op.info.name == "stablehlo.while":
+            if op.info.name == WHILE:
                 self._loop(op)
             elif op.regions:
                 self._branches(op)
@@ -58,15 +55,13 @@ class _Finder:
         return [self.equal[value] for value in values]
 
     def _result(self, op: Op) -> Names:
-        name = op.info.name
-        if name in _DIFFERENT or is_callback(op.ir):
+        traits = traits_of_op(op.ir)
+        if traits.diverges and not traits.communicates:
             return frozenset()
         common = self.all.intersection(*self._of(op.operands))
-        if name in _MAKES_EQUAL:
-            return common | self._full_axes(op)
-        if name in _MAKES_DIFFERENT:
-            return common - self._axes(op)
-        return common
+        if not traits.communicates:
+            return common
+        return common - self._axes(op) if traits.diverges else common | self._full_axes(op)
 
     def _text(self, op: Op) -> str | None:
         attributes = op.ir.attributes

@@ -15,7 +15,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_CALL_DEPTH, MAX_INLINED_GROWTH, MAX_INLINED_OPERATIONS, MAX_REGION_DEPTH
 from gspmd.transforms.ingest.edits import replace
-from gspmd.transforms.ingest.survey import CALLS, Survey, all_operations, callee_of
+from gspmd.transforms.ingest.survey import Survey, all_operations, callee_of
+from gspmd.transforms.ir.program import CALLS
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 

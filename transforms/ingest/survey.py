@@ -15,13 +15,13 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.ir.program import CALLS
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.parsing.mlir import located
 
 # What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
-CALLS = ("func.call", "stablehlo.composite")
 _SOUGHT = {
     *CALLS,
     "chlo.constant",

@@ -9,10 +9,10 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.parsing.attribute_text import text_of
 
 CALL_DEVICE = "gspmd.call_device"  # the partition that makes the call, where the program names one
-_CUSTOM_CALL = "stablehlo.custom_call"
 _PLATFORMS = ("cpu", "gpu")
 ONE_CALLS = frozenset(
     {f"{kind}_python_{platform}_callback" for kind in ("xla_ffi", "xla", "xla_buffer") for platform in _PLATFORMS}
@@ -29,12 +29,12 @@ TRANSFERS = frozenset({"stablehlo.send", "stablehlo.recv"})
 
 def is_callback(op: Any) -> bool:
     """Whether an operation is a call of Python, or a part of one."""
-    return is_one_call(op) or (op.name == _CUSTOM_CALL and target_of(op) in EACH_CALLS)
+    return is_one_call(op) or (op.name == CUSTOM_CALL and target_of(op) in EACH_CALLS)
 
 
 def is_one_call(op: Any) -> bool:
     """Whether an operation is a call, or a part of one, that one device makes with whole operands."""
-    return op.name in TRANSFERS or (op.name == _CUSTOM_CALL and target_of(op) in ONE_CALLS)
+    return op.name in TRANSFERS or (op.name == CUSTOM_CALL and target_of(op) in ONE_CALLS)
 
 
 def target_of(op: Any) -> str:

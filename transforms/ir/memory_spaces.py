@@ -12,7 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
-from gspmd.transforms.ir.program import CONTROL_FLOW, Program
+from gspmd.transforms.ir.program import BARRIER, CONTROL_FLOW, WHILE, Program
 from gspmd.transforms.ir.signature import MEMORY_KIND, dictionaries
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 
@@ -21,7 +21,13 @@ _FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_place
 _PLACING = "annotate_device_placement"
 _FIXED = {"MoveToHost": "pinned_host", "MoveToDevice": DEVICE}
 # Operations whose result is in the memory that their first operand is in.
-_STAYING = {f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "dynamic_slice", "dynamic_update_slice")}
+_STAYING = {
+    "stablehlo.reshape",
+    "stablehlo.transpose",
+    "stablehlo.slice",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+}
 
 
 def memory_kind(entry: Mapping[str, Any]) -> str | None:
@@ -109,10 +115,10 @@ class HostValues:
             self._set(op.results, "pinned_host")
         elif name in self._staying:
             self._set(op.results, self.kinds.get(op.operands[0]))
-        elif name == "stablehlo.optimization_barrier":
+        elif name == BARRIER:
             self._hand_on(op.operands, op.results)
         elif name in CONTROL_FLOW:
-            loop = name == "stablehlo.while"
+            loop = name == WHILE
             for region in op.regions:
                 block = region.blocks[0]
                 if loop:

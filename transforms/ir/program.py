@@ -15,7 +15,9 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ir.op_info import InfoReader, OpInfo, TensorType, TypeReader
 from gspmd.transforms.parsing.mlir import main_function
 
-CONTROL_FLOW = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+WHILE, BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
+CALLS = ("func.call", "stablehlo.composite")
+CONTROL_FLOW = frozenset({WHILE, "stablehlo.case", "stablehlo.if"})
 MANUAL = "sdy.manual_computation"
 SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})
 CONSTRAINT = "sdy.sharding_constraint"
@@ -132,7 +134,7 @@ class Program:
             node.results.append(number)
             node.result_slots.append(self._slot_of[number])
         if control:
-            slots = node.result_slots if name == "stablehlo.while" else None
+            slots = node.result_slots if name == WHILE else None
             node.regions = [self._read_block(r.blocks[0], slots) for r in op.regions]
         return node
 

@@ -19,15 +19,13 @@ from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Block, Op
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Block, Op
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.passes import Precondition
-
-_BARRIER = "stablehlo.optimization_barrier"
 
 
 class _Check:
@@ -74,7 +72,7 @@ class _Check:
             self._manual(op)
         elif op.regions:
             self._control_flow(op, made)
-        elif name == _BARRIER:
+        elif name == BARRIER:
             self._handed_on(op.ir, op.operands, made)
         elif not (op.splittable or is_taking_apart(op.ir)):
             self._computed(op, made)
@@ -87,7 +85,7 @@ class _Check:
         self._handed_on(block.terminator, block.returned, [region.inside(each) for each in region.out_shardings])
 
     def _control_flow(self, op: Op, made: tuple[TensorSharding, ...]) -> None:
-        loop = op.info.name == "stablehlo.while"
+        loop = op.info.name == WHILE
         if loop:
             self._handed_on(op.ir, op.operands, made)
         for index, block in enumerate(op.regions):

@@ -206,7 +206,7 @@ class Localizer:
             definition = self.rules.table[name]
             assert definition.localize is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
-            if not definition.has_effects and all(0 in type_.shape for type_ in info.results):
+            if not definition.traits.effects and all(0 in type_.shape for type_ in info.results):
                 local.replace([self.emit.nothing(local.local_result(i)) for i in range(len(results))])
             else:
                 self.emit.also = host_computation(op)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from gspmd.transforms.ir.callbacks import target_of
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ops import (
     callbacks,
     communication,
@@ -26,29 +30,53 @@ from gspmd.transforms.ops import (
     slicing,
     sorting,
 )
-from gspmd.transforms.ops.op_definition import OpTable
+from gspmd.transforms.ops.custom_call import TRAITS_OF_CALLS
+from gspmd.transforms.ops.op_definition import OpTable, joined
+from gspmd.transforms.ops.structure import OF_SHARDY, STRUCTURE_TRAITS
+from gspmd.transforms.ops.traits import UNKNOWN, Traits
 
-OPS: OpTable = (
-    elementwise.OPS
-    | creation.OPS
-    | layout.OPS
-    | contraction.OPS
-    | reduction.OPS
-    | slicing.OPS
-    | concatenation.OPS
-    | dynamic_slicing.OPS
-    | gather.OPS
-    | scatter.OPS
-    | sorting.OPS
-    | scan.OPS
-    | reduce_window.OPS
-    | select_and_scatter.OPS
-    | convolution.OPS
-    | linear_algebra.OPS
-    | normalization.OPS
-    | random.OPS
-    | custom_call.OPS
-    | communication.OPS
-    | callbacks.OPS
-    | refused.OPS
+OPS: OpTable = joined(
+    family.OPS
+    for family in (
+        elementwise,
+        creation,
+        layout,
+        contraction,
+        reduction,
+        slicing,
+        concatenation,
+        dynamic_slicing,
+        gather,
+        scatter,
+        sorting,
+        scan,
+        reduce_window,
+        select_and_scatter,
+        convolution,
+        linear_algebra,
+        normalization,
+        random,
+        custom_call,
+        communication,
+        callbacks,
+        refused,
+    )
 )
+
+_TRAITS: dict[str, Traits] = {**{name: definition.traits for name, definition in OPS.items()}, **STRUCTURE_TRAITS}
+
+
+def traits_of(name: str) -> Traits:
+    """What is known of all operations of a name; of those that are calls only what holds whatever they call."""
+    return _TRAITS.get(name) or (OF_SHARDY if name.startswith("sdy.") else UNKNOWN)
+
+
+def traits_of_op(op: Any) -> Traits:
+    """What is known of one operation (of MLIR): of a custom call, what is known of its target."""
+    name = op.name
+    if name != CUSTOM_CALL:
+        return traits_of(name)
+    attributes = op.attributes
+    if "has_side_effect" in attributes and attributes["has_side_effect"].value:
+        return UNKNOWN
+    return TRAITS_OF_CALLS.get(target_of(op), UNKNOWN)

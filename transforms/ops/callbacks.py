@@ -19,6 +19,7 @@ from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.carriers import carried, carriers, delivered
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.ops.rules import whole
+from gspmd.transforms.ops.traits import Traits
 
 _CAUSE = "results of a Python callback, which one device calls, are needed on all"
 
@@ -118,11 +119,13 @@ RULES: dict[str, RuleFunction] = {
 }
 """The rules of custom calls, by target."""
 
+_TRAITS = Traits(pure=False, effects=True, diverges=True)
+
 OPS = op_table(
-    OpDef(name, transfer_rule, localize_one_call, replicable=False, has_effects=True) for name in sorted(TRANSFERS)
+    OpDef(name, transfer_rule, localize_one_call, replicable=False, traits=_TRAITS) for name in sorted(TRANSFERS)
 )
 
 CALLS = op_table(
-    OpDef(name, one_call_rule, localize_one_call, replicable=False, has_effects=True) for name in sorted(ONE_CALLS)
+    OpDef(name, one_call_rule, localize_one_call, replicable=False, traits=_TRAITS) for name in sorted(ONE_CALLS)
 )
 """The same for the custom calls that are more than themselves on smaller types, by target."""

@@ -6,9 +6,12 @@ take apart, and their groups name all devices already, so they stay as they are.
 
 from __future__ import annotations
 
+import dataclasses
+
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
+from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 
 def _along(*attributes: str) -> RuleFunction:
@@ -30,14 +33,20 @@ def _along(*attributes: str) -> RuleFunction:
     return rule
 
 
-_COLLECTIVES = {
-    "all_gather": _along("all_gather_dim"),
-    "all_reduce": _along(),
-    "all_to_all": _along("split_dimension", "concat_dimension"),
-    "collective_broadcast": _along(),
-    "collective_permute": _along(),
-    "reduce_scatter": _along("scatter_dimension"),
-}
-_DEVICES = {"partition_id": _along(), "replica_id": _along()}
+_ALIKE = Traits(flops=MOVED, communicates=True)
+_APART = Traits(flops=MOVED, communicates=True, diverges=True)
+_DEVICE = Traits(flops=MOVED, fusion=Fusion.WITH_ALL_USERS, diverges=True)
 
-OPS = op_table(OpDef(f"stablehlo.{name}", rule, replicable=False) for name, rule in (_COLLECTIVES | _DEVICES).items())
+OPS = op_table(
+    OpDef(f"stablehlo.{name}", rule, replicable=False, traits=traits)
+    for name, rule, traits in (
+        ("all_gather", _along("all_gather_dim"), _ALIKE),
+        ("all_reduce", _along(), dataclasses.replace(_ALIKE, in_place=True)),
+        ("all_to_all", _along("split_dimension", "concat_dimension"), _APART),
+        ("collective_broadcast", _along(), _APART),
+        ("collective_permute", _along(), dataclasses.replace(_APART, in_place=True)),
+        ("reduce_scatter", _along("scatter_dimension"), _APART),
+        ("partition_id", _along(), _DEVICE),
+        ("replica_id", _along(), _DEVICE),
+    )
+)

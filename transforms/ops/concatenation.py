@@ -19,6 +19,7 @@ from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapes
 from gspmd.transforms.exchange.pieces import cut_at, join_dim
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import MOVED, Traits
 
 # One in so many elements of a dimension is little.
 _SMALL = 4
@@ -191,6 +192,7 @@ OPS = op_table(
             localize_concatenate,
             others=other_concatenate_rules,
             sends=concatenate_sends,
+            traits=Traits(flops=MOVED),
         )
     ]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jaxlib.mlir.dialects import chlo, stablehlo
@@ -15,6 +16,7 @@ from gspmd.transforms.emit.indices import clamp, index_element, relative
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def dot_general_rule(info: OpInfo) -> OpShardingRule:
@@ -129,9 +131,42 @@ def _running_sum(emit: Emitter, values: Any) -> Any:
     return total
 
 
+def dot_flops(info: OpInfo) -> float:
+    numbers = stablehlo.DotDimensionNumbers(info.attributes["dot_dimension_numbers"])
+    contracted = math.prod(info.operands[0].shape[d] for d in numbers.lhs_contracting_dimensions)
+    return float(2 * math.prod(info.results[0].shape) * contracted)
+
+
+def vector_dot_flops(info: OpInfo) -> float:
+    """`stablehlo.dot` contracts the last dimension of the left side."""
+    return 2.0 * math.prod(info.results[0].shape) * info.operands[0].shape[-1]
+
+
+def ragged_dot_flops(info: OpInfo) -> float:
+    """Every element of the left side meets the free dimensions of the right side once, whatever group it is in."""
+    numbers = chlo.RaggedDotDimensionNumbers(info.attributes["ragged_dot_dimension_numbers"])
+    shared = {
+        *numbers.rhs_contracting_dimensions,
+        *numbers.rhs_batching_dimensions,
+        *numbers.rhs_group_dimensions,
+    }
+    free = math.prod(n for d, n in enumerate(info.operands[1].shape) if d not in shared)
+    return 2.0 * math.prod(info.operands[0].shape) * free
+
+
 OPS = op_table(
     [
-        OpDef("stablehlo.dot_general", dot_general_rule, localize_dot_general),
-        OpDef("chlo.ragged_dot", ragged_dot_rule, localize_ragged_dot),
+        OpDef(
+            "stablehlo.dot_general",
+            dot_general_rule,
+            localize_dot_general,
+            traits=Traits(flops=Flops("dot", dot_flops)),
+        ),
+        OpDef(
+            "chlo.ragged_dot",
+            ragged_dot_rule,
+            localize_ragged_dot,
+            traits=Traits(flops=Flops("dot", ragged_dot_flops)),
+        ),
     ]
 )

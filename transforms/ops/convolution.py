@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.limits import MAX_COUNTED_PLACES
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.builder import read_type
@@ -18,6 +21,7 @@ from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
 
 
@@ -236,4 +240,65 @@ def _zero(op: LocalOp) -> Any:
     return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
 
-OPS = op_table([OpDef("stablehlo.convolution", convolution_rule, localize_convolution, sends=convolution_sends)])
+def convolution_flops(info: OpInfo) -> float:
+    """Products with elements of the input only: those with padding and between dilated elements are left out."""
+    numbers = stablehlo.ConvDimensionNumbers(info.attributes["dimension_numbers"])
+    kernel, result = info.operands[1].shape, info.results[0].shape
+    pairs = 1
+    for index, dim in enumerate(numbers.input_spatial_dimensions):
+        pairs *= _pairs(
+            info.operands[0].shape[dim],
+            kernel[numbers.kernel_spatial_dimensions[index]],
+            result[numbers.output_spatial_dimensions[index]],
+            _at(info, "window_strides", index, 1),
+            _at(info, "padding", 2 * index, 0),
+            _at(info, "lhs_dilation", index, 1),
+            _at(info, "rhs_dilation", index, 1),
+        )
+    batch, features = result[numbers.output_batch_dimension], result[numbers.output_feature_dimension]
+    return float(2 * pairs * batch * features * kernel[numbers.kernel_input_feature_dimension])
+
+
+@functools.lru_cache(maxsize=4096)
+def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: int, dilation: int) -> int:
+    """Pairs of a window position and a kernel element that meet an element of the input, along one dimension."""
+    end = (size - 1) * spread
+    count = 0
+    # Positions are stride * o + dilation * k - low. The shorter of the two is walked, the longer counted.
+    walk, step, number = (dilation, stride, result) if kernel <= result else (stride, dilation, kernel)
+    walked = min(kernel, result)
+    every = max(1, -(-walked // MAX_COUNTED_PLACES))
+    for k in range(0, walked, every):
+        offset = walk * k - low
+        first = max(0, -(offset // step)) if offset < 0 else 0
+        last = min(number - 1, (end - offset) // step) if end >= offset else -1
+        count += min(every, walked - k) * _multiples(offset, step, first, last, spread)
+    return count
+
+
+def _multiples(offset: int, step: int, first: int, last: int, of: int) -> int:
+    """How many of `offset + step * o`, for every o from `first` to `last`, are multiples of `of`."""
+    common = math.gcd(step, of)
+    if offset % common:
+        return 0
+    period = of // common
+    place = -offset // common * pow(step // common, -1, period) % period
+    return max(0, last - first - (place - first) % period + period) // period
+
+
+def _at(info: OpInfo, name: str, index: int, default: int) -> int:
+    values = info.ints(name)
+    return values[index] if values else default
+
+
+OPS = op_table(
+    [
+        OpDef(
+            "stablehlo.convolution",
+            convolution_rule,
+            localize_convolution,
+            sends=convolution_sends,
+            traits=Traits(flops=Flops("convolution", convolution_flops)),
+        )
+    ]
+)

@@ -11,6 +11,7 @@ from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 
 def creation_rule(info: OpInfo) -> OpShardingRule:
@@ -78,10 +79,12 @@ def _is_integer(element: str) -> bool:
     return element.lstrip("su").startswith("i")
 
 
+_MADE_ANYWHERE = Traits(flops=MOVED, fusion=Fusion.WITH_ALL_USERS)
+
 OPS = op_table(
     [
-        OpDef("stablehlo.constant", creation_rule, localize_constant),
-        OpDef("stablehlo.iota", creation_rule, localize_iota),
-        OpDef("stablehlo.after_all", token_rule),
+        OpDef("stablehlo.constant", creation_rule, localize_constant, traits=_MADE_ANYWHERE),
+        OpDef("stablehlo.iota", creation_rule, localize_iota, traits=_MADE_ANYWHERE),
+        OpDef("stablehlo.after_all", token_rule, traits=Traits(flops=MOVED)),
     ]
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
 from gspmd.transforms.ops.callbacks import CALLS as CALLBACKS
 from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
 from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.ops.elementwise import elementwise_rule
-from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
+from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, joined, op_table
 from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
+from gspmd.transforms.ops.traits import PLAIN, UNKNOWN, Traits
 
 
 def _batched_rule(info: OpInfo) -> OpShardingRule:
@@ -47,8 +48,16 @@ _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 # Calls whose local form is more than the same call on smaller types, by target.
-CALLS = OWN_CALLS | APPROXIMATE_CALLS | PARTIAL_CALLS | CALLBACKS
+CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS))
 _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CALLS.items()}
+# What these calls are is known; where a placement stands says something, so that it stays there.
+TRAITS_OF_CALLS: dict[str, Traits] = {
+    **dict.fromkeys(_RULES, PLAIN),
+    **dict.fromkeys(_PLACEMENT.split(), Traits(pure=False)),
+    **dict.fromkeys(CALLBACK_RULES, UNKNOWN),
+    **{target: definition.traits for target, definition in CALLS.items()},
+}
+"""What is known of custom calls, by target. Any other may ask which device it runs on, or talk to others."""
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:
@@ -65,4 +74,4 @@ def custom_call_rule(info: OpInfo) -> OpShardingRule:
     return rule(info)
 
 
-OPS = op_table([OpDef("stablehlo.custom_call", custom_call_rule)])
+OPS = op_table([OpDef(CUSTOM_CALL, custom_call_rule, traits=UNKNOWN)])

@@ -21,6 +21,7 @@ from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import MOVED, Traits
 
 # A window leaves out at most one in so many of a dimension's elements where both are split alike.
 _SMALL = 4
@@ -246,12 +247,19 @@ def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) ->
 
 OPS = op_table(
     [
-        OpDef("stablehlo.dynamic_slice", dynamic_slice_rule, localize_dynamic_slice, sends=dynamic_slice_sends),
+        OpDef(
+            "stablehlo.dynamic_slice",
+            dynamic_slice_rule,
+            localize_dynamic_slice,
+            sends=dynamic_slice_sends,
+            traits=Traits(flops=MOVED, looks_up=True),
+        ),
         OpDef(
             "stablehlo.dynamic_update_slice",
             dynamic_update_slice_rule,
             localize_dynamic_update_slice,
             sends=dynamic_update_slice_sends,
+            traits=Traits(flops=MOVED, in_place=True, update=1),
         ),
     ]
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.evaluation import OF_ELEMENTS
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import MOVED, Flops, Fusion, Traits
 
 
 def elementwise_rule(info: OpInfo) -> OpShardingRule:
@@ -59,9 +63,35 @@ add and atan2 compare complex divide maximum minimum multiply next_after or poly
 shift_left shift_right_arithmetic shift_right_logical subtract xor zeta
 """
 
+# What sums of results can be left to, and sums of what they are of.
+_LINEAR = {
+    "add": ((0, 1),),
+    "subtract": ((0, 1),),
+    "negate": ((0,),),
+    "multiply": ((0,), (1,)),
+    "divide": ((0,),),
+}
+_MADE = Flops("elementwise", lambda info: float(sum(math.prod(t.shape) for t in info.results[:1])))
+
+
+def _traits(name: str) -> Traits:
+    """Of an operation of StableHLO."""
+    return Traits(
+        elementwise=True,
+        linear=_LINEAR.get(name, ()),
+        floats_only=name == "divide",
+        flops=MOVED if name == "convert" else _MADE,
+        evaluate=OF_ELEMENTS.get(name),
+        fusion=Fusion.WITH_USER,
+    )
+
+
+_OF_CHLO = Traits(elementwise=True, flops=_MADE, fusion=Fusion.WITH_USER)
+_BITCAST = Traits(elementwise=True, flops=MOVED, view=True)
+
 OPS = op_table(
-    [OpDef(f"stablehlo.{name}", elementwise_rule) for name in _STABLEHLO.split()]
-    + [OpDef(f"chlo.{name}", elementwise_rule) for name in _CHLO.split()]
-    + [OpDef(f"chlo.broadcast_{name}", broadcasting_rule) for name in _BROADCASTING.split()]
-    + [OpDef("stablehlo.bitcast_convert", bitcast_convert_rule)]
+    [OpDef(f"stablehlo.{name}", elementwise_rule, traits=_traits(name)) for name in _STABLEHLO.split()]
+    + [OpDef(f"chlo.{name}", elementwise_rule, traits=_OF_CHLO) for name in _CHLO.split()]
+    + [OpDef(f"chlo.broadcast_{name}", broadcasting_rule, traits=_OF_CHLO) for name in _BROADCASTING.split()]
+    + [OpDef("stablehlo.bitcast_convert", bitcast_convert_rule, traits=_BITCAST)]
 )

@@ -15,6 +15,7 @@ from gspmd.transforms.exchange.halo import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import MOVED, Traits
 
 
 def gather_rule(info: OpInfo) -> OpShardingRule:
@@ -165,4 +166,4 @@ def _with_dims(op: LocalOp, dims: list[int]) -> Any:
     )
 
 
-OPS = op_table([OpDef("stablehlo.gather", gather_rule, localize_gather)])
+OPS = op_table([OpDef("stablehlo.gather", gather_rule, localize_gather, traits=Traits(flops=MOVED, looks_up=True))])

@@ -13,7 +13,9 @@ from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ops.evaluation import the_same
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # Of so many groups of dimensions every combination may move its boundaries; of more, each alone and all together.
 _MOST_COMBINED = 3
@@ -211,8 +213,23 @@ def _mixed(
 
 OPS = op_table(
     [
-        OpDef("stablehlo.broadcast_in_dim", broadcast_rule),
-        OpDef("stablehlo.transpose", transpose_rule),
-        OpDef("stablehlo.reshape", reshape_rule, localize_reshape, others=other_reshape_rules, sends=reshape_sends),
+        OpDef(
+            "stablehlo.broadcast_in_dim",
+            broadcast_rule,
+            traits=Traits(flops=MOVED, evaluate=the_same, fusion=Fusion.WITH_ALL_USERS),
+        ),
+        OpDef(
+            "stablehlo.transpose",
+            transpose_rule,
+            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, fusion=Fusion.WITH_USER),
+        ),
+        OpDef(
+            "stablehlo.reshape",
+            reshape_rule,
+            localize_reshape,
+            others=other_reshape_rules,
+            sends=reshape_sends,
+            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, evaluate=the_same, view=True),
+        ),
     ]
 )

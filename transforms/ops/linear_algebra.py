@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -14,6 +15,7 @@ from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def cholesky_rule(info: OpInfo) -> OpShardingRule:
@@ -126,10 +128,33 @@ def _transform_whole(op: LocalOp, value: Any, dim: int, how: tuple[str, int]) ->
     return value if in_place else emit.transpose(value, back)
 
 
+def fft_flops(info: OpInfo) -> float:
+    """5 n log2 n for a complex transform of n elements, half of it for a real one."""
+    lengths = info.ints("fft_length")
+    size = math.prod(lengths)
+    complex_side = all(t.element.startswith("complex") for t in (*info.operands, *info.results))
+    whole = info.operands[0] if complex_side or not info.operands[0].element.startswith("complex") else info.results[0]
+    batch = math.prod(whole.shape[: len(whole.shape) - len(lengths)])
+    return (5.0 if complex_side else 2.5) * batch * size * math.log2(max(size, 2))
+
+
+def cholesky_flops(info: OpInfo) -> float:
+    *batch, n, _ = info.operands[0].shape
+    return math.prod(batch) * n**3 / 3
+
+
+def triangular_solve_flops(info: OpInfo) -> float:
+    return float(math.prod(info.operands[1].shape) * info.operands[0].shape[-1])
+
+
 OPS = op_table(
     [
-        OpDef("stablehlo.cholesky", cholesky_rule),
-        OpDef("stablehlo.triangular_solve", triangular_solve_rule),
-        OpDef("stablehlo.fft", fft_rule, localize_fft),
+        OpDef("stablehlo.cholesky", cholesky_rule, traits=Traits(flops=Flops("linear algebra", cholesky_flops))),
+        OpDef(
+            "stablehlo.triangular_solve",
+            triangular_solve_rule,
+            traits=Traits(flops=Flops("linear algebra", triangular_solve_flops)),
+        ),
+        OpDef("stablehlo.fft", fft_rule, localize_fft, traits=Traits(flops=Flops("fft", fft_flops))),
     ]
 )

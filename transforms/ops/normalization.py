@@ -12,6 +12,7 @@ from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def batch_norm_rule(info: OpInfo) -> OpShardingRule:
@@ -151,10 +152,16 @@ def localize_batch_norm_grad(op: LocalOp) -> None:
     op.replace([s.narrow(made), s.narrow(emit.binary("multiply", moment, inverse)), s.narrow(offset)])
 
 
+def normalization_flops(info: OpInfo) -> float:
+    return 5.0 * math.prod(info.operands[0].shape)
+
+
+_TRAITS = Traits(flops=Flops("elementwise", normalization_flops))
+
 OPS = op_table(
     [
-        OpDef("stablehlo.batch_norm_inference", batch_norm_rule),
-        OpDef("stablehlo.batch_norm_training", batch_norm_rule, localize_batch_norm_training),
-        OpDef("stablehlo.batch_norm_grad", batch_norm_rule, localize_batch_norm_grad),
+        OpDef("stablehlo.batch_norm_inference", batch_norm_rule, traits=_TRAITS),
+        OpDef("stablehlo.batch_norm_training", batch_norm_rule, localize_batch_norm_training, traits=_TRAITS),
+        OpDef("stablehlo.batch_norm_grad", batch_norm_rule, localize_batch_norm_grad, traits=_TRAITS),
     ]
 )

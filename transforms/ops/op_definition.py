@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from gspmd.dialect.errors import InternalError
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops.traits import PLAIN, Traits
 
 if TYPE_CHECKING:
     from gspmd.transforms.emit.local_op import LocalOp
@@ -26,13 +28,14 @@ class OpDef:
 
     `rule` gives the sharding rule of an occurrence; it may raise Unsupported. `localize` rewrites an occurrence to its
     per-device form where that is more than the same operation on smaller types. An operation that is not `replicable`
-    means something else on every device, or to the outside, and is never computed whole on each of them. One that
-    `has_effects` is done even if its results have no elements, or if it has no results.
+    means something else on every device, or to the outside, and is never computed whole on each of them.
 
     `others` gives further rules of an occurrence: other ways to split it, along which nothing is propagated and which
     are taken where they cost less. The local form then knows from the shardings which way was taken. `sends` gives the
     bytes that a device sends within the local form, for the shardings of operands and results; without it, an operation
     that communicates is taken to send about a result's size.
+
+    `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
 
     name: str
@@ -41,12 +44,25 @@ class OpDef:
     replicable: bool = True
     others: OtherRules | None = None
     sends: Sends | None = None
-    has_effects: bool = False
+    traits: Traits = PLAIN
 
 
 OpTable = dict[str, OpDef]
 
 
 def op_table(definitions: Iterable[OpDef]) -> OpTable:
-    """Definitions by operation name."""
-    return {definition.name: definition for definition in definitions}
+    """Definitions by operation name. Raises InternalError for an operation that has two."""
+    table: OpTable = {}
+    for definition in definitions:
+        other = table.setdefault(definition.name, definition)
+        if other is not definition:
+            first, second = (f"{row.rule.__module__}.{row.rule.__qualname__}" for row in (other, definition))
+            raise InternalError(
+                f"operation '{definition.name}' is defined twice, with the rules '{first}' and '{second}'"
+            )
+    return table
+
+
+def joined(tables: Iterable[OpTable]) -> OpTable:
+    """One table of several. Raises InternalError for an operation that two of them have."""
+    return op_table(definition for table in tables for definition in table.values())

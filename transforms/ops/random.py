@@ -30,6 +30,7 @@ from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
 from gspmd.transforms.ops.ciphers import halves, joined, philox, threefry
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 _WIDE = TensorType((), "ui64")
 
@@ -406,9 +407,26 @@ def _whole_numbers(op: LocalOp, bits: Any) -> Any:
     return emit.convert(emit.binary("add", emit.binary("remainder", bits, span), low), element)
 
 
+def random_flops(info: OpInfo) -> float:
+    return float(math.prod(info.results[-1].shape))
+
+
+_FLOPS = Flops("elementwise", random_flops)
+
 OPS = op_table(
     [
-        OpDef("stablehlo.rng_bit_generator", rng_bit_generator_rule, localize_rng_bit_generator),
-        OpDef("stablehlo.rng", rng_rule, localize_rng, replicable=False),
+        OpDef(
+            "stablehlo.rng_bit_generator",
+            rng_bit_generator_rule,
+            localize_rng_bit_generator,
+            traits=Traits(flops=_FLOPS),
+        ),
+        OpDef(
+            "stablehlo.rng",
+            rng_rule,
+            localize_rng,
+            replicable=False,
+            traits=Traits(flops=_FLOPS, pure=False, diverges=True),
+        ),
     ]
 )

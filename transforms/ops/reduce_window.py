@@ -19,6 +19,7 @@ from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
+from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
 
 
@@ -273,6 +274,19 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
     return emit.op(reducer_operation(reducer), [others, own], [result])
 
 
+def reduce_window_flops(info: OpInfo) -> float:
+    window = math.prod(info.ints("window_dimensions"))
+    return float(len(info.results) * (window - 1) * math.prod(info.results[0].shape))
+
+
 OPS = op_table(
-    [OpDef("stablehlo.reduce_window", reduce_window_rule, localize_reduce_window, sends=reduce_window_sends)]
+    [
+        OpDef(
+            "stablehlo.reduce_window",
+            reduce_window_rule,
+            localize_reduce_window,
+            sends=reduce_window_sends,
+            traits=Traits(flops=Flops("reduction", reduce_window_flops)),
+        )
+    ]
 )

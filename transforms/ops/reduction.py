@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -15,6 +16,7 @@ from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner, reducers
 from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Fusion, Traits
 
 
 def reduce_rule(info: OpInfo) -> OpShardingRule:
@@ -193,4 +195,18 @@ def _reduce_like(op: LocalOp, operands: list[Any], results: list[TensorType], di
     return list(clone.results)
 
 
-OPS = op_table([OpDef("stablehlo.reduce", reduce_rule, localize_reduce)])
+def reduce_flops(info: OpInfo) -> float:
+    inputs = len(info.results)
+    return float(inputs * max(0, math.prod(info.operands[0].shape) - math.prod(info.results[0].shape)))
+
+
+OPS = op_table(
+    [
+        OpDef(
+            "stablehlo.reduce",
+            reduce_rule,
+            localize_reduce,
+            traits=Traits(linear=((0,),), flops=Flops("reduction", reduce_flops), fusion=Fusion.TAKES_IN),
+        )
+    ]
+)

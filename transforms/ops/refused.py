@@ -7,6 +7,7 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import PLAIN, Traits
 
 _COLLECTIVE = (
     "communicates between devices",
@@ -39,4 +40,12 @@ def _refuse(info: OpInfo) -> OpShardingRule:
 
 REFUSED = {f"stablehlo.{name}": reason for reason, names in _REASONS.items() for name in names.split()}
 
-OPS = op_table([OpDef(name, _refuse, replicable=reason is _DEPRECATED) for name, reason in REFUSED.items()])
+_TRAITS = {
+    _COLLECTIVE: Traits(pure=False, communicates=True, diverges=True),
+    _HOST: Traits(pure=False, effects=True, diverges=True),
+}
+
+OPS = op_table(
+    OpDef(name, _refuse, replicable=reason is _DEPRECATED, traits=_TRAITS.get(reason, PLAIN))
+    for name, reason in REFUSED.items()
+)

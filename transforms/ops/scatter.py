@@ -18,6 +18,7 @@ from gspmd.transforms.exchange.halo import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo, combiners
 from gspmd.transforms.ir.reducers import identity_of
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def scatter_rule(info: OpInfo) -> OpShardingRule:
@@ -259,4 +260,18 @@ def _cut(op: LocalOp, value: Any, begins: list[int], shape: tuple[int, ...]) -> 
     )
 
 
-OPS = op_table([OpDef("stablehlo.scatter", scatter_rule, localize_scatter)])
+def scatter_flops(info: OpInfo) -> float:
+    combines = any(name != "stablehlo.return" for name in info.body)
+    return float(math.prod(info.operands[-1].shape)) if combines else 0.0
+
+
+OPS = op_table(
+    [
+        OpDef(
+            "stablehlo.scatter",
+            scatter_rule,
+            localize_scatter,
+            traits=Traits(linear=((2,),), flops=Flops("reduction", scatter_flops), in_place=True, update=-1),
+        )
+    ]
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -19,6 +20,7 @@ from gspmd.transforms.exchange.pieces import resized
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
 
 
@@ -246,6 +248,10 @@ def _reduce(op: LocalOp, value: Any, dim: int, start: Any) -> Any:
     return created.results[0]
 
 
+def select_and_scatter_flops(info: OpInfo) -> float:
+    return float(math.prod(info.ints("window_dimensions")) * math.prod(info.operands[1].shape))
+
+
 OPS = op_table(
     [
         OpDef(
@@ -253,6 +259,7 @@ OPS = op_table(
             select_and_scatter_rule,
             localize_select_and_scatter,
             sends=select_and_scatter_sends,
+            traits=Traits(flops=Flops("reduction", select_and_scatter_flops)),
         )
     ]
 )

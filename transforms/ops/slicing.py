@@ -25,6 +25,7 @@ from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resi
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # One in so many elements of a dimension is little.
 _SMALL = 4
@@ -272,8 +273,27 @@ def reverse_sends(info: OpInfo, operands: Shardings, results: Shardings) -> floa
 
 OPS = op_table(
     [
-        OpDef("stablehlo.slice", slice_rule, localize_slice, others=other_slice_rules, sends=slice_sends),
-        OpDef("stablehlo.pad", pad_rule, localize_pad, sends=pad_sends),
-        OpDef("stablehlo.reverse", reverse_rule, localize_reverse, sends=reverse_sends),
+        OpDef(
+            "stablehlo.slice",
+            slice_rule,
+            localize_slice,
+            others=other_slice_rules,
+            sends=slice_sends,
+            traits=Traits(linear=((0,),), flops=MOVED, fusion=Fusion.WITH_USER),
+        ),
+        OpDef(
+            "stablehlo.pad",
+            pad_rule,
+            localize_pad,
+            sends=pad_sends,
+            traits=Traits(flops=MOVED, fusion=Fusion.WITH_USER),
+        ),
+        OpDef(
+            "stablehlo.reverse",
+            reverse_rule,
+            localize_reverse,
+            sends=reverse_sends,
+            traits=Traits(rearranges=True, flops=MOVED, fusion=Fusion.WITH_USER),
+        ),
     ]
 )

@@ -21,6 +21,7 @@ from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
 from gspmd.transforms.machine.cost import sent_bytes
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def sort_rule(info: OpInfo) -> OpShardingRule:
@@ -334,4 +335,17 @@ def _take_along_last(emit: Emitter, value: Any, places: Any) -> Any:
     )
 
 
-OPS = op_table([OpDef("stablehlo.sort", sort_rule, localize_sort), OpDef("chlo.top_k", top_k_rule, localize_top_k)])
+def sort_flops(info: OpInfo) -> float:
+    shape = info.operands[0].shape
+    length = shape[info.integer("dimension", len(shape) - 1)] if shape else 1
+    return math.prod(shape) * math.log2(max(length, 1)) if length > 1 else 0.0
+
+
+_SORTED = Flops("sort", sort_flops)
+
+OPS = op_table(
+    [
+        OpDef("stablehlo.sort", sort_rule, localize_sort, traits=Traits(flops=_SORTED, in_place=True)),
+        OpDef("chlo.top_k", top_k_rule, localize_top_k, traits=Traits(flops=_SORTED)),
+    ]
+)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from gspmd.transforms.ir.program import BARRIER, MANUAL
+from gspmd.transforms.ops.contraction import vector_dot_flops
+from gspmd.transforms.ops.evaluation import the_same
+from gspmd.transforms.ops.traits import MOVED, PLAIN, UNKNOWN, Flops, Traits
+
 _WORDS = {
     "its regions are partitioned, and what enters, leaves or stays in them shares one sharding": (
         "stablehlo.case stablehlo.if stablehlo.while"
@@ -17,3 +22,20 @@ _WORDS = {
 }
 
 STRUCTURE: dict[str, str] = {name: words for words, names in _WORDS.items() for name in names.split()}
+
+_CONTROL = Traits(flops=MOVED, pure=False)  # what is in its regions may do anything
+_TRAITS = {
+    _CONTROL: f"stablehlo.case stablehlo.if stablehlo.while {MANUAL}",
+    Traits(flops=MOVED, evaluate=the_same, view=True): BARRIER,
+    Traits(pure=False): "stablehlo.return",
+    Traits(flops=MOVED): """
+        stablehlo.broadcast stablehlo.create_token stablehlo.get_tuple_element stablehlo.tuple
+    """,
+    Traits(flops=Flops("dot", vector_dot_flops)): "stablehlo.dot",
+    PLAIN: "stablehlo.einsum stablehlo.torch_index_select chlo.constant",
+    UNKNOWN: "stablehlo.composite",
+}
+OF_SHARDY = Traits(flops=MOVED)
+"""Of the operations of `sdy` that say how a value is split."""
+STRUCTURE_TRAITS: dict[str, Traits] = {name: traits for traits, names in _TRAITS.items() for name in names.split()}
+"""What is known of them."""

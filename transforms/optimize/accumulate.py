@@ -9,7 +9,8 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.ir.op_info import element_bytes
-from gspmd.transforms.optimize.delay import SUMS, is_linear
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.optimize.delay import is_linear
 from gspmd.transforms.optimize.program import (
     Collective,
     CollectivePass,
@@ -61,7 +62,7 @@ def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: An
         op = owner(current)
         if op is None or op.block != last.block or count > _MAX_STEPS or len(list(current.uses)) != 1:
             return []
-        if op.name in SUMS:
+        if traits_of(op.name).is_sum:
             pending.append((op.operands[0], op, negated))
             pending.append((op.operands[1], op, negated != (op.name == "stablehlo.subtract")))
             continue

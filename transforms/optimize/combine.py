@@ -22,7 +22,14 @@ from gspmd.transforms.passes import option
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter")
 _SHAPING = frozenset(
-    f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "convert", "reshape", "slice", "transpose")
+    {
+        "stablehlo.broadcast_in_dim",
+        "stablehlo.constant",
+        "stablehlo.convert",
+        "stablehlo.reshape",
+        "stablehlo.slice",
+        "stablehlo.transpose",
+    }
 )
 
 

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import canonical, overlap
 from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.program import (
     Collective,
     CollectivePass,
@@ -23,8 +24,6 @@ from gspmd.transforms.optimize.program import (
 from gspmd.transforms.optimize.uniformity import Uniformity
 from gspmd.transforms.passes import option
 
-SUMS = ("stablehlo.add", "stablehlo.subtract")
-_MOVES = ("stablehlo.transpose", "stablehlo.reshape")
 _STEPS = 32  # operations that are looked through behind a reduction
 
 
@@ -84,11 +83,11 @@ def _delay(
 ) -> Collective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
     path, end = _linear_path(reduce, scales)
-    if end is None or (end.name not in SUMS and result_of(end) not in known):
+    if end is None or (not traits_of(end.name).is_sum and result_of(end) not in known):
         return None
     if end.block != reduce.op.block or reduce.combiner != "add" or not reduce.axes:
         return None
-    if end.name in SUMS:
+    if traits_of(end.name).is_sum:
         return _reduce_sum(program, reduce, path, end, known, scales)
     outer = known[result_of(end)]
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
@@ -112,14 +111,16 @@ def is_linear(op: Any, value: Any, scales: Scales | None = None) -> bool:
 
     `scales` says for which runtime scalars this may be taken for granted.
     """
-    name = op.name
-    if name in _MOVES or name == "stablehlo.negate":
-        return True
-    floats = read_type(value).element.startswith(("f", "bf"))
-    if name == "stablehlo.multiply":
-        factor = op.operands[1] if op.operands[0] == value else op.operands[0]
-        return factor != value and _scales(factor, scales)
-    return name == "stablehlo.divide" and floats and op.operands[0] == value and _scales(op.operands[1], scales)
+    traits = traits_of(op.name)
+    if not traits.is_linear_image:
+        return False
+    if traits.floats_only and not read_type(value).element.startswith(("f", "bf")):
+        return False
+    for (index,) in traits.linear:
+        others = [other for place, other in enumerate(op.operands) if place != index]
+        if op.operands[index] == value and all(other != value and _scales(other, scales) for other in others):
+            return True
+    return False
 
 
 def _scales(factor: Any, scales: Scales | None) -> bool:

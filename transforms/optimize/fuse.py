@@ -15,11 +15,11 @@ from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.partition_values import PartitionValues
 from gspmd.transforms.optimize.program import (
-    ELEMENTWISE,
     Collective,
     CollectivePass,
     DeviceProgram,
     integers,
+    is_elementwise,
     only_user,
     owner,
     splat_number,
@@ -28,7 +28,6 @@ from gspmd.transforms.optimize.program import (
 _SLICE = "stablehlo.dynamic_slice"
 _TRANSPOSE = "stablehlo.transpose"
 _PAD = "stablehlo.pad"
-_BITCAST = "stablehlo.bitcast_convert"  # of elements, where the shape stays
 _STEPS = 32  # operations between a reduction and the slice that are looked through
 
 
@@ -254,10 +253,7 @@ def _path_to_slice(reduce: Collective) -> list[Any]:
 
 def _keeps_shape(op: Any, value: Any) -> bool:
     """Whether the operation works on each element of the value, or transposes it."""
-    if op.name == _TRANSPOSE:
-        return True
-    known = op.name in ELEMENTWISE or op.name == _BITCAST
-    return known and read_type(op.results[0]).shape == read_type(value).shape
+    return op.name == _TRANSPOSE or is_elementwise(op, read_type(value).shape)
 
 
 def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: Any) -> Any:

@@ -9,15 +9,16 @@ from typing import Any
 from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
 from gspmd.transforms.passes import option, same_option
 
 _WHAT = "gathered in pieces"
-_LONG = frozenset(("stablehlo.while", "stablehlo.convolution"))  # as long as any gather
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +127,16 @@ def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
     for op in before:
         if any(result in needed for result in op.results):
             continue
-        if op.name in _LONG:
-            return math.inf
+        if op.name == WHILE or _is_convolution(op):
+            return math.inf  # as long as any gather
         if op.name == DOT:
             seconds += flops_of(op) / hardware.flops_of(read_type(op.operands[0]).element)
     return seconds
+
+
+def _is_convolution(op: Any) -> bool:
+    flops = traits_of(op.name).flops
+    return flops is not None and flops.kind == "convolution"
 
 
 def _split(program: DeviceProgram, gather: Collective, products: list[_Product], dim: int, count: int) -> None:

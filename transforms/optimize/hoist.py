@@ -8,12 +8,12 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.ir.program import BARRIER
+from gspmd.transforms.ops import traits_of, traits_of_op
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
 from gspmd.transforms.passes import option
 
 _MAX_CHAIN = 64  # operations that are moved along with a collective
-_SLICES = ("stablehlo.dynamic_slice", "stablehlo.gather")
-_NOT_MOVED = ("stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.optimization_barrier")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +42,16 @@ class HoistCollectives(CollectivePass):
             around = loop.parent.operation
             if around in inside:
                 inside[around] += moved
+
+
+def _only_forms(name: str) -> bool:
+    """Whether an operation gives all elements of its operand another shape or type."""
+    return traits_of(name).rearranges or name == "stablehlo.convert"
+
+
+def _may_move(op: Any) -> bool:
+    """Whether an operation may run before the loop with the collective; a barrier says that it is to stay."""
+    return traits_of_op(op).pure and op.name != BARRIER and not len(op.regions)
 
 
 class _Loop:
@@ -90,7 +100,7 @@ class _Loop:
                 stack.pop()
                 continue
             state[top] = False
-            if top != op and (top.name in _NOT_MOVED or len(top.regions) or len(state) > _MAX_CHAIN):
+            if top != op and (not _may_move(top) or len(state) > _MAX_CHAIN):
                 return ""
             for operand in top.operands:
                 operand = self._program.before_loop(operand)
@@ -105,9 +115,9 @@ class _Loop:
     def _varying(self, op: Any) -> str:
         """What is said of a collective that depends on the iteration."""
         source = owner(op.operands[0])
-        while source is not None and source.name in ("stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose"):
+        while source is not None and _only_forms(source.name):
             source = owner(source.operands[0])
-        if op.name != "stablehlo.all_gather" or source is None or source.name not in _SLICES:
+        if op.name != "stablehlo.all_gather" or source is None or not traits_of(source.name).looks_up:
             return ""
         table = source.operands[0]
         if not self._inside(self._program.before_loop(table)):

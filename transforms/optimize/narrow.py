@@ -11,7 +11,8 @@ from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
 
 _MOVING = ("all_gather", "all_to_all", "collective_permute")
-_CONVERT, _BROADCAST, _PAD, _SLICE = (f"stablehlo.{name}" for name in ("convert", "broadcast_in_dim", "pad", "slice"))
+_CONVERT, _BROADCAST = "stablehlo.convert", "stablehlo.broadcast_in_dim"
+_PAD, _SLICE = "stablehlo.pad", "stablehlo.slice"
 
 
 @dataclasses.dataclass(frozen=True)

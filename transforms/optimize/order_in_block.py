@@ -6,16 +6,13 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.optimize.program import block_operations, owner, result_of
-
-_STAYING = frozenset(
-    f"stablehlo.{name}" for name in ("case", "custom_call", "if", "infeed", "outfeed", "recv", "rng", "send", "while")
-)
 
 
 def can_move(op: Any) -> bool:
     """Whether the operation can stand later in its block: nothing but its operands says when it runs."""
-    return op.name not in _STAYING and op.name.startswith(("stablehlo.", "chlo."))
+    return traits_of_op(op).pure
 
 
 def used(op: Any) -> Iterator[Any]:

@@ -6,43 +6,21 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.evaluation import Integers as Ids
 from gspmd.transforms.optimize.program import integers, owner
 
-Ids = npt.NDArray[Any]
 _MAX_DEPTH = 48
 _DTYPES = {f"{sign}i{bits}": f"{'u' if sign else ''}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
-def _divide(a: Ids, b: Ids) -> Ids:
-    quotient: Ids = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
-    return quotient.astype(a.dtype)
-
-
-_BINARY: dict[str, Callable[[Ids, Ids], Ids]] = {
-    "stablehlo.add": np.add,
-    "stablehlo.subtract": np.subtract,
-    "stablehlo.multiply": np.multiply,
-    "stablehlo.divide": _divide,
-    "stablehlo.remainder": np.fmod,
-    "stablehlo.minimum": np.minimum,
-    "stablehlo.maximum": np.maximum,
-    "stablehlo.and": np.bitwise_and,
-    "stablehlo.or": np.bitwise_or,
-}
-_COMPARE: dict[str, Callable[[Ids, Ids], Ids]] = {
-    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal,
-}  # fmt: skip
-_SAME = ("stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.optimization_barrier")
 
 
 class PartitionValues:
@@ -72,24 +50,12 @@ class PartitionValues:
             return np.full(self._mesh.size, integers(op.attributes["value"])[0]).astype(dtype)
         if name == "stablehlo.dynamic_slice":
             return self._look_up(op, depth)
+        evaluate = traits_of(name).evaluate
+        if evaluate is None:
+            return None
         operands = [self(operand, depth) for operand in op.operands]
         known = [operand for operand in operands if operand is not None]
-        if len(known) < len(operands):
-            return None
-        if name in _BINARY and dtype != "bool":
-            if name in ("stablehlo.divide", "stablehlo.remainder") and not known[1].all():
-                return None
-            return _BINARY[name](known[0], known[1])
-        if name in _SAME and len(known) == 1:
-            return known[0].astype(dtype)
-        if name == "stablehlo.compare":
-            text = str(op.attributes["comparison_direction"])
-            return next(compare(*known) for key, compare in _COMPARE.items() if f" {key}>" in text)
-        if name == "stablehlo.select":
-            return np.where(known[0], known[1], known[2])
-        if name == "stablehlo.clamp":
-            return np.minimum(np.maximum(known[1], known[0]), known[2])
-        return None
+        return evaluate(op, dtype, known) if len(known) == len(operands) else None
 
     def _look_up(self, op: Any, depth: int) -> Ids | None:
         """One element of a constant list."""

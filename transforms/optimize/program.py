@@ -20,8 +20,10 @@ from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.ir.signature import MESH
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import main_function
@@ -29,13 +31,6 @@ from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
 
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
-_ELEMENTWISE = """
-    abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential
-    exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt
-    power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left
-    shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
-"""
-ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _ELEMENTWISE.split())
 
 
 class Collective:
@@ -144,7 +139,7 @@ class DeviceProgram:
                 if kind is not None:
                     if len(op.operands) == 1:
                         collectives.append(Collective(op.operation, kind, self.mesh))
-                elif name == "stablehlo.while":
+                elif name == WHILE:
                     loops.append(op.operation)
                 elif name == "stablehlo.transpose":
                     transposes.append(op.operation)
@@ -161,7 +156,7 @@ class DeviceProgram:
         """
         while isinstance(value.owner, ir.Block):
             parent = value.owner.owner
-            if parent.operation.name != "stablehlo.while":
+            if parent.operation.name != WHILE:
                 return value
             loop = parent.operation
             if loop not in self._unchanged:
@@ -291,6 +286,17 @@ def splat_number(value: Any) -> float | None:
         return None
     attribute = op.attributes["value"]
     return attribute.get_splat_value().value if attribute.is_splat else None
+
+
+def is_elementwise(op: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an operation makes one value of that shape, each element from the same one of its operands.
+
+    That of `map` is known by its region alone, which would have to be looked into.
+    """
+    if not traits_of(op.name).elementwise or len(op.regions) or len(op.results) != 1:
+        return False
+    operands = [read_type(operand).shape for operand in op.operands]
+    return read_type(op.results[0]).shape == shape and all(operand in (shape, ()) for operand in operands)
 
 
 def users(value: Any) -> list[Any]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.axes import without
-from gspmd.transforms.emit.collective_builder import KINDS
 from gspmd.transforms.ir.signature import SHARDING
+from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
 from gspmd.transforms.parsing.attribute_text import required_text
 from gspmd.transforms.parsing.mlir import main_function
 
 _MAX_OPERATIONS = 2000  # looked at for one value
-_DIFFERENT = ("stablehlo.partition_id", "stablehlo.replica_id", "stablehlo.custom_call", "stablehlo.rng")
 
 
 class Uniformity:
@@ -40,7 +39,7 @@ class Uniformity:
                 continue
             seen += 1
             made = owner(top)
-            if made is None or seen > _MAX_OPERATIONS or not _is_plain(made):
+            if made is None or seen > _MAX_OPERATIONS or not traits_of_op(made).is_plain:
                 self._known[top] = made is not None and self._gathers_all(made)
                 continue
             unknown = [operand for operand in made.operands if operand not in self._known]
@@ -58,11 +57,3 @@ class Uniformity:
             return False
         collective = Collective(op, kind, mesh)
         return self._program.is_along_axes(collective) and not without(mesh.all_axes(), collective.axes)
-
-
-def _is_plain(op: Any) -> bool:
-    """Whether the result follows from the operands alone, in the same way on every device."""
-    name = op.name
-    if name in _DIFFERENT or name.removeprefix("stablehlo.") in KINDS or not name.startswith("stablehlo."):
-        return False
-    return name in ("stablehlo.reduce", "stablehlo.reduce_window") or not len(op.regions)

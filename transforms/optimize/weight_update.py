@@ -18,7 +18,7 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.optimize.program import ELEMENTWISE, block_operations, owner
+from gspmd.transforms.optimize.program import block_operations, is_elementwise, owner
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
@@ -114,7 +114,7 @@ class _Update:
             value = stack.pop()
             reached = reached or value == start
             op = owner(value)
-            if op is None or op in chain or not _is_elementwise(op, shape):
+            if op is None or op in chain or not _keeps_elements(op, shape):
                 continue
             chain.add(op)
             stack += [operand for operand in op.operands if read_type(operand).shape == shape]
@@ -170,7 +170,7 @@ class _Update:
             attributes[name] = ir.ArrayAttr.get(new, context)
 
 
-def _is_elementwise(op: Any, shape: tuple[int, ...]) -> bool:
-    name = op.name
-    known = name in ELEMENTWISE or name.startswith("chlo.") or name == "sdy.sharding_constraint"
-    return known and len(op.results) == 1 and read_type(op.results[0]).shape == shape
+def _keeps_elements(op: Any, shape: tuple[int, ...]) -> bool:
+    if op.name == "sdy.sharding_constraint":
+        return bool(read_type(op.results[0]).shape == shape)
+    return is_elementwise(op, shape)

@@ -18,18 +18,16 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.analysis.replication import Names, replicated_axes
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.emit.collective_builder import KINDS
-from gspmd.transforms.ir.callbacks import TRANSFERS, is_callback
+from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.program import Op, Program
 from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature
+from gspmd.transforms.ops import traits_of, traits_of_op
 from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import Moves
 
 FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
 UNMOVABLE = 1 << 50  # bytes of what cannot be sent
-_EFFECTS = ("stablehlo.infeed", "stablehlo.outfeed", *TRANSFERS)
-_NOT_AGAIN = {f"stablehlo.{kind}" for kind in KINDS} | {*_EFFECTS, "stablehlo.custom_call", "stablehlo.rng"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +115,9 @@ class Placed:
     def _remade(self, ops: Sequence[Op]) -> set[int]:
         found: set[int] = set()
         for op in ops:
-            if not op.regions and op.info.name not in _NOT_AGAIN and found.issuperset(op.operands):
+            traits = traits_of_op(op.ir)
+            again = traits.pure and not traits.communicates and not op.regions
+            if again and found.issuperset(op.operands):
                 found.update(op.results)
         return found
 
@@ -169,6 +169,6 @@ def _senders(op: Op, mesh: Mesh) -> Ids | None:
 def _has_effects(op: Op) -> bool:
     """Whether an operation, or one in its regions, does more than compute its results, or is a device's own to do."""
     attribute = op.info.attributes.get("has_side_effect")
-    if op.info.name in _EFFECTS or is_callback(op.ir) or (attribute is not None and bool(attribute.value)):
+    if traits_of(op.info.name).effects or is_callback(op.ir) or (attribute is not None and bool(attribute.value)):
         return True
     return any(_has_effects(inner) for block in op.regions for inner in block.ops)

@@ -9,14 +9,13 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.sharding import TensorSharding, unknown
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.program import CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, Block, Op
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, WHILE, Block, Op
 from gspmd.transforms.ops.layout import iterated_reshape_rule
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate.iterations import iterated_dims
 from gspmd.transforms.propagate.solver import Node
 
-BARRIER = "stablehlo.optimization_barrier"
 RESHAPE = "stablehlo.reshape"
 
 
@@ -110,7 +109,7 @@ class GraphBuilder:
         if name in (CONSTRAINT, BARRIER):
             for left, right in zip(op.operand_slots, op.result_slots, strict=True):
                 self._join(left, right, op.index)
-        elif name == "stablehlo.while":
+        elif name == WHILE:
             for left, right in zip(op.operand_slots, op.result_slots, strict=True):
                 self._join(left, right, op.index)
             self._join_returned(op.regions[1], op)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gspmd.transforms.ir.program import Block, Program
+from gspmd.transforms.ir.program import WHILE, Block, Program
 
-_SLICE, _WHILE = "stablehlo.dynamic_slice", "stablehlo.while"
+_SLICE = "stablehlo.dynamic_slice"
 
 
 def iterated_dims(program: Program) -> dict[int, set[int]]:
     """By the slot of what a loop is given: its dimensions of which every iteration takes one element."""
     found: dict[int, set[int]] = {}
     for op in program.ops:
-        if op.info.name != _WHILE:
+        if op.info.name != WHILE:
             continue
         taken = _taken(op.regions[1])
         for given, carried in zip(op.operand_slots, op.result_slots, strict=True):

@@ -10,17 +10,10 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.op_info import combiner
-from gspmd.transforms.ir.program import Op
+from gspmd.transforms.ir.program import WHILE, Op
 from gspmd.transforms.ir.reducers import is_identity
-
-_IN_ALL = frozenset(f"stablehlo.{name}" for name in ("add", "subtract", "negate", "transpose", "reshape", "slice"))
-_BY_A_CONSTANT = frozenset({"stablehlo.multiply", "stablehlo.divide"})
-_SUM = "stablehlo.reduce"
-_SCATTER = "stablehlo.scatter"
-LINEAR = _IN_ALL | _BY_A_CONSTANT | {_SUM, _SCATTER}
-"""Operations that can be linear; whether one is depends on its operands."""
-NO_FEWER = _BY_A_CONSTANT | frozenset({"stablehlo.negate", "stablehlo.transpose", "stablehlo.reshape"})
-"""Those that hand on as many elements of as many values as they are given."""
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.traits import Traits
 
 
 def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:
@@ -28,19 +21,26 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
 
     `is_constant` says whether a value is a constant.
     """
-    name = op.info.name
-    if name in _IN_ALL:
-        return tuple(range(len(op.operands)))
-    if name in _BY_A_CONSTANT and _is_float(op):
-        constant = [is_constant(value) for value in op.operands]
-        if constant == [False, True]:
-            return (0,)
-        return (1,) if constant == [True, False] and name == "stablehlo.multiply" else ()
-    if name == _SUM and len(op.results) == 1 and combiner(op.info) == "add":
-        return (0,) if is_identity(op.ir.operands[1], "add") else ()
-    if name == _SCATTER and len(op.results) == 1 and combiner(op.info) == "add":
-        return (2,) if _is_zero(op.ir.operands[0]) and _pays_in_loop(op) else ()
+    traits = traits_of(op.info.name)
+    for together in traits.linear:
+        others = [index for index in range(len(op.operands)) if index not in together]
+        if not others:
+            return together
+        if op.info.body:
+            return together if _adds_to_zeros(op, traits) else ()
+        constant = all(is_constant(op.operands[index]) for index in others)
+        if _is_float(op) and constant and not any(is_constant(op.operands[index]) for index in together):
+            return together
     return ()
+
+
+def _adds_to_zeros(op: Op, traits: Traits) -> bool:
+    """Whether a single result is what a reducer adds to zeros, and it pays to add first."""
+    if len(op.results) != 1 or combiner(op.info) != "add":
+        return False
+    if traits.update is not None:
+        return _is_zero(op.ir.operands[0]) and _pays_in_loop(op)
+    return is_identity(op.ir.operands[1], "add")
 
 
 def _pays_in_loop(op: Op) -> bool:
@@ -51,7 +51,7 @@ def _pays_in_loop(op: Op) -> bool:
     uses = list(op.ir.results[0].uses)
     user = uses[0].owner.operation if len(uses) == 1 else None
     loop = op.ir.parent
-    if user is None or user.name != "stablehlo.add" or loop is None or loop.operation.name != "stablehlo.while":
+    if user is None or user.name != "stablehlo.add" or loop is None or loop.operation.name != WHILE:
         return False
     if not any(isinstance(operand.owner, ir.Block) for operand in user.operands):
         return False

@@ -16,17 +16,16 @@ from gspmd.transforms.emit.partial_values import is_taking_apart, partial_shardi
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo, TensorType
-from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Block, Op
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Block, Op
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.custom_rules import RULE
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
-from gspmd.transforms.reshard.linear import LINEAR, NO_FEWER, linear_operands
+from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove
-
-BARRIER = "stablehlo.optimization_barrier"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,9 +75,9 @@ def _summed_only(value: Any) -> bool:
         user = users[0]
         if is_taking_apart(user):
             return True
-        if user.name not in LINEAR or user.block != value.owner.operation.block:
+        if not traits_of(user.name).linear or user.block != value.owner.operation.block:
             return bool(user.name == _CONSTRAINT and value != first)
-        if user.name not in NO_FEWER:
+        if not traits_of(user.name).is_linear_image:
             return True
         value = user.results[0]
 
@@ -185,7 +184,7 @@ class Rewriter:
 
     def _control_flow(self, op: Op, wanted: tuple[TensorSharding, ...]) -> None:
         name = op.info.name
-        loop = name == "stablehlo.while"
+        loop = name == WHILE
         if loop:
             self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
             self._loops.append((op.ir, len(self._moved)))

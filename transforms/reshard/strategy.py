@@ -16,6 +16,7 @@ from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingR
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
 from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import Budget
@@ -31,9 +32,6 @@ AGREEMENT_WORTH = 8
 SHARING_WORTH = 1.5
 # Where elements are only looked up or put into place nothing is computed again, so that less suffices.
 LOOKUP_WORTH = 4
-_LOOKUPS = frozenset(
-    {"stablehlo.gather", "stablehlo.scatter", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"}
-)
 
 # If the local form moves everything, a device sends at most this many times its shards.
 _EXCHANGED_SHARDS = 3
@@ -107,7 +105,7 @@ class Chooser:
         """The cheapest strategy by one rule."""
         split = situation.split(rule)
         common = agreed(rule, split)
-        worth = LOOKUP_WORTH if situation.info.name in _LOOKUPS else AGREEMENT_WORTH
+        worth = LOOKUP_WORTH if _puts_or_takes(situation.info) else AGREEMENT_WORTH
         # The best of those that keep what is agreed on, and of all, with what counts for the comparison.
         kept: tuple[float, Strategy] | None = None
         best: tuple[float, Strategy] | None = None
@@ -273,6 +271,12 @@ class Chooser:
         if definition is not None and definition.sends is not None:
             return definition.sends(info, operands, results)
         return max(local_bytes(t, s) for t, s in zip(info.results, results, strict=True))
+
+
+def _puts_or_takes(info: OpInfo) -> bool:
+    """Whether elements are only looked up, or put into place."""
+    traits = traits_of(info.name)
+    return traits.looks_up or traits.update is not None
 
 
 def _exchanged(info: OpInfo, axes: Axes, operands: tuple[TensorSharding, ...]) -> float:

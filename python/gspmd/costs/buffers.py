@@ -10,17 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gspmd.costs.operations import ELEMENTWISE_OPERATIONS
 from gspmd.transforms.ir.op_info import element_bytes
-from gspmd.transforms.ir.program import Block, Op, Program
+from gspmd.transforms.ir.program import BARRIER, Block, Op, Program
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.traits import Fusion as FusedInto
 
-_VIEWS = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert", "stablehlo.optimization_barrier"})
-_FREE = frozenset({"stablehlo.constant", "stablehlo.iota", "stablehlo.broadcast_in_dim", "stablehlo.partition_id"})
-_ARRANGING = frozenset(f"stablehlo.{name}" for name in ("slice", "pad", "reverse", "transpose"))
-_LOOPS = ELEMENTWISE_OPERATIONS | _FREE | _ARRANGING
-_TAKE_IN = _LOOPS | {"stablehlo.reduce"}
-SLICING = frozenset({"stablehlo.dynamic_slice", "stablehlo.gather"})
-IN_PLACE = frozenset({"stablehlo.dynamic_update_slice", "stablehlo.scatter"})
+_FUSED = (FusedInto.WITH_USER, FusedInto.WITH_ALL_USERS)
 
 
 class Fusion:
@@ -53,22 +48,21 @@ class Fusion:
         return found
 
     def _decide(self, op: Op) -> bool:
-        name = op.info.name
-        if name in _VIEWS:
+        traits = traits_of(op.info.name)
+        if traits.view:
             return True
-        if name not in _LOOPS:
+        if traits.fusion not in _FUSED:
             return False
         users = self._final_users(op)
-        if name in _FREE:
-            return all(user is not None and user.info.name in _TAKE_IN for user in users)
-        return len(users) == 1 and users[0] is not None and users[0].info.name in _TAKE_IN
+        takes_in = all(user is not None and traits_of(user.info.name).fusion is not None for user in users)
+        return takes_in and (traits.fusion is FusedInto.WITH_ALL_USERS or len(users) == 1)
 
     def _final_users(self, op: Op) -> list[Op | None]:
         """Users, those of views for the views."""
         found: list[Op | None] = []
         for result in op.results:
             for user in self._users.get(result, []):
-                if user is not None and user.info.name in _VIEWS:
+                if user is not None and traits_of(user.info.name).view:
                     found += self._final_users(user)
                 else:
                     found.append(user)
@@ -88,7 +82,7 @@ class Fusion:
             op = self.program.ops[definer] if definer >= 0 else None
             if op is None or not self.is_virtual(op):
                 found = frozenset((value,))
-            elif op.info.name == "stablehlo.optimization_barrier":
+            elif op.info.name == BARRIER:
                 found = self._sources_of(op.operands[op.results.index(value)])
             else:
                 found = self.sources(op.operands)
@@ -98,7 +92,7 @@ class Fusion:
     def root(self, value: int) -> int:
         """The value whose memory this one names."""
         definer = self.program.value_def[value]
-        while definer >= 0 and self.program.ops[definer].info.name in _VIEWS:
+        while definer >= 0 and traits_of(self.program.ops[definer].info.name).view:
             op = self.program.ops[definer]
             value = op.operands[op.results.index(value)]
             definer = self.program.value_def[value]
@@ -113,7 +107,5 @@ def bytes_of_value(program: Program, value: int) -> int:
 
 def overwrites(op: Op) -> bool:
     """Whether the operation can make its result in the memory of an operand of the same size."""
-    return op.info.name in _LOOPS or op.info.name in IN_PLACE or op.info.name in _COLLECTIVES_IN_PLACE
-
-
-_COLLECTIVES_IN_PLACE = frozenset({"stablehlo.all_reduce", "stablehlo.sort", "stablehlo.collective_permute"})
+    traits = traits_of(op.info.name)
+    return traits.in_place or traits.fusion in _FUSED

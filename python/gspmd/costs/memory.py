@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.costs.buffers import Fusion, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
-from gspmd.transforms.ir.program import Block, Op, Program
+from gspmd.transforms.ir.program import WHILE, Block, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 
@@ -211,7 +211,7 @@ class _Walk:
         for index, region in enumerate(op.regions):
             for argument, held in zip(region.arguments, goals.values(), strict=False):
                 self.memory[argument] = held
-            self._block(region, {} if op.info.name == "stablehlo.while" and index == 0 else goals)
+            self._block(region, {} if op.info.name == WHILE and index == 0 else goals)
 
 
 class _Scope:
@@ -272,7 +272,7 @@ class _Scope:
 
     def _reused(self, op: Op, index: int, position: int) -> Held | None:
         """The memory of an operand that is used for the last time, if the operation can write there."""
-        loop = op.info.name == "stablehlo.while"
+        loop = op.info.name == WHILE
         if not loop and not overwrites(op):
             return None
         operands = op.operands[index : index + 1] if loop else op.operands

@@ -6,13 +6,14 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 
-from gspmd.costs.buffers import IN_PLACE, SLICING, Fusion, bytes_of_value
+from gspmd.costs.buffers import Fusion, bytes_of_value
 from gspmd.costs.operations import flops_of
 from gspmd.dialect.axes import size_of
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, Block, Op, Program
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE, Block, Op, Program
+from gspmd.transforms.ops import traits_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class _Counter:
 
     def _regions(self, op: Op, times: float) -> None:
         name = op.info.name
-        if name == "stablehlo.while":
+        if name == WHILE:
             trips = trip_count(op.ir)
             self.open_loops += trips is None
             for region in op.regions:
@@ -123,13 +124,12 @@ class _Counter:
                 continue
             sources = self.fusion.sources(op.operands)
             written = sum(bytes_of_value(self.program, v) for v in op.results)
-            name = op.info.name
-            if name in SLICING:
+            traits = traits_of(op.info.name)
+            if traits.looks_up:
                 total += 2 * written
                 sources -= self.fusion.sources(op.operands[:1])
-            elif name in IN_PLACE:
-                update = op.operands[-1] if name == "stablehlo.scatter" else op.operands[1]
-                total += 2 * bytes_of_value(self.program, update)
+            elif traits.update is not None:
+                total += 2 * bytes_of_value(self.program, op.operands[traits.update])
                 sources -= self.fusion.sources(op.operands[:1])
             else:
                 total += written
@@ -139,4 +139,4 @@ class _Counter:
 
 def _called(info: OpInfo) -> str:
     """The operation's name, with the target of a custom call."""
-    return f"{info.name} @{info.text('call_target_name')}" if info.name == "stablehlo.custom_call" else info.name
+    return f"{info.name} @{info.text('call_target_name')}" if info.name == CUSTOM_CALL else info.name

@@ -15,7 +15,7 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.value_names import GivenNames, marks_in
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Op
 from gspmd.transforms.ir.signature import argument_name, device_orders, dictionaries, result_name
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate import Completion
@@ -326,10 +326,10 @@ class Explainer:
             position = self._position(op, node.slots[1])
             if tensor == 1:
                 return f"result {position}"
-            operand = op.operand_slots[position] if op.info.name == "stablehlo.while" else None
+            operand = op.operand_slots[position] if op.info.name == WHILE else None
             initial = operand is not None and node.slots[0] == graph.leader(operand)
             return f"{'initial' if initial else 'returned'} value {position}"
-        if op.info.name == "stablehlo.optimization_barrier":
+        if op.info.name == BARRIER:
             return f"{('operand', 'result')[tensor]} {self._position(op, node.slots[1])}"
         count = len(op.operand_slots)
         return f"operand {tensor}" if tensor < count else f"result {tensor - count}"

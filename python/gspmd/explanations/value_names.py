@@ -14,13 +14,12 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
-from gspmd.transforms.ir.program import Op, Program
+from gspmd.transforms.ir.program import CALLS, Op, Program
 
 _MARK = re.compile(r'fused<"gspmd\.given\.(\d+)">')
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
 _MARKED = re.compile(r'fused<"gspmd\.given\.\d+">\[(.*)\](?=\)$)', re.DOTALL)
 _NAME = re.compile(r"%[\w$.-]+")
-_CALLS = ("func.call", "stablehlo.composite")
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=\s*$")
 
 
@@ -67,7 +66,7 @@ class GivenNames:
             mark = len(self._ops)
             callee: str | None = None
             operands: tuple[str, ...] = ()
-            if op.name in _CALLS:
+            if op.name in CALLS:
                 callee = callee_of(op)
             elif op.name == "func.return":
                 self._returned[function] = mark

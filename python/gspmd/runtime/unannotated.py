@@ -10,6 +10,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import source_location
@@ -148,7 +149,7 @@ def _operations(module: ir.Module) -> list[Any]:
 
 
 def _call_target(op: Any) -> str:
-    if op.name != "stablehlo.custom_call":
+    if op.name != CUSTOM_CALL:
         return ""
     return text_of(op.attributes["call_target_name"])
 
