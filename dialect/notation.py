@@ -7,8 +7,9 @@ computation, which `sdy` keeps outside the sharding.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, TypeVar
 
 from gspmd.dialect.axes import Axes, Axis
@@ -24,6 +25,9 @@ _LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 _T = TypeVar("_T")
+
+AxisMove = tuple[Axes, int, int]
+"""Axes that leave a dimension, that dimension, and the one that they go to."""
 
 
 class Cursor:
@@ -127,6 +131,11 @@ def print_mesh(mesh: Mesh) -> str:
     return f"<[{axes}]{ids}>"
 
 
+def print_mesh_definition(mesh: Mesh) -> str:
+    """The operation that gives a mesh its name in a module: `sdy.mesh @mesh = <["x"=2]>`."""
+    return f"sdy.mesh {symbol(mesh.name)} = {print_mesh(mesh)}"
+
+
 def _mesh(cursor: Cursor, name: str) -> Mesh:
     def axis() -> tuple[str, int]:
         axis_name = cursor.string()
@@ -195,17 +204,40 @@ def parse_axes(text: str, mesh: Mesh) -> Axes:
     return axes
 
 
+def parse_bare_axes(text: str, mesh: Mesh) -> Axes:
+    """Read `"x", "y":(1)2`, as `print_axes` writes it."""
+    cursor = Cursor(text)
+    axes = [axis_at(cursor, mesh)] if cursor.peek() else []
+    while cursor.accept(","):
+        axes.append(axis_at(cursor, mesh))
+    cursor.end()
+    return tuple(axes)
+
+
+def print_axis_lists(lists: Iterable[Axes], mesh: Mesh) -> str:
+    """Lists of axes, one a dimension: `[{"x"}, {}]`."""
+    return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}" for axes in lists) + "]"
+
+
+@functools.lru_cache(maxsize=4096)
 def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
-    """Read the lists, one a dimension, of `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
-    cursor = Cursor(_bracketed(text))
-    return cursor.listed("[", "]", lambda: _axis_list(cursor, mesh))
+    """Read `[{"x"}, {}]`."""
+    cursor = Cursor(text)
+    lists = cursor.listed("[", "]", lambda: _axis_list(cursor, mesh))
+    cursor.end()
+    return lists
 
 
-def parse_axis_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
-    """Read axes, source and target dimension of each entry of `#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
-    cursor = Cursor(_bracketed(text))
+def print_axis_moves(moves: Iterable[AxisMove], mesh: Mesh) -> str:
+    """Axes that go from one dimension to another: `[{"x"}: 0->1]`."""
+    return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}: {source}->{to}" for axes, source, to in moves) + "]"
 
-    def move() -> tuple[Axes, int, int]:
+
+def parse_axis_moves(text: str, mesh: Mesh) -> tuple[AxisMove, ...]:
+    """Read `[{"x"}: 0->1]`."""
+    cursor = Cursor(text)
+
+    def move() -> AxisMove:
         axes = _axis_list(cursor, mesh)
         cursor.expect(":")
         source = cursor.integer()
@@ -213,12 +245,22 @@ def parse_axis_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]
             cursor.expect(token)
         return axes, source, cursor.integer()
 
-    return cursor.listed("[", "]", move)
+    moves = cursor.listed("[", "]", move)
+    cursor.end()
+    return moves
 
 
-def _bracketed(text: str) -> str:
-    """The list in an attribute, whose own name comes before it and has no brackets."""
-    return text[text.index("[") : text.rindex("]") + 1]
+def print_names(names: Iterable[str]) -> str:
+    """Names of whole axes: `{"x", "y"}`."""
+    return f"{{{', '.join(map(quote, names))}}}"
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read `{"x", "y"}`, whatever mesh the axes are of."""
+    cursor = Cursor(text)
+    names = cursor.listed("{", "}", cursor.string)
+    cursor.end()
+    return names
 
 
 # ---- shardings ------------------------------------------------------------------------------------

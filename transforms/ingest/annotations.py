@@ -21,7 +21,7 @@ from gspmd.dialect.hlo_notation import parse_hlo_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.ir.callbacks import is_callback
@@ -96,8 +96,7 @@ class Annotations:
         self._written_as: dict[Mesh, Mesh] = {}
         self.reader: Any = None  # the operation being read
         self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
-        named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
-        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
+        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in mesh_operations(module)}
         for name, op in self.mesh_ops.items():
             with located(op):
                 parse_mesh(str(op.attributes["mesh"]), name).check_devices()

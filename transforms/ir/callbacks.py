@@ -11,7 +11,6 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.parsing.attribute_text import text_of
 
-CALL_DEVICE = "gspmd.call_device"  # the partition that makes the call, where the program names one
 _CUSTOM_CALL = "stablehlo.custom_call"
 _PLATFORMS = ("cpu", "gpu")
 ONE_CALLS = frozenset(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.axes import without
+from gspmd.dialect.own_attributes import SHARDING
 from gspmd.transforms.emit.collective_builder import KINDS
-from gspmd.transforms.ir.signature import SHARDING
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
 from gspmd.transforms.parsing.attribute_text import required_text
 from gspmd.transforms.parsing.mlir import main_function

@@ -26,7 +26,7 @@ from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_sharding
+from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
@@ -221,7 +221,7 @@ def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
     rank = ir.RankedTensorType(x.type).rank
     if not jax.config.values["jax_use_shardy_partitioner"]:
         return [_sharding_call(x, _of_rank(sharding, rank))]
-    return [sdy.ShardingConstraintOp(x, ir.Attribute.parse(sdy_text(sharding, rank))).result]
+    return [sdy.ShardingConstraintOp(x, inline_sharding(sharding, rank)).result]
 
 
 mlir.register_lowering(mesh_split_p, _lower)
@@ -236,11 +236,11 @@ def _sharding_call(x: Any, sharding: TensorSharding) -> Any:
     return call.results[0]
 
 
-def sdy_text(sharding: TensorSharding, rank: int) -> str:
-    """`#sdy.sharding<..>` with the mesh in it, for a tensor of `rank` dimensions."""
+def inline_sharding(sharding: TensorSharding, rank: int) -> ir.Attribute:
+    """The attribute with the mesh in it, for a tensor of `rank` dimensions; within a context."""
     whole = _of_rank(sharding, rank)
     inline = dataclasses.replace(sharding.mesh, name="")
-    return f"#sdy.sharding{print_sharding(dataclasses.replace(whole, mesh=inline))}"
+    return write_sharding(dataclasses.replace(whole, mesh=inline), ir.Context.current)
 
 
 def _of_rank(sharding: TensorSharding, rank: int) -> TensorSharding:
