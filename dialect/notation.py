@@ -22,6 +22,8 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf"\s*({_QUOTED}|@(?:{_QUOTED}|[\w.$-]+)|\w+|.)", re.DOTALL | re.ASCII)
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
+_EMPTY = '""'
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 _T = TypeVar("_T")
@@ -190,6 +192,28 @@ def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
             code=Code.AXIS_PART,
         )
     return axis
+
+
+def print_axis_name(axis: Axis, mesh: Mesh) -> str:
+    """An axis, or a part of one, as JAX has it in its specs: `x`, `x:(1)2`.
+
+    JAX takes an empty name for none at all, so that one is quoted.
+    """
+    name = axis.name or _EMPTY
+    return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
+
+
+def parse_axis_name(name: str, mesh: Mesh) -> Axis:
+    """Read `x` or `x:(1)2`; what is the name of an axis is that axis. Errors: as `Mesh.axis`."""
+    known = [axis for axis, _ in mesh.axes]
+    full, colon, part = name.rpartition(":(")
+    if name in known or not colon:
+        return mesh.axis("" if name == _EMPTY and name not in known else name)
+    full = "" if full == _EMPTY and full not in known else full
+    pre, _, size = part.partition(")")
+    if not (_NUMBER.fullmatch(pre) and _NUMBER.fullmatch(size)):
+        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
+    return mesh.axis(full, int(pre), int(size))
 
 
 def _axis_list(cursor: Cursor, mesh: Mesh) -> Axes:

@@ -20,12 +20,13 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_axis_name
 from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
@@ -144,7 +145,7 @@ def sharding_of_spec(mesh: Mesh, spec: PartitionSpec, rank: int) -> TensorShardi
     tiled = sharding_of(mesh, spec.partitions, rank)
     if not spec.unreduced:
         return tiled
-    unreduced = canonical(mesh.sorted(tuple(_axis(mesh, name) for name in spec.unreduced)))
+    unreduced = canonical(mesh.sorted(tuple(parse_axis_name(name, mesh) for name in spec.unreduced)))
     return dataclasses.replace(tiled, unreduced=unreduced)
 
 
@@ -154,18 +155,7 @@ def _axes(mesh: Mesh, entry: Any) -> Axes:
         raise AnnotationError(
             f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None", code=Code.AXIS_UNKNOWN
         )
-    return canonical(tuple(_axis(mesh, name) for name in names))
-
-
-def _axis(mesh: Mesh, name: str) -> Axis:
-    """An axis, or the part `name:(pre)size` of one."""
-    full, colon, part = name.partition(":(")
-    if not colon or any(name == known for known, _ in mesh.axes):
-        return mesh.axis(name)
-    pre, _, size = part.partition(")")
-    if not (pre.isdigit() and size.isdigit()):
-        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
-    return mesh.axis(full, int(pre), int(size))
+    return canonical(tuple(parse_axis_name(name, mesh) for name in names))
 
 
 def _numbered(mesh: Mesh, entry: Any) -> Any:

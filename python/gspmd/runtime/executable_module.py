@@ -19,6 +19,7 @@ from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.manual_program import become_manual, boundaries
 from gspmd.runtime.pjrt_mesh import mesh_for
+from gspmd.runtime.plain_axes import rename_axes
 from gspmd.transforms.ir.signature import (
     Signature,
     ValueSignature,
@@ -83,6 +84,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     mesh = unannotated.strip_outside_manual_regions(module)
     signature = _plain_signature(module, mesh)
     with module.context:
+        rename_axes(module)
         func = main_function(module)
         for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
             entries = dictionaries(func, key, len(values))
