@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from gspmd.dialect import device_order
@@ -34,6 +34,7 @@ from gspmd.dialect.notation import Cursor, axis_at, dim_at
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
+_OPEN_DIMS = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 _T = TypeVar("_T")
 
 # Where a text says several of them, the first in this order holds.
@@ -91,6 +92,18 @@ def print_hlo_sharding(sharding: HloSharding) -> str:
         metadata = ", ".join(map(_print_metadata, sharding.metadata))
         words.append(f"metadata={metadata}" if len(sharding.metadata) == 1 else f"metadata={{{metadata}}}")
     return "{" + " ".join(words) + "}"
+
+
+def print_open_dims(dims: Iterable[int]) -> str:
+    """What stands beside a sharding of the dimensions left to propagation: `unspecified_dims=[0,2]`; empty for none."""
+    listed = ",".join(map(str, dims))
+    return f"unspecified_dims=[{listed}]" if listed else ""
+
+
+def parse_open_dims(text: str) -> tuple[int, ...]:
+    """The dimensions that a text, which may say more, leaves to propagation."""
+    found = _OPEN_DIMS.search(text)
+    return tuple(int(dim) for dim in found[1].split(",") if dim.strip()) if found else ()
 
 
 def _print_with_metadata(named: str, sharding: HloSharding) -> str:

@@ -51,7 +51,7 @@ class SdyCodec:
         meshes = {}
         for op in mesh_operations(module):
             name = ir.StringAttr(op.attributes["sym_name"]).value
-            meshes[name] = parse_mesh(str(op.attributes["mesh"]), name)
+            meshes[name] = read_mesh(op.attributes["mesh"], name)
             meshes[name].check_devices()
         return cls(module.context, meshes)
 
@@ -105,6 +105,11 @@ def write_rule(rule: OpShardingRule, context: ir.Context) -> ir.Attribute:
 def write_mesh(mesh: Mesh, context: ir.Context) -> ir.Attribute:
     """`#sdy.mesh<["x"=2, "y"=4]>`."""
     return ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}", context)
+
+
+def read_mesh(attribute: ir.Attribute, name: str) -> Mesh:
+    """The mesh, which the module knows by a name. Raises ParseError or AnnotationError."""
+    return parse_mesh(str(attribute), name)
 
 
 def create_mesh(mesh: Mesh, point: ir.InsertionPoint, location: ir.Location | None = None) -> Any:

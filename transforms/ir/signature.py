@@ -15,6 +15,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
+from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.hlo_sharding import MANUAL
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
 from gspmd.dialect.own_attributes import DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
@@ -272,7 +274,7 @@ def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribu
     mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another order of devices is written in place
     sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
     return {
-        "mhlo.sharding": ir.StringAttr.get("{manual}"),
+        "mhlo.sharding": ir.StringAttr.get(print_hlo_sharding(MANUAL)),
         GLOBAL_TYPE: ir.TypeAttr.get(ir.Type.parse(value.type_text())),
         SHARDING: ir.StringAttr.get(print_sharding(sharding)),
     }

@@ -24,7 +24,7 @@ from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
-from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.hlo_notation import print_hlo_sharding, print_open_dims
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axis_name
 from gspmd.dialect.sdy_attrs import write_sharding
@@ -219,8 +219,7 @@ mlir.register_lowering(mesh_split_p, _lower)
 
 def _sharding_call(x: Any, sharding: TensorSharding) -> Any:
     """`@Sharding`, as JAX writes it where Shardy is off; dimensions left to propagation are told beside it."""
-    open_dims = [str(i) for i, dim in enumerate(sharding.dims) if dim.is_open]
-    said = f"unspecified_dims=[{','.join(open_dims)}]" if open_dims else ""
+    said = print_open_dims(i for i, dim in enumerate(sharding.dims) if dim.is_open)
     call = stablehlo.CustomCallOp([x.type], [x], "Sharding", backend_config=ir.StringAttr.get(said))
     call.attributes["mhlo.sharding"] = ir.StringAttr.get(print_hlo_sharding(to_hlo_sharding(sharding)))
     return call.results[0]
