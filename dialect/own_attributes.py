@@ -11,8 +11,8 @@ PREFIX = "gspmd."
 # ---- on collectives -------------------------------------------------------------------------------
 
 AXES = "gspmd.axes"
-"""The axes that a collective of StableHLO runs over, as `print_axes` writes them: from where it is made (`gspmd-ingest`
-for those of users, else `gspmd-localize` and later passes) into the partitioned module."""
+"""The axes that a collective of StableHLO runs over, as `print_axes` writes them: from where it is made
+(`gspmd-localize` and later passes), or `gspmd-propagate` for those of users, into the partitioned module."""
 
 CAUSE = "gspmd.cause"
 """Why a collective is there, a sentence: from `gspmd-reshard`, or where it is made, into the partitioned module."""
