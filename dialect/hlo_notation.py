@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from gspmd.dialect import device_order
@@ -34,6 +34,7 @@ from gspmd.dialect.notation import Cursor, axis_at, dim_at
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
+_OPEN_DIMS = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 _T = TypeVar("_T")
 
 # Where a text says several of them, the first in this order holds.
@@ -43,7 +44,9 @@ _AXIS_LISTS = ("replicated", "unreduced", "manual")
 _ONE_DEVICE = ("maximal_mesh", "single_device")  # of XLA up to jaxlib 0.11, and from 0.12 on
 
 
-class _HloCursor(Cursor):
+class HloCursor(Cursor):
+    """The tokens of a text in XLA's notation."""
+
     pattern = re.compile(rf"(?:\s|/\*.*?\*/)*(?:({_QUOTED}|<=|\w+|.)|\Z)", re.DOTALL | re.ASCII)
 
     def string(self) -> str:
@@ -58,7 +61,7 @@ def parse_hlo_sharding(text: str) -> HloSharding:
     Errors: ParseError for text that is not of the grammar, AnnotationError for what is but does not fit
     together, as tile dims of 4 devices that list 3.
     """
-    cursor = _HloCursor(text)
+    cursor = HloCursor(text)
     cursor.expect("{")
     is_tuple = cursor.peek() in ("{", "}")
     cursor.index = 0
@@ -91,6 +94,18 @@ def print_hlo_sharding(sharding: HloSharding) -> str:
     return "{" + " ".join(words) + "}"
 
 
+def print_open_dims(dims: Iterable[int]) -> str:
+    """What stands beside a sharding of the dimensions left to propagation: `unspecified_dims=[0,2]`; empty for none."""
+    listed = ",".join(map(str, dims))
+    return f"unspecified_dims=[{listed}]" if listed else ""
+
+
+def parse_open_dims(text: str) -> tuple[int, ...]:
+    """The dimensions that a text, which may say more, leaves to propagation."""
+    found = _OPEN_DIMS.search(text)
+    return tuple(int(dim) for dim in found[1].split(",") if dim.strip()) if found else ()
+
+
 def _print_with_metadata(named: str, sharding: HloSharding) -> str:
     """The named form; its metadata is a list even if there is one only."""
     metadata = ", ".join(map(_print_metadata, sharding.metadata))
@@ -112,7 +127,7 @@ class _Words:
     metadata: tuple[Metadata, ...] | None = None
 
 
-def _single(cursor: _HloCursor) -> HloSharding:
+def _single(cursor: HloCursor) -> HloSharding:
     cursor.expect("{")
     if cursor.peek() in ("mesh", *_ONE_DEVICE):
         return _named(cursor)
@@ -123,7 +138,7 @@ def _single(cursor: _HloCursor) -> HloSharding:
     return HloSharding(body, words.shard_group, words.metadata or ())
 
 
-def _word(cursor: _HloCursor, words: _Words) -> None:
+def _word(cursor: HloCursor, words: _Words) -> None:
     def new(value: object) -> None:
         if value is not None:
             raise cursor.error("expected every word only once,")
@@ -156,7 +171,7 @@ def _word(cursor: _HloCursor, words: _Words) -> None:
             raise cursor.error("expected a word of the sharding notation, as 'replicated' or 'devices',")
 
 
-def _value(cursor: _HloCursor, read: Callable[[], _T]) -> _T:
+def _value(cursor: HloCursor, read: Callable[[], _T]) -> _T:
     """Read what follows `word=`, the word included."""
     cursor.next()
     cursor.expect("=")
@@ -197,17 +212,18 @@ def _unnamed(words: _Words, text: str) -> Body:
     return Tiled(*tile, subgroups or ())
 
 
-def _tile(cursor: _HloCursor) -> tuple[tuple[int, ...], DeviceOrder]:
+def _tile(cursor: HloCursor) -> tuple[tuple[int, ...], DeviceOrder]:
     dims = cursor.listed("[", "]", cursor.integer)
     if cursor.accept("<="):
-        return dims, _iota(cursor)
+        return dims, iota_at(cursor)
     ids = [cursor.integer()]
     while cursor.accept(","):
         ids.append(cursor.integer())
     return dims, tuple(ids)
 
 
-def _iota(cursor: _HloCursor) -> Iota:
+def iota_at(cursor: HloCursor) -> Iota:
+    """Read `[4,2]T(1,0)`."""
     dims = cursor.listed("[", "]", cursor.integer)
     if len(dims) < 2:
         if not dims or cursor.peek() == "T":
@@ -217,7 +233,7 @@ def _iota(cursor: _HloCursor) -> Iota:
     return Iota(dims, cursor.listed("(", ")", cursor.integer))
 
 
-def _role(cursor: _HloCursor) -> Role:
+def _role(cursor: HloCursor) -> Role:
     if cursor.peek() not in _SUBGROUPS:
         raise cursor.error("expected 'replicated', 'manual', 'unreduced' or 'maximal'")
     return Role(cursor.next())
@@ -227,7 +243,8 @@ def _print_ints(values: tuple[int, ...]) -> str:
     return ",".join(map(str, values))
 
 
-def _print_iota(iota: Iota) -> str:
+def print_iota(iota: Iota) -> str:
+    """`[4,2]T(1,0)`."""
     return f"[{_print_ints(iota.dims)}]" + (f"T({_print_ints(iota.perm)})" if len(iota.dims) > 1 else "")
 
 
@@ -239,7 +256,7 @@ def _print_unnamed(body: Body) -> str:
             return f"maximal device={device}"
         case Tiled(dims=dims, order=order, subgroups=subgroups):
             text = f"devices=[{_print_ints(dims)}]"
-            text += f"<={_print_iota(order)}" if isinstance(order, Iota) else _print_ints(order)
+            text += f"<={print_iota(order)}" if isinstance(order, Iota) else _print_ints(order)
             if subgroups == (Role.REPLICATED,):
                 return f"{text} last_tile_dim_replicate"
             return text + (f" last_tile_dims={{{', '.join(role.value for role in subgroups)}}}" if subgroups else "")
@@ -249,7 +266,7 @@ def _print_unnamed(body: Body) -> str:
 # ---- metadata -------------------------------------------------------------------------------------
 
 
-def _metadata(cursor: _HloCursor) -> tuple[Metadata, ...]:
+def _metadata(cursor: HloCursor) -> tuple[Metadata, ...]:
     cursor.expect("{")
     is_list = cursor.peek() == "{"
     cursor.index -= 1
@@ -258,7 +275,7 @@ def _metadata(cursor: _HloCursor) -> tuple[Metadata, ...]:
     return (_one_metadata(cursor),)
 
 
-def _one_metadata(cursor: _HloCursor) -> Metadata:
+def _one_metadata(cursor: HloCursor) -> Metadata:
     fields: list[tuple[str, str]] = []
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -272,7 +289,7 @@ def _one_metadata(cursor: _HloCursor) -> Metadata:
     return Metadata(tuple(fields))
 
 
-def _raw_value(cursor: _HloCursor) -> str:
+def _raw_value(cursor: HloCursor) -> str:
     """The text of a string, a word, a number, or anything in braces."""
     text, depth = "", 0
     while True:
@@ -292,7 +309,7 @@ def _print_metadata(metadata: Metadata) -> str:
 # ---- named axes -----------------------------------------------------------------------------------
 
 
-def _named(cursor: _HloCursor) -> HloSharding:
+def _named(cursor: HloCursor) -> HloSharding:
     if cursor.peek() in _ONE_DEVICE:
         cursor.next()
         for token in ("[", "device_id", "="):
@@ -310,13 +327,12 @@ def _named(cursor: _HloCursor) -> HloSharding:
     return HloSharding(body, None, metadata)
 
 
-def _named_body(cursor: _HloCursor) -> Named:
-    cursor.expect("mesh")
-    mesh = Mesh(cursor.listed("[", "]", lambda: _mesh_axis(cursor)))
+def _named_body(cursor: HloCursor) -> Named:
+    mesh = Mesh(mesh_axes_at(cursor))
     order: DeviceOrder = device_order.identity(mesh.size)
     cursor.expect(",")
     if cursor.peek() == "device_ids":
-        order = _value(cursor, lambda: _device_ids(cursor))
+        order = _value(cursor, lambda: device_ids_at(cursor))
         cursor.expect(",")
     word = cursor.peek()
     if word in _AXIS_LISTS:  # the short forms
@@ -337,16 +353,28 @@ def _named_body(cursor: _HloCursor) -> Named:
     return Named(TensorSharding(mesh, dims, **lists), order)
 
 
-def _mesh_axis(cursor: _HloCursor) -> tuple[str, int]:
+def mesh_axes_at(cursor: HloCursor) -> tuple[tuple[str, int], ...]:
+    """Read `mesh['a'=2,'b'=2]`."""
+    cursor.expect("mesh")
+    return cursor.listed("[", "]", lambda: _mesh_axis(cursor))
+
+
+def print_mesh_axes(mesh: Mesh) -> str:
+    """`mesh['a'=2,'b'=2]`."""
+    return "mesh[" + ",".join(f"{_quote(name)}={size}" for name, size in mesh.axes) + "]"
+
+
+def _mesh_axis(cursor: HloCursor) -> tuple[str, int]:
     name = cursor.string()
     cursor.expect("=")
     return name, cursor.integer()
 
 
-def _device_ids(cursor: _HloCursor) -> DeviceOrder:
+def device_ids_at(cursor: HloCursor) -> DeviceOrder:
+    """Read `([4,2]T(1,0))` or `(0,2,1,3)`."""
     cursor.expect("(")
     if cursor.peek() == "[":
-        order: DeviceOrder = _iota(cursor)
+        order: DeviceOrder = iota_at(cursor)
         cursor.expect(")")
         return order
     cursor.index -= 1
@@ -357,23 +385,24 @@ def _quote(name: str) -> str:
     return "'" + re.sub(r"(['\\])", r"\\\1", name) + "'"
 
 
-def _print_axis(axis: Axis, mesh: Mesh) -> str:
+def print_hlo_axis(axis: Axis, mesh: Mesh) -> str:
+    """`'a'`, `'a':(1)2`."""
     return _quote(axis.name) + ("" if mesh.is_full(axis) else f":({axis.pre}){axis.size}")
 
 
 def _print_dim(dim: DimSharding, mesh: Mesh) -> str:
-    return "{" + ", ".join([_print_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.is_open else [])) + "}"
+    return "{" + ", ".join([print_hlo_axis(axis, mesh) for axis in dim.axes] + (["?"] if dim.is_open else [])) + "}"
 
 
 def _print_named(named: Named) -> str:
     """The inside of the braces, without metadata."""
     sharding, order = named.sharding, named.order
     mesh = sharding.mesh
-    parts = ["mesh[" + ",".join(f"{_quote(name)}={size}" for name, size in mesh.axes) + "]"]
+    parts = [print_mesh_axes(mesh)]
     if not isinstance(order, Iota):
         parts.append(f"device_ids=({_print_ints(order)})")
     elif not order.is_identity:
-        parts.append(f"device_ids=({_print_iota(order)})")
+        parts.append(f"device_ids=({print_iota(order)})")
     lists = {word: axes for word, axes in zip(_AXIS_LISTS, _axis_lists(sharding), strict=True) if axes}
     if not sharding.dims and not lists:
         return ", ".join([*parts, "replicated"])
@@ -383,7 +412,7 @@ def _print_named(named: Named) -> str:
             return ", ".join([*parts, word])
     parts.append("[" + ", ".join(_print_dim(dim, mesh) for dim in sharding.dims) + "]")
     for word, axes in lists.items():
-        parts.append(f"{word}={{{', '.join(_print_axis(axis, mesh) for axis in axes)}}}")
+        parts.append(f"{word}={{{', '.join(print_hlo_axis(axis, mesh) for axis in axes)}}}")
     return ", ".join(parts)
 
 

@@ -7,8 +7,9 @@ computation, which `sdy` keeps outside the sharding.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, TypeVar
 
 from gspmd.dialect.axes import Axes, Axis
@@ -21,9 +22,14 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf"\s*({_QUOTED}|@(?:{_QUOTED}|[\w.$-]+)|\w+|.)", re.DOTALL | re.ASCII)
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
+_EMPTY = '""'
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 _T = TypeVar("_T")
+
+AxisMove = tuple[Axes, int, int]
+"""Axes that leave a dimension, that dimension, and the one that they go to."""
 
 
 class Cursor:
@@ -127,6 +133,11 @@ def print_mesh(mesh: Mesh) -> str:
     return f"<[{axes}]{ids}>"
 
 
+def print_mesh_definition(mesh: Mesh) -> str:
+    """The operation that gives a mesh its name in a module: `sdy.mesh @mesh = <["x"=2]>`."""
+    return f"sdy.mesh {symbol(mesh.name)} = {print_mesh(mesh)}"
+
+
 def _mesh(cursor: Cursor, name: str) -> Mesh:
     def axis() -> tuple[str, int]:
         axis_name = cursor.string()
@@ -183,6 +194,28 @@ def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
     return axis
 
 
+def print_axis_name(axis: Axis, mesh: Mesh) -> str:
+    """An axis, or a part of one, as JAX has it in its specs: `x`, `x:(1)2`.
+
+    JAX takes an empty name for none at all, so that one is quoted.
+    """
+    name = axis.name or _EMPTY
+    return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
+
+
+def parse_axis_name(name: str, mesh: Mesh) -> Axis:
+    """Read `x` or `x:(1)2`; what is the name of an axis is that axis. Errors: as `Mesh.axis`."""
+    known = [axis for axis, _ in mesh.axes]
+    full, colon, part = name.rpartition(":(")
+    if name in known or not colon:
+        return mesh.axis("" if name == _EMPTY and name not in known else name)
+    full = "" if full == _EMPTY and full not in known else full
+    pre, _, size = part.partition(")")
+    if not (_NUMBER.fullmatch(pre) and _NUMBER.fullmatch(size)):
+        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
+    return mesh.axis(full, int(pre), int(size))
+
+
 def _axis_list(cursor: Cursor, mesh: Mesh) -> Axes:
     return cursor.listed("{", "}", lambda: axis_at(cursor, mesh))
 
@@ -195,17 +228,40 @@ def parse_axes(text: str, mesh: Mesh) -> Axes:
     return axes
 
 
+def parse_bare_axes(text: str, mesh: Mesh) -> Axes:
+    """Read `"x", "y":(1)2`, as `print_axes` writes it."""
+    cursor = Cursor(text)
+    axes = [axis_at(cursor, mesh)] if cursor.peek() else []
+    while cursor.accept(","):
+        axes.append(axis_at(cursor, mesh))
+    cursor.end()
+    return tuple(axes)
+
+
+def print_axis_lists(lists: Iterable[Axes], mesh: Mesh) -> str:
+    """Lists of axes, one a dimension: `[{"x"}, {}]`."""
+    return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}" for axes in lists) + "]"
+
+
+@functools.lru_cache(maxsize=4096)
 def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
-    """Read the lists, one a dimension, of `#sdy<list_of_axis_ref_lists[{"x"}, {}]>`."""
-    cursor = Cursor(_bracketed(text))
-    return cursor.listed("[", "]", lambda: _axis_list(cursor, mesh))
+    """Read `[{"x"}, {}]`."""
+    cursor = Cursor(text)
+    lists = cursor.listed("[", "]", lambda: _axis_list(cursor, mesh))
+    cursor.end()
+    return lists
 
 
-def parse_axis_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]:
-    """Read axes, source and target dimension of each entry of `#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
-    cursor = Cursor(_bracketed(text))
+def print_axis_moves(moves: Iterable[AxisMove], mesh: Mesh) -> str:
+    """Axes that go from one dimension to another: `[{"x"}: 0->1]`."""
+    return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}: {source}->{to}" for axes, source, to in moves) + "]"
 
-    def move() -> tuple[Axes, int, int]:
+
+def parse_axis_moves(text: str, mesh: Mesh) -> tuple[AxisMove, ...]:
+    """Read `[{"x"}: 0->1]`."""
+    cursor = Cursor(text)
+
+    def move() -> AxisMove:
         axes = _axis_list(cursor, mesh)
         cursor.expect(":")
         source = cursor.integer()
@@ -213,12 +269,22 @@ def parse_axis_moves(text: str, mesh: Mesh) -> tuple[tuple[Axes, int, int], ...]
             cursor.expect(token)
         return axes, source, cursor.integer()
 
-    return cursor.listed("[", "]", move)
+    moves = cursor.listed("[", "]", move)
+    cursor.end()
+    return moves
 
 
-def _bracketed(text: str) -> str:
-    """The list in an attribute, whose own name comes before it and has no brackets."""
-    return text[text.index("[") : text.rindex("]") + 1]
+def print_names(names: Iterable[str]) -> str:
+    """Names of whole axes: `{"x", "y"}`."""
+    return f"{{{', '.join(map(quote, names))}}}"
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read `{"x", "y"}`, whatever mesh the axes are of."""
+    cursor = Cursor(text)
+    names = cursor.listed("{", "}", cursor.string)
+    cursor.end()
+    return names
 
 
 # ---- shardings ------------------------------------------------------------------------------------

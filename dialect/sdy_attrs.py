@@ -1,15 +1,38 @@
-"""Shardings as attributes of the `sdy` dialect, each read and written once."""
+"""Attributes and meshes of the `sdy` dialect, each read and written once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ParseError
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
+from gspmd.dialect.notation import (
+    AxisMove,
+    parse_axes,
+    parse_axis_lists,
+    parse_axis_moves,
+    parse_mesh,
+    parse_names,
+    parse_sharding,
+    print_axes,
+    print_axis_lists,
+    print_axis_moves,
+    print_mesh,
+    print_names,
+    print_sharding,
+)
+from gspmd.dialect.rule import OpShardingRule, print_rule
 from gspmd.dialect.sharding import TensorSharding
+
+MESH: str = sdy.MeshOp.OPERATION_NAME
+_AXES, _AXIS_LISTS, _AXIS_MOVES = "axis_ref_list", "list_of_axis_ref_lists", "all_to_all_param_list"
+_MANUAL_AXES = "manual_axes"
 
 
 class SdyCodec:
@@ -26,11 +49,10 @@ class SdyCodec:
     @classmethod
     def of_module(cls, module: ir.Module) -> SdyCodec:
         meshes = {}
-        for op in module.body.operations:
-            if op.operation.name == "sdy.mesh":
-                name = ir.StringAttr(op.operation.attributes["sym_name"]).value
-                meshes[name] = parse_mesh(str(op.operation.attributes["mesh"]), name)
-                meshes[name].check_devices()
+        for op in mesh_operations(module):
+            name = ir.StringAttr(op.attributes["sym_name"]).value
+            meshes[name] = read_mesh(op.attributes["mesh"], name)
+            meshes[name].check_devices()
         return cls(module.context, meshes)
 
     def read(self, attribute: Any) -> TensorSharding:
@@ -52,8 +74,7 @@ class SdyCodec:
         """The attribute of one value."""
         found = self._written.get(sharding)
         if found is None:
-            text = f"#sdy.sharding{print_sharding(sharding)}"
-            found = self._written[sharding] = ir.Attribute.parse(text, self.context)
+            found = self._written[sharding] = write_sharding(sharding, self.context)
         return found
 
     def write_list(self, shardings: tuple[TensorSharding, ...]) -> Any:
@@ -64,5 +85,87 @@ class SdyCodec:
             found = self._written_lists[shardings] = ir.Attribute.parse(text, self.context)
         return found
 
-    def mesh_attribute(self, mesh: Mesh) -> Any:
-        return ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}", self.context)
+
+# ---- shardings and rules --------------------------------------------------------------------------
+
+
+def write_sharding(sharding: TensorSharding, context: ir.Context) -> ir.Attribute:
+    """`#sdy.sharding<@mesh, [{"x"}, {}]>`."""
+    return ir.Attribute.parse(f"#sdy.sharding{print_sharding(sharding)}", context)
+
+
+def write_rule(rule: OpShardingRule, context: ir.Context) -> ir.Attribute:
+    """The rule of a custom call, which `parse_rule` reads: `#sdy.op_sharding_rule<([i])->([i]) {i=8}, custom>`."""
+    return ir.Attribute.parse(f"#sdy.op_sharding_rule<{print_rule(rule, custom=True)}>", context)
+
+
+# ---- meshes ---------------------------------------------------------------------------------------
+
+
+def write_mesh(mesh: Mesh, context: ir.Context) -> ir.Attribute:
+    """`#sdy.mesh<["x"=2, "y"=4]>`."""
+    return ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh)}", context)
+
+
+def read_mesh(attribute: ir.Attribute, name: str) -> Mesh:
+    """The mesh, which the module knows by a name. Raises ParseError or AnnotationError."""
+    return parse_mesh(str(attribute), name)
+
+
+def create_mesh(mesh: Mesh, point: ir.InsertionPoint, location: ir.Location | None = None) -> Any:
+    """The operation that gives a mesh its name in a module."""
+    context = point.block.owner.context
+    attributes = {"sym_name": ir.StringAttr.get(mesh.name, context), "mesh": write_mesh(mesh, context)}
+    return ir.Operation.create(MESH, attributes=attributes, ip=point, loc=location)
+
+
+def mesh_operations(module: ir.Module) -> list[Any]:
+    """The operations of a module that give meshes their names."""
+    return [view.operation for view in module.body.operations if view.operation.name == MESH]
+
+
+# ---- axes -----------------------------------------------------------------------------------------
+
+
+def write_axes(axes: Axes, mesh: Mesh, context: ir.Context) -> ir.Attribute:
+    """`#sdy<axis_ref_list{"x", "y":(1)2}>`."""
+    return ir.Attribute.parse(f"#sdy<{_AXES}{{{print_axes(axes, mesh)}}}>", context)
+
+
+def read_axes(attribute: ir.Attribute, mesh: Mesh) -> Axes:
+    return parse_axes(_inside(attribute, _AXES), mesh)
+
+
+def write_axis_lists(lists: Iterable[Axes], mesh: Mesh, context: ir.Context) -> ir.Attribute:
+    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, one list a dimension."""
+    return ir.Attribute.parse(f"#sdy<{_AXIS_LISTS}{print_axis_lists(lists, mesh)}>", context)
+
+
+def read_axis_lists(attribute: ir.Attribute, mesh: Mesh) -> tuple[Axes, ...]:
+    return parse_axis_lists(_inside(attribute, _AXIS_LISTS), mesh)
+
+
+def write_axis_moves(moves: Iterable[AxisMove], mesh: Mesh, context: ir.Context) -> ir.Attribute:
+    """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`."""
+    return ir.Attribute.parse(f"#sdy<{_AXIS_MOVES}{print_axis_moves(moves, mesh)}>", context)
+
+
+def read_axis_moves(attribute: ir.Attribute, mesh: Mesh) -> tuple[AxisMove, ...]:
+    return parse_axis_moves(_inside(attribute, _AXIS_MOVES), mesh)
+
+
+def write_manual_axes(names: Iterable[str], context: ir.Context) -> ir.Attribute:
+    """`#sdy<manual_axes{"x", "y"}>`, of axes by name."""
+    return ir.Attribute.parse(f"#sdy<{_MANUAL_AXES}{print_names(names)}>", context)
+
+
+def read_manual_axes(attribute: ir.Attribute) -> tuple[str, ...]:
+    return parse_names(_inside(attribute, _MANUAL_AXES))
+
+
+def _inside(attribute: ir.Attribute, word: str) -> str:
+    """What stands behind the word in `#sdy<word..>`. Raises ParseError for another attribute."""
+    text, begin = str(attribute), f"#sdy<{word}"
+    if not text.startswith(begin):
+        raise ParseError(f"expected '{begin}..>', found '{text[:200]}'", code=Code.SHARDING_TEXT)
+    return text[len(begin) : -1]

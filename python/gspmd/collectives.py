@@ -12,10 +12,12 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes
+from gspmd.dialect.notation import parse_bare_axes
+from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Traffic
@@ -67,7 +69,7 @@ def traffic_of(module: ir.Module, mesh: Mesh) -> tuple[Traffic, ...]:
 
 
 def _axes_of(collective: Collective, mesh: Mesh) -> Axes:
-    return parse_axes(f"{{{collective.axes}}}", mesh) if collective.axes else mesh.all_axes()
+    return parse_bare_axes(collective.axes, mesh) if collective.axes else mesh.all_axes()
 
 
 def _operand_bytes(op: Any) -> float:
@@ -91,12 +93,10 @@ def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, 
 
 def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
     attributes = op.attributes
-    axes: Axes = ()
-    if "gspmd.axes" in attributes:
-        axes = parse_axes("{" + required_text(attributes, "gspmd.axes") + "}", mesh)
+    axes = axes_of(attributes, mesh) or ()
     kind = op.name[10:]
     local = _operand_bytes(op)
-    cause = required_text(attributes, "gspmd.cause") if "gspmd.cause" in attributes else ""
-    text = required_text(attributes, "gspmd.axes") if "gspmd.axes" in attributes else ""
+    cause = required_text(attributes, CAUSE) if CAUSE in attributes else ""
+    text = required_text(attributes, AXES) if AXES in attributes else ""
     devices = size_of(axes) if axes else mesh.size
     return Collective(kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location))

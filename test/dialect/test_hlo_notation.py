@@ -15,7 +15,7 @@ from jaxlib import _hlo  # type: ignore[attr-defined]
 
 from gspmd.dialect.device_order import Iota
 from gspmd.dialect.errors import AnnotationError, Error, ParseError
-from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
+from gspmd.dialect.hlo_notation import parse_hlo_sharding, parse_open_dims, print_hlo_sharding, print_open_dims
 from gspmd.dialect.hlo_sharding import (
     HloSharding,
     Maximal,
@@ -302,3 +302,9 @@ def test_any_text_reads_or_is_refused(data: st.DataObject) -> None:
 def test_constants_have_their_words() -> None:
     for role in (*ROLES, Role.UNKNOWN):
         assert print_hlo_sharding(HloSharding(Whole(role))) == f"{{{role.value}}}"
+
+
+@given(st.lists(st.integers(0, 20), unique=True))
+def test_open_dims_are_read_as_printed(dims: list[int]) -> None:
+    assert parse_open_dims(print_open_dims(dims)) == tuple(dims)
+    assert parse_open_dims(f"{{{print_open_dims(dims)}, other=[1]}}") == tuple(dims)

@@ -18,10 +18,19 @@ from gspmd.dialect.errors import AnnotationError, Error, ParseError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import (
     parse_axes,
+    parse_axis_lists,
+    parse_axis_moves,
+    parse_axis_name,
+    parse_bare_axes,
     parse_mesh,
+    parse_names,
     parse_sharding,
     print_axes,
+    print_axis_lists,
+    print_axis_moves,
+    print_axis_name,
     print_mesh,
+    print_names,
     print_sharding,
     quote,
     symbol,
@@ -73,6 +82,36 @@ def test_a_sharding_is_read_as_printed(sharding: TensorSharding, is_inline: bool
 def test_axis_lists_are_read_as_printed(sharding: TensorSharding) -> None:
     for axes in (*sharding.dim_axes(), sharding.replicated, sharding.unreduced, sharding.manual):
         assert parse_axes("{" + print_axes(axes, sharding.mesh) + "}", sharding.mesh) == axes
+
+
+@given(named_meshes().flatmap(tensor_shardings), st.integers(0, 9), st.integers(0, 9))
+def test_axes_with_odd_names_are_read_as_printed(sharding: TensorSharding, source: int, target: int) -> None:
+    mesh, lists = sharding.mesh, sharding.dim_axes()
+    moves = tuple((axes, source, target) for axes in lists)
+    assert parse_axis_lists(print_axis_lists(lists, mesh), mesh) == lists
+    assert parse_axis_moves(print_axis_moves(moves, mesh), mesh) == moves
+    for axes in lists:
+        assert parse_bare_axes(print_axes(axes, mesh), mesh) == axes
+        assert all(parse_axis_name(print_axis_name(axis, mesh), mesh) == axis for axis in axes)
+
+
+@given(st.lists(names))
+def test_names_are_read_as_printed(written: list[str]) -> None:
+    assert parse_names(print_names(written)) == tuple(written)
+
+
+@pytest.mark.parametrize("text", ["{}", '"x",', '"x" "y"', ',"x"', '"x"}'])
+def test_text_that_is_no_bare_list_of_axes_is_refused(text: str) -> None:
+    with pytest.raises(ParseError):
+        parse_bare_axes(text, MESH)
+
+
+def test_an_axis_is_read_before_a_part_of_one() -> None:
+    mesh = Mesh((("x", 4), ("x:(1)2", 2), ("y", 2)))
+    assert parse_axis_name("x:(1)2", mesh) == Axis("x:(1)2", 1, 2)
+    assert parse_axis_name("x:(2)2", mesh) == Axis("x", 2, 2)
+    with pytest.raises(AnnotationError, match=r"'x:\(a\)2' is no part of an axis"):
+        parse_axis_name("x:(a)2", mesh)
 
 
 @given(st.text())

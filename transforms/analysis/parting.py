@@ -10,12 +10,11 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.manual import ManualRegion, read_region
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE
 from gspmd.transforms.ops import traits_of_op
-from gspmd.transforms.parsing.attribute_text import required_text
 
 
 def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
@@ -94,10 +93,8 @@ class _Walk:
 
     def _is_over_all(self, op: Any, held: Axes) -> bool:
         """Whether a collective that the user wrote makes values equal along all manual axes."""
-        if "gspmd.axes" not in op.attributes:
-            return False
-        axes = parse_axes("{" + required_text(op.attributes, "gspmd.axes") + "}", self._mesh)
-        return all(axis in axes for axis in held)
+        axes = axes_of(op.attributes, self._mesh)
+        return axes is not None and all(axis in axes for axis in held)
 
     def _mark(self, value: Any, varies: bool) -> None:
         if varies:

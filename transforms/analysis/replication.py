@@ -14,11 +14,10 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.program import WHILE, Block, Op, Program
 from gspmd.transforms.ops import traits_of_op
-from gspmd.transforms.parsing.attribute_text import required_text
 
 Names = frozenset[str]
 
@@ -63,19 +62,14 @@ class _Finder:
             return common
         return common - self._axes(op) if traits.diverges else common | self._full_axes(op)
 
-    def _text(self, op: Op) -> str | None:
-        attributes = op.ir.attributes
-        return required_text(attributes, "gspmd.axes") if "gspmd.axes" in attributes else None
-
     def _axes(self, op: Op) -> Names:
         """The axes that a collective runs over, all if it does not say."""
-        text = self._text(op)
-        return self.all if text is None else frozenset(a.name for a in parse_axes(f"{{{text}}}", self.mesh))
+        axes = axes_of(op.ir.attributes, self.mesh)
+        return self.all if axes is None else frozenset(axis.name for axis in axes)
 
     def _full_axes(self, op: Op) -> Names:
         """The axes that a collective runs over as a whole; groups that users wrote may be of some devices only."""
-        text = self._text(op)
-        axes = parse_axes(f"{{{text}}}", self.mesh) if text else ()
+        axes = axes_of(op.ir.attributes, self.mesh) or ()
         groups = op.ir.attributes["replica_groups"]
         if isinstance(groups, ir.DenseElementsAttr):
             ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)

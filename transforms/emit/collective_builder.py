@@ -17,9 +17,9 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.group_axes import write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_axes
 from gspmd.transforms.emit.builder import Builder, read_type
 from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
+from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.reducers import reducer_operation
@@ -102,8 +102,7 @@ class CollectiveBuilder(Builder):
         self.location = cause.location
         return {
             "channel_handle": self.next_channel(),
-            "gspmd.axes": ir.StringAttr.get(print_axes(axes, self.mesh), self.context),
-            "gspmd.cause": ir.StringAttr.get(cause.text, self.context),
+            **notes(axes, self.mesh, cause.text, self.context),
         }
 
     def _replica_groups(self, axes: Axes) -> Any:

@@ -13,14 +13,12 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical
+from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.emit.bodies import op_with_body
 from gspmd.transforms.emit.builder import Builder, read_type
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
-
-APART = "gspmd.taken_apart"  # the target of the call
-UNREDUCED = "gspmd.unreduced"  # on arguments and results until localized: the leading dimension counts summands
 
 
 def apart_sharding(sharding: TensorSharding, axes: Axes) -> TensorSharding:
@@ -38,7 +36,7 @@ def partial_sharding(sharding: TensorSharding) -> TensorSharding:
 
 def is_taking_apart(op: Any) -> bool:
     """Whether an operation of MLIR is the call that takes a value apart."""
-    return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == APART)
+    return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == TAKEN_APART)
 
 
 def summed(build: Builder, value: Any) -> Any:
@@ -69,6 +67,6 @@ def taken_apart(build: Builder, value: Any, count: int, sharding: ir.Attribute) 
         "stablehlo.custom_call",
         [value],
         [TensorType((count, *type_.shape), type_.element)],
-        call_target_name=ir.StringAttr.get(APART, build.context),
+        call_target_name=ir.StringAttr.get(TAKEN_APART, build.context),
         **{"sdy.sharding": sharding},
     )

@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported
 from gspmd.dialect.limits import MAX_DEVICES
+from gspmd.dialect.sdy_attrs import create_mesh, mesh_operations, write_mesh
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
@@ -155,11 +156,8 @@ def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: 
 def _write_module(module: ir.Module, target: Target) -> None:
     """Leave one mesh, and the number of its devices."""
     kept = None
-    attribute = target.mesh_attribute()
-    for view in list(module.body):
-        op = view.operation
-        if op.name != "sdy.mesh":
-            continue
+    attribute = write_mesh(target.mesh, module.context)
+    for op in mesh_operations(module):
         if (
             kept is None
             and text_of(op.attributes["sym_name"]) == target.mesh.name
@@ -169,9 +167,7 @@ def _write_module(module: ir.Module, target: Target) -> None:
         else:
             op.erase()
     if kept is None:
-        attributes = {"sym_name": ir.StringAttr.get(target.mesh.name), "mesh": attribute}
-        ip = ir.InsertionPoint.at_block_begin(module.body)
-        ir.Operation.create("sdy.mesh", attributes=attributes, ip=ip)
+        create_mesh(target.mesh, ir.InsertionPoint.at_block_begin(module.body))
     attributes = module.operation.attributes
     attributes[_PARTITIONS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), target.mesh.size)
     if FRONTEND in attributes:

@@ -9,6 +9,7 @@ from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create, replace
@@ -17,7 +18,7 @@ from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.ir.callbacks import CALL_DEVICE, is_callback, is_one_call
+from gspmd.transforms.ir.callbacks import is_callback, is_one_call
 from gspmd.transforms.parsing.attribute_text import check_fits
 from gspmd.transforms.parsing.mlir import located
 

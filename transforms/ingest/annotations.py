@@ -7,7 +7,6 @@ The ways are `sdy.sharding` attributes, the same as text in `xla.sdy.*` frontend
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +16,10 @@ from jaxlib.mlir.dialects import sdy
 from gspmd.dialect.common_mesh import repeated
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.dialect.hlo_notation import parse_hlo_sharding
+from gspmd.dialect.hlo_notation import parse_hlo_sharding, parse_open_dims
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations, read_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.ir.callbacks import is_callback
@@ -47,7 +45,6 @@ _KNOWN_FRONTEND = {
     )
 }
 _SAYING = (*CARRIERS, "backend_config")
-_UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,11 +93,10 @@ class Annotations:
         self._written_as: dict[Mesh, Mesh] = {}
         self.reader: Any = None  # the operation being read
         self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
-        named = [view.operation for view in module.body if view.operation.name == "sdy.mesh"]
-        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in named}
+        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in mesh_operations(module)}
         for name, op in self.mesh_ops.items():
             with located(op):
-                parse_mesh(str(op.attributes["mesh"]), name).check_devices()
+                read_mesh(op.attributes["mesh"], name).check_devices()
         self._written = SdyCodec.of_module(module)
         carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
         self.is_round_trip = carried is not None
@@ -205,8 +201,7 @@ class Annotations:
             text_of(given(attributes, "backend_config")),
         )
         if key not in self._hlo:
-            match = _UNSPECIFIED.search(key[1])
-            dims = tuple(int(dim) for dim in match[1].split(",") if dim.strip()) if match else ()
+            dims = parse_open_dims(key[1])
             sharding = parse_hlo_sharding(key[0])
             self._check_devices(sharding)
             self._hlo[key] = HloAnnotation(sharding, dims)
@@ -314,7 +309,7 @@ def _carried_meshes(text: str, context: ir.Context) -> dict[str, Mesh]:
     entries = parse_carried(text, context)
     if not isinstance(entries, ir.DictAttr):
         raise AnnotationError(f"frontend attribute '{PREFIX}meshes' is '{text}'; expected a dictionary of meshes")
-    return {name: parse_mesh(str(mesh), name) for name, mesh in entries_of(entries).items()}
+    return {name: read_mesh(mesh, name) for name, mesh in entries_of(entries).items()}
 
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:

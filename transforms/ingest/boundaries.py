@@ -13,14 +13,14 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.hlo_sharding import REPLICATED
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.own_attributes import DEVICE_IDS, UNREDUCED
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.partial_values import UNREDUCED, apart_sharding
+from gspmd.transforms.emit.partial_values import apart_sharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
 from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.target import Target
-from gspmd.transforms.ir.signature import DEVICE_IDS
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 

@@ -8,7 +8,6 @@ around a call with all its operands and results; GSPMD's `@SPMDFullToShardShape`
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import quote
+from gspmd.dialect.sdy_attrs import read_manual_axes, write_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, frontend, parse_carried
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
@@ -100,7 +99,7 @@ def rewrite(op: Any, target: Target) -> None:
     ins = target.annotations.attribute(attributes["in_shardings"])
     outs = target.annotations.attribute(attributes["out_shardings"])
     mesh = next((sharding.mesh for sharding in (*ins, *outs)), target.mesh)
-    names = held_axes(target.annotations, mesh, _names(attributes["manual_axes"]))
+    names = held_axes(target.annotations, mesh, read_manual_axes(attributes["manual_axes"]))
     with located(op):
         kept = target.axes(mesh, names)
         mark_repeated(op, target.annotations, {sharding.mesh for sharding in (*ins, *outs)})
@@ -108,7 +107,7 @@ def rewrite(op: Any, target: Target) -> None:
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
         orders = {order_of_mesh(sharding.mesh, target.orders) for sharding in (*ins, *outs)}
         mark_orders(op, orders)
-    attributes["manual_axes"] = _manual_axes(kept, op.context)
+    attributes["manual_axes"] = write_manual_axes(kept, op.context)
     if not kept:
         _dissolve(op, ins, outs, target)
 
@@ -143,7 +142,7 @@ def _convert(call: Any, target: Target) -> None:
     attributes = {
         "in_shardings": target.write_list(crossing.sharding for crossing in entering),
         "out_shardings": target.write_list(crossing.sharding for crossing in leaving),
-        "manual_axes": _manual_axes(names, call.context),
+        "manual_axes": write_manual_axes(names, call.context),
     }
     computation = ir.Operation.create(
         "sdy.manual_computation",
@@ -262,7 +261,7 @@ def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorShardi
             f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'", code=Code.MANUAL
         )
     mesh = shardings[index].mesh
-    names = target.axes(mesh, held_axes(target.annotations, mesh, _names(parse_carried(text, op.context))))
+    names = target.axes(mesh, held_axes(target.annotations, mesh, read_manual_axes(parse_carried(text, op.context))))
     held = tuple(target.mesh.axis(name) for name in names)
     return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders), mesh
 
@@ -276,12 +275,3 @@ def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:
             f"custom call '{target_name(op)}' has no sharding", hint="add an 'mhlo.sharding' to it", code=Code.MARKER
         )
     return found
-
-
-def _names(attribute: ir.Attribute) -> list[str]:
-    """The axes of a `#sdy<manual_axes{"x", "y"}>`."""
-    return [re.sub(r"\\(.)", r"\1", name) for name in re.findall(r'"((?:[^"\\]|\\.)*)"', str(attribute))]
-
-
-def _manual_axes(names: Sequence[str], context: ir.Context) -> ir.Attribute:
-    return ir.Attribute.parse(f"#sdy<manual_axes{{{', '.join(map(quote, names))}}}>", context)

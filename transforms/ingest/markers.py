@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.dialect.own_attributes import LIKE
 from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.partial_values import left_partial
@@ -99,7 +100,7 @@ def _sharding(op: Any, target: Target) -> None:
         int64 = ir.IntegerType.get_signless(64)
         content: dict[str, ir.Attribute] = {"group_id": ir.IntegerAttr.get(int64, group.id)}
         if group.is_like:
-            content["gspmd.like"] = ir.UnitAttr.get()  # `sdy` has no word for members that may differ
+            content[LIKE] = ir.UnitAttr.get()
         create("sdy.sharding_group", [operand], [], content, op)
     sharding = target.attributes_of(said, [result.type])[0]
     partial = left_partial(op, operand, said, target)

@@ -22,13 +22,13 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import Tiled
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written, written_by
+from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
 from gspmd.transforms.ingest.annotations import Annotations, Said, given
 from gspmd.transforms.ingest.survey import all_operations
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.op_info import TensorType, TypeReader
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.signature import DEVICE_IDS
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 

@@ -6,7 +6,7 @@ computation, until its body is in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.own_attributes import REPEATED
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
 from gspmd.transforms.ingest.survey import all_operations
@@ -24,10 +25,8 @@ from gspmd.transforms.ir.program import MANUAL
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
-_REPEATED = "gspmd.repeated"  # [copies, devices as written]: the device of the mesh of all that each stands for
 
-
-def held_axes(annotations: Annotations, mesh: Mesh, names: list[str]) -> list[str]:
+def held_axes(annotations: Annotations, mesh: Mesh, names: Sequence[str]) -> Sequence[str]:
     """The manual axes of a computation over `mesh`: where it holds all that were written, it holds the copies, too.
 
     It may then ask which device it is on, as all that distinguishes copies is left out of the answer.
@@ -46,7 +45,7 @@ def mark_repeated(op: Any, annotations: Annotations, meshes: Iterable[Mesh]) -> 
             table = np.empty((mesh.size // written.size, written.size), np.int64)
             devices = np.array(device_order.expand(order_of(mesh))).reshape(table.shape)
             table[:, list(device_order.expand(order_of(written)))] = devices
-            op.attributes[_REPEATED] = ir.DenseElementsAttr.get(table, context=op.context)
+            op.attributes[REPEATED] = ir.DenseElementsAttr.get(table, context=op.context)
 
 
 def number_all_devices(main: Any) -> None:
@@ -55,10 +54,10 @@ def number_all_devices(main: Any) -> None:
     Raises Unsupported (located) for one over other devices than the one around it.
     """
     for op in [op for op in all_operations(main) if op.name == MANUAL]:
-        if _REPEATED not in op.attributes:  # those inside another are done with it
+        if REPEATED not in op.attributes:  # those inside another are done with it
             continue
-        mark = op.attributes[_REPEATED]
-        del op.attributes[_REPEATED]
+        mark = op.attributes[REPEATED]
+        del op.attributes[REPEATED]
         table = np.array(mark)
         numbers = np.empty(table.size, np.int64)
         numbers[table] = np.arange(table.shape[1])
@@ -74,12 +73,12 @@ def number_all_devices(main: Any) -> None:
 
 
 def _check_inside(op: Any, mark: ir.Attribute) -> None:
-    if _REPEATED not in op.attributes or op.attributes[_REPEATED] != mark:
+    if REPEATED not in op.attributes or op.attributes[REPEATED] != mark:
         with located(op):
             raise Unsupported(
                 "manual computation inside one over fewer devices", hint="use one mesh for both", code=Code.MANUAL
             )
-    del op.attributes[_REPEATED]
+    del op.attributes[REPEATED]
 
 
 def _for_each_copy(groups: Any, table: Any, context: ir.Context) -> ir.Attribute:

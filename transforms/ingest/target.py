@@ -96,9 +96,6 @@ class Target:
         self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
         self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
 
-    def mesh_attribute(self) -> ir.Attribute:
-        return self._codec.mesh_attribute(self.mesh)
-
     def sharding(self, sharding: TensorSharding) -> TensorSharding:
         """A sharding on any mesh of the module, on this one."""
         found = self._translated.get(sharding)

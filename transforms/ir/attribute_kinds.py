@@ -7,15 +7,16 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
-from gspmd.transforms.ir.signature import DEVICE_IDS, DONATION, GLOBAL_TYPE, MEMORY_KIND, MESH, NAME, SHARDING
+from gspmd.dialect.own_attributes import AXES, CAUSE, COMBINER, DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
+from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
 from gspmd.transforms.parsing.mlir import located
 
 _ON_OPERATIONS = {
     "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
     "mhlo.attributes": (ir.DictAttr, "a dictionary"),
-    "gspmd.axes": (ir.StringAttr, "a string"),
-    "gspmd.cause": (ir.StringAttr, "a string"),
-    "gspmd.combiner": (ir.StringAttr, "a string"),
+    AXES: (ir.StringAttr, "a string"),
+    CAUSE: (ir.StringAttr, "a string"),
+    COMBINER: (ir.StringAttr, "a string"),
 }
 _ON_VALUES = {
     "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),

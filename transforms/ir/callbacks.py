@@ -12,7 +12,6 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.parsing.attribute_text import text_of
 
-CALL_DEVICE = "gspmd.call_device"  # the partition that makes the call, where the program names one
 _PLATFORMS = ("cpu", "gpu")
 ONE_CALLS = frozenset(
     {f"{kind}_python_{platform}_callback" for kind in ("xla_ffi", "xla", "xla_buffer") for platform in _PLATFORMS}

@@ -11,14 +11,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from jaxlib.mlir.dialects import sdy
-
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, take, without
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, read_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.ir.program import MANUAL, Block, Op, Program
 from gspmd.transforms.parsing.mlir import located
@@ -74,7 +72,7 @@ class ManualRegion:
 def read_region(op: Any, codec: SdyCodec, mesh: Mesh) -> ManualRegion:
     """Raises Unsupported (located) for operands or results that are partial sums."""
     attributes = op.attributes
-    axes = tuple(mesh.axis(name) for name in sdy.ManualAxesAttr(attributes["manual_axes"]))
+    axes = tuple(mesh.axis(name) for name in read_manual_axes(attributes["manual_axes"]))
     found = ManualRegion(
         mesh.sorted(axes), codec.read_list(attributes["in_shardings"]), codec.read_list(attributes["out_shardings"])
     )

@@ -15,19 +15,15 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
+from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.hlo_sharding import MANUAL
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
+from gspmd.dialect.own_attributes import DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.mlir import main_function, name_in
 
-MESH = "gspmd.mesh"
-GLOBAL_TYPE = "gspmd.global_type"
-SHARDING = "gspmd.sharding"
-NAME = "gspmd.name"
-DEVICE_IDS = "gspmd.device_ids"  # on arguments and results until `gspmd-order`: the device at each mesh position
-EXCHANGED = "gspmd.exchanged"  # beside it: a reshard brings the value from that order, or into it
-SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS = "gspmd.source_device_ids", "gspmd.target_device_ids"  # on such a reshard
 TOKEN = "!stablehlo.token"
 MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
@@ -278,7 +274,7 @@ def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribu
     mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another order of devices is written in place
     sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
     return {
-        "mhlo.sharding": ir.StringAttr.get("{manual}"),
+        "mhlo.sharding": ir.StringAttr.get(print_hlo_sharding(MANUAL)),
         GLOBAL_TYPE: ir.TypeAttr.get(ir.Type.parse(value.type_text())),
         SHARDING: ir.StringAttr.get(print_sharding(sharding)),
     }

@@ -20,6 +20,7 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.manual import check_free, ops_in_regions
 from gspmd.transforms.ir.program import MANUAL
@@ -107,8 +108,8 @@ def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
         )
     if not axes and len(groups) < mesh.size:
         axes = held  # some devices take part alone, others not at all
-    attributes["gspmd.axes"] = ir.StringAttr.get(print_axes(axes, mesh), op.context)
-    attributes["gspmd.cause"] = ir.StringAttr.get("written by the user", op.context)
+    for note, said in notes(axes, mesh, "written by the user", op.context).items():
+        attributes[note] = said
 
 
 def _ids(attribute: Any, mesh: Mesh) -> Ids:

@@ -8,9 +8,11 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.own_attributes import UNREDUCED
+from gspmd.dialect.sdy_attrs import mesh_operations
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.emit.partial_values import UNREDUCED, partial_sharding
+from gspmd.transforms.emit.partial_values import partial_sharding
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.op_info import TypeReader
 from gspmd.transforms.ir.signature import Signature, ValueSignature, dictionaries, write_signature
@@ -84,9 +86,5 @@ def _drop_annotations(annotated: AnnotatedModule, list_groups_up_to: int) -> Non
             ]
             function.attributes[name] = ir.ArrayAttr.get(entries)
     if annotated.mesh.size <= list_groups_up_to:
-        for op in _meshes(module):
+        for op in mesh_operations(module):
             op.erase()
-
-
-def _meshes(module: ir.Module) -> list[Any]:
-    return [op.operation for op in module.body.operations if op.operation.name == "sdy.mesh"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +11,8 @@ from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.axes import Axes, canonical, size_of, without
 from gspmd.dialect.errors import Unsupported
-from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes, parse_axis_lists, parse_axis_moves
+from gspmd.dialect.own_attributes import CAUSE, COMBINER, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
+from gspmd.dialect.sdy_attrs import read_axes, read_axis_lists, read_axis_moves
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
@@ -24,7 +23,6 @@ from gspmd.transforms.exchange.grouped_permute import permute
 from gspmd.transforms.exchange.halo import realignments, redistribute
 from gspmd.transforms.ir.groups import permutation_pairs
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.signature import SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
 from gspmd.transforms.parsing.attribute_text import required_text
 
@@ -44,9 +42,9 @@ class Collective:
         self.value = value
         self.emit = emit
         attributes = op.attributes
-        text = required_text(attributes, "gspmd.cause") if "gspmd.cause" in attributes else "written by the user"
+        text = required_text(attributes, CAUSE) if CAUSE in attributes else "written by the user"
         self.cause = Cause(text, op.location)
-        self.combiner = required_text(attributes, "gspmd.combiner") if "gspmd.combiner" in attributes else "add"
+        self.combiner = required_text(attributes, COMBINER) if COMBINER in attributes else "add"
 
     @property
     def local_shape(self) -> tuple[int, ...]:
@@ -56,13 +54,8 @@ class Collective:
     def dims(self, name: str) -> dict[int, Axes]:
         """A list of axis lists, one a dimension, without the empty ones."""
         return {
-            dim: axes for dim, axes in enumerate(_axis_lists(str(self.op.attributes[name]), self.before.mesh)) if axes
+            dim: axes for dim, axes in enumerate(read_axis_lists(self.op.attributes[name], self.before.mesh)) if axes
         }
-
-
-@functools.lru_cache(maxsize=4096)
-def _axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
-    return parse_axis_lists(text, mesh)
 
 
 def _all_gather(c: Collective) -> Any:
@@ -75,8 +68,7 @@ def _all_slice(c: Collective) -> Any:
 
 
 def _all_reduce(c: Collective) -> Any:
-    text = str(c.op.attributes["reduction_axes"])
-    axes = parse_axes("{" + text.split("{", 1)[1].rsplit("}", 1)[0] + "}", c.before.mesh)
+    axes = read_axes(c.op.attributes["reduction_axes"], c.before.mesh)
     return c.emit.all_reduce(c.value, axes, c.combiner, c.cause)
 
 
@@ -91,7 +83,7 @@ def _reduce_scatter(c: Collective) -> Any:
 
 
 def _all_to_all(c: Collective) -> Any:
-    return _moved(c, parse_axis_moves(str(c.op.attributes["params"]), c.before.mesh))
+    return _moved(c, read_axis_moves(c.op.attributes["params"], c.before.mesh))
 
 
 def _moved(c: Collective, moves: AxisMoves) -> Any:

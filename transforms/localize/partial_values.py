@@ -6,8 +6,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.own_attributes import UNREDUCED
 from gspmd.transforms.emit.builder import Builder, read_type
-from gspmd.transforms.emit.partial_values import UNREDUCED
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.own_attributes import AXES
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.parting import parting_ops
 from gspmd.transforms.emit.emitter import Emitter
@@ -163,7 +164,7 @@ class Localizer:
 
     def _written(self, op: Any) -> None:
         """Keep a collective that the user wrote, on a channel of its own; one of single devices does nothing."""
-        if "gspmd.axes" not in op.attributes or required_text(op.attributes, "gspmd.axes"):
+        if AXES not in op.attributes or required_text(op.attributes, AXES):
             op.attributes["channel_handle"] = self.emit.next_channel()
             return
         for result, operand in zip(op.results, op.operands, strict=True):

@@ -12,9 +12,10 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.callbacks import CALL_DEVICE, EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
+from gspmd.transforms.ir.callbacks import EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.carriers import carried, carriers, delivered
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.own_attributes import JOINED_DIMENSION, JOINED_LIMITS, JOINED_SLICES, JOINED_STARTS
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp, local_type
@@ -143,29 +144,24 @@ def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> 
     )
 
 
-# A custom call of our own: the slices [start, limit) of its operand along a dimension, one after the other. It is made
-# where operand and result are split alike along that dimension, and does not outlive the per-device form.
-JOINED_SLICES = "gspmd.joined_slices"
-
-
 def joined_slices_rule(info: OpInfo) -> OpShardingRule:
     """All dimensions but the sliced one pass through; that stays split."""
     operand, result = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE)
     for dim, size in enumerate(result):
-        moved = dim == info.integer("gspmd.dimension")
+        moved = dim == info.integer(JOINED_DIMENSION)
         builder.factor([dim], [dim], size, PERMUTATION if moved else PASS_THROUGH)
     return builder.build()
 
 
 def _joined_slices(info: OpInfo, count: int) -> Exchange:
     """Each part of a slice that a shard holds is a range of the result."""
-    dim = info.integer("gspmd.dimension")
+    dim = info.integer(JOINED_DIMENSION)
     size, length = info.operands[0].shape[dim], -(-info.results[0].shape[dim] // count)
     holds: list[Range] = []
     places: list[Range] = []
     begin = 0
-    for start, limit in zip(info.ints("gspmd.starts"), info.ints("gspmd.limits"), strict=True):
+    for start, limit in zip(info.ints(JOINED_STARTS), info.ints(JOINED_LIMITS), strict=True):
         for shard, (low, high) in enumerate(tiles(size, count)):
             first, last = max(low, start), min(high, limit)
             if first < last:
@@ -177,7 +173,7 @@ def _joined_slices(info: OpInfo, count: int) -> Exchange:
 
 def localize_joined_slices(op: LocalOp) -> None:
     """Each device fetches the elements of its part of the result."""
-    dim = op.info.integer("gspmd.dimension")
+    dim = op.info.integer(JOINED_DIMENSION)
     axes = op.operand_axes(0, dim)
     cause = op.cause("slices are put together again: shards give each other what moves")
     exchange = _joined_slices(op.info, size_of(axes))

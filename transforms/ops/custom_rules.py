@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder, print_rule
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.dialect.rule_notation import check_rule, parse_rule
+from gspmd.dialect.sdy_attrs import write_rule
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo, TypeReader
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
@@ -91,8 +90,7 @@ def attach_rules(custom_calls: Iterable[Any], rules: Mapping[str, RuleSource]) -
                 rule = parse_rule(source if isinstance(source, str) else source(info), *_shapes(info))
             else:
                 rule = _batch_rule(info, batch or 0)
-        text = f"#sdy.op_sharding_rule<{print_rule(rule, custom=True)}>"
-        op.attributes[RULE] = ir.Attribute.parse(text, op.context)
+        op.attributes[RULE] = write_rule(rule, op.context)
 
 
 def custom_calls(function: Any) -> Iterator[Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gspmd.dialect.axes import without
+from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.emit.partial_values import APART
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 
@@ -41,4 +41,4 @@ def localize_taken_apart(op: LocalOp) -> None:
     op.replace([emit.op("stablehlo.select", [is_first, everywhere, emit.constant(result, "zero")], [result])])
 
 
-PARTIAL_CALLS = op_table([OpDef(APART, taken_apart_rule, localize_taken_apart)])
+PARTIAL_CALLS = op_table([OpDef(TAKEN_APART, taken_apart_rule, localize_taken_apart)])

@@ -9,11 +9,12 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
 from gspmd.transforms.passes import option
 
-_NOT_COMPARED = {"channel_handle", "gspmd.axes", "gspmd.cause"}
+_NOT_COMPARED = {"channel_handle", AXES, CAUSE}
 
 
 @dataclasses.dataclass(frozen=True)

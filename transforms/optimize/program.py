@@ -14,15 +14,16 @@ from jaxlib.mlir import ir, passmanager
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import parse_axes, parse_mesh
+from gspmd.dialect.notation import parse_mesh
+from gspmd.dialect.own_attributes import CAUSE, MESH
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
-from gspmd.transforms.ir.signature import MESH
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
@@ -60,13 +61,11 @@ class Collective:
     @property
     def axes(self) -> Axes:
         """The mesh axes it runs over, in the order of its groups; none where that is unknown."""
-        if self._mesh is None or "gspmd.axes" not in self.attributes:
-            return ()
-        return parse_axes("{" + required_text(self.attributes, "gspmd.axes") + "}", self._mesh)
+        return () if self._mesh is None else axes_of(self.attributes, self._mesh) or ()
 
     @property
     def cause(self) -> Cause:
-        said = self.attributes["gspmd.cause"] if "gspmd.cause" in self.attributes else None  # noqa: SIM401
+        said = self.attributes[CAUSE] if CAUSE in self.attributes else None  # noqa: SIM401
         return Cause(text_of(said), self.op.location)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gspmd.dialect.axes import without
-from gspmd.transforms.ir.signature import SHARDING
+from gspmd.dialect.own_attributes import SHARDING
 from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
 from gspmd.transforms.parsing.attribute_text import required_text

@@ -6,14 +6,8 @@ import dataclasses
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ir.signature import (
-    DEVICE_IDS,
-    EXCHANGED,
-    DeviceIds,
-    device_orders,
-    dictionaries,
-    set_dictionaries,
-)
+from gspmd.dialect.own_attributes import DEVICE_IDS, EXCHANGED
+from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.mlir import main_function
 
 

@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, create_mesh
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.op_info import TensorType
@@ -161,8 +161,6 @@ class Rewriter:
         if order not in self._meshes:
             name = free_symbol(self.module, "order")
             mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order], name=name)
-            attributes = {"sym_name": ir.StringAttr.get(name), "mesh": self._codec.mesh_attribute(mesh)}
-            point = ir.InsertionPoint(main_function(self.module).operation)
-            ir.Operation.create("sdy.mesh", attributes=attributes, ip=point, loc=ir.Location.unknown())
+            create_mesh(mesh, ir.InsertionPoint(main_function(self.module).operation), ir.Location.unknown())
             self._meshes[order] = mesh
         return self._meshes[order]

@@ -15,6 +15,7 @@ from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.own_attributes import LIKE
 from gspmd.dialect.rule import Direction
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -25,7 +26,6 @@ from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Node
 
-LIKE = "gspmd.like"
 _DIRECTIONS = {1: Direction.FORWARD, 2: Direction.BACKWARD}
 
 

@@ -18,21 +18,13 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.notation import print_dims
+from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.exchange.blocks import exchange_between_orders
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.signature import (
-    DEVICE_IDS,
-    EXCHANGED,
-    SOURCE_DEVICE_IDS,
-    TARGET_DEVICE_IDS,
-    DeviceIds,
-    device_orders,
-    dictionaries,
-    set_dictionaries,
-)
+from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, set_dictionaries
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.parsing.mlir import main_function
 from gspmd.transforms.reshard.planner import Planner
@@ -150,7 +142,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bo
     cause = f"{chain.cause} is in another device order, and is needed as {print_dims(after)}"
     attributes = {
         "sharding": annotated.codec.write(after),
-        "gspmd.cause": ir.StringAttr.get(cause, context),
+        CAUSE: ir.StringAttr.get(cause, context),
         SOURCE_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.source), context),
         TARGET_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.target), context),
     }

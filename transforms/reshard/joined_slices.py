@@ -10,10 +10,10 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.own_attributes import JOINED_DIMENSION, JOINED_LIMITS, JOINED_SLICES, JOINED_STARTS
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.program import MANUAL, Op
-from gspmd.transforms.ops.concatenation import JOINED_SLICES
 
 CONCATENATE, SLICE = "stablehlo.concatenate", "stablehlo.slice"
 
@@ -86,9 +86,9 @@ def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
     ranges = [(s.info.ints("start_indices")[dim], s.info.ints("limit_indices")[dim]) if s else (0, whole) for s in made]
     attributes: dict[str, Any] = {
         "call_target_name": ir.StringAttr.get(JOINED_SLICES, context),
-        "gspmd.dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), dim),
-        "gspmd.starts": ir.DenseI64ArrayAttr.get([start for start, _ in ranges], context),
-        "gspmd.limits": ir.DenseI64ArrayAttr.get([limit for _, limit in ranges], context),
+        JOINED_DIMENSION: ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), dim),
+        JOINED_STARTS: ir.DenseI64ArrayAttr.get([start for start, _ in ranges], context),
+        JOINED_LIMITS: ir.DenseI64ArrayAttr.get([limit for _, limit in ranges], context),
         "sdy.sharding": op.ir.attributes["sdy.sharding"],
     }
     call = ir.Operation.create(

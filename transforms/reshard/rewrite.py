@@ -10,7 +10,9 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
+from gspmd.dialect.own_attributes import CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
+from gspmd.dialect.sdy_attrs import write_axes, write_axis_lists, write_axis_moves
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -25,7 +27,14 @@ from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.planner import Planner, Step, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
-from gspmd.transforms.reshard.strict import ValueMove
+from gspmd.transforms.reshard.strict import ValueMove, reason_for
+
+_DIMENSION_AXES = {
+    "all_gather": "gathering_axes",
+    "all_slice": "slicing_axes",
+    "reduce_scatter": "reduce_scatter_axes",
+}
+"""The attributes of `sdy` collectives that have a list of axes for each dimension."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -437,14 +446,13 @@ class Rewriter:
     ) -> tuple[Any, list[Any]]:
         """Create the steps' operations; returns the last value and the operations."""
         point = ir.InsertionPoint(before)
-        target = print_dims(steps[-1].after)
-        reason = ir.StringAttr.get(cause.replace("{to}", target), self.codec.context)
+        reason = ir.StringAttr.get(reason_for(cause, steps[-1].after), self.codec.context)
         created = []
         for step in steps:
             name = "sharding" if step.kind == "reshard" else "out_sharding"
-            attributes = {**self._attributes(step), name: self.codec.write(step.after), "gspmd.cause": reason}
+            attributes = {**self._attributes(step), name: self.codec.write(step.after), CAUSE: reason}
             if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
-                attributes["gspmd.combiner"] = ir.StringAttr.get(combiner, self.codec.context)
+                attributes[COMBINER] = ir.StringAttr.get(combiner, self.codec.context)
             made = ir.Operation.create(
                 f"sdy.{step.kind}",
                 results=[value.type],
@@ -459,23 +467,10 @@ class Rewriter:
 
     def _attributes(self, step: Step) -> dict[str, Any]:
         context, mesh = self.codec.context, step.after.mesh
-
-        def parse(text: str) -> Any:
-            return ir.Attribute.parse(text, context)
-
-        def refs(axes: Axes) -> str:
-            return f"{{{print_axes(axes, mesh)}}}"
-
-        lists = "[" + ", ".join(refs(axes) for axes in step.dims) + "]"
-        if step.kind == "all_gather":
-            return {"gathering_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
-        if step.kind == "all_slice":
-            return {"slicing_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
-        if step.kind == "reduce_scatter":
-            return {"reduce_scatter_axes": parse(f"#sdy<list_of_axis_ref_lists{lists}>")}
+        if step.kind in _DIMENSION_AXES:
+            return {_DIMENSION_AXES[step.kind]: write_axis_lists(step.dims, mesh, context)}
         if step.kind == "all_reduce":
-            return {"reduction_axes": parse(f"#sdy<axis_ref_list{refs(step.axes)}>")}
+            return {"reduction_axes": write_axes(step.axes, mesh, context)}
         if step.kind == "all_to_all":
-            text = ", ".join(f"{refs(axes)}: {source}->{target}" for axes, source, target in step.moves)
-            return {"params": parse(f"#sdy<all_to_all_param_list[{text}]>")}
+            return {"params": write_axis_moves(step.moves, mesh, context)}
         return {}

@@ -30,7 +30,7 @@ _REDUCTIONS = frozenset({"all_reduce", "reduce_scatter"})
 class ValueMove:
     """A value of type `type_` brought from sharding `source` to where the operation `user` needs it, by `steps`.
 
-    `cause` says why; `{to}` in it stands for the sharding that is reached.
+    `cause` says why; a `{to}` at its end stands for the sharding that is reached.
     """
 
     user: str
@@ -39,6 +39,15 @@ class ValueMove:
     source: TensorSharding
     steps: tuple[Step, ...]
     cause: str
+
+    @property
+    def reason(self) -> str:
+        return reason_for(self.cause, self.steps[-1].after)
+
+
+def reason_for(cause: str, reached: TensorSharding) -> str:
+    """A cause in full. Only the `{to}` at its end is what it stands for: an axis may be called so, too."""
+    return cause.removesuffix("{to}") + print_dims(reached) if cause.endswith("{to}") else cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
             target,
             tuple(kind for kind, _ in sent),
             math.ceil(sum(count for _, count in sent)),
-            move.cause.replace("{to}", target),
+            move.reason,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,18 +11,16 @@ from jaxlib.mlir import ir
 from gspmd.collectives import Collective, collective_operations, time_of
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.location_marks import PLACE
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
-from gspmd.explanations.value_names import set_mark
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
 from gspmd.transforms.reshard.strategy import Situation, Strategy
-
-_MARK = re.compile(r'fused<"gspmd\.place\.(\d+)">')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,13 +93,12 @@ def mark_places(explainer: Explainer) -> None:
     """Number operations and terminators through their locations, which reach the collectives made for them."""
     operations = [op.ir for op in explainer.program.ops] + [block.terminator for block in explainer.blocks]
     for index, op in enumerate(operations):
-        set_mark(op, f"gspmd.place.{index}")
+        PLACE.set(op, index)
 
 
 def place_of(location: Any) -> int | None:
     """The number that `mark_places` gave."""
-    match = _MARK.search(str(location))
-    return int(match[1]) if match else None
+    return next(iter(PLACE.numbers(location)), None)
 
 
 def find_conflicts(

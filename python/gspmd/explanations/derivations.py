@@ -11,9 +11,10 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.explanations.value_names import GivenNames, marks_in
+from gspmd.explanations.value_names import GivenNames
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Op
 from gspmd.transforms.ir.signature import argument_name, device_orders, dictionaries, result_name
@@ -194,7 +195,7 @@ class Explainer:
     def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[Site]:
         """The results of an operation and the arguments of its regions."""
         text = str(op.ir.location)
-        called_for, frames = self.names.called_for(marks_in(text)), _frames(text)
+        called_for, frames = self.names.called_for(GIVEN.numbers(text)), _frames(text)
 
         def site(value: int, kind: str, slot: int, user: str = "") -> Site:
             sharding = self._sharding(slot)

@@ -13,12 +13,11 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.location_marks import GIVEN
 from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
 from gspmd.transforms.ir.program import CALLS, Op, Program
 
-_MARK = re.compile(r'fused<"gspmd\.given\.(\d+)">')
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
-_MARKED = re.compile(r'fused<"gspmd\.given\.\d+">\[(.*)\](?=\)$)', re.DOTALL)
 _NAME = re.compile(r"%[\w$.-]+")
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=\s*$")
 
@@ -78,7 +77,7 @@ class GivenNames:
             self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
             for inner in blocks:
                 self._read_block(inner, function, prefix)
-            set_mark(op, f"gspmd.given.{mark}")
+            GIVEN.set(op, mark)
 
     def _name(self, value: Any) -> str:
         if isinstance(value.owner, ir.Block):
@@ -103,7 +102,7 @@ class GivenNames:
 
     def _position(self, location: Any) -> tuple[str, int]:
         """The line of the given text where something stands, and the offset there; an empty line where unknown."""
-        match = _PLACE.fullmatch(_MARKED.sub(r"\1", str(location))) if self._lines else None
+        match = _PLACE.fullmatch(GIVEN.without(location)) if self._lines else None
         if match is None or match[1] != self._filename or not 1 <= int(match[2]) <= len(self._lines):
             return "", 0
         return self._lines[int(match[2]) - 1], int(match[3]) - 1
@@ -118,7 +117,7 @@ class GivenNames:
         given = main if len(main) == len(arguments) else None
         for index, value in enumerate(arguments):
             names[value] = given[index] if given else f"%arg{index}"
-        marks = [marks_in(str(op.ir.location)) for op in program.ops]
+        marks = [GIVEN.numbers(op.ir.location) for op in program.ops]
         last = {chain: index for index, chain in enumerate(marks)}
         seen: dict[tuple[int, ...], int] = {}
         for op, chain in zip(program.ops, marks, strict=True):
@@ -179,13 +178,3 @@ class GivenNames:
                 index = arguments.index(name)
                 return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
         return (name,)
-
-
-def set_mark(op: Any, mark: str) -> None:
-    """Add a text to an operation's location. A name would be lost where JAX's inliner joins the names of scopes."""
-    op.location = ir.Location.fused([op.location], ir.StringAttr.get(mark, op.context), op.context)
-
-
-def marks_in(location: str) -> tuple[int, ...]:
-    """The marks of an operation and of the calls it was inlined through, innermost first."""
-    return tuple(int(mark) for mark in _MARK.findall(location))

@@ -20,13 +20,14 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
 from gspmd.dialect.hlo_convert import to_hlo_sharding
-from gspmd.dialect.hlo_notation import print_hlo_sharding
+from gspmd.dialect.hlo_notation import print_hlo_sharding, print_open_dims
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_sharding
+from gspmd.dialect.notation import parse_axis_name
+from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
@@ -144,7 +145,7 @@ def sharding_of_spec(mesh: Mesh, spec: PartitionSpec, rank: int) -> TensorShardi
     tiled = sharding_of(mesh, spec.partitions, rank)
     if not spec.unreduced:
         return tiled
-    unreduced = canonical(mesh.sorted(tuple(_axis(mesh, name) for name in spec.unreduced)))
+    unreduced = canonical(mesh.sorted(tuple(parse_axis_name(name, mesh) for name in spec.unreduced)))
     return dataclasses.replace(tiled, unreduced=unreduced)
 
 
@@ -154,18 +155,7 @@ def _axes(mesh: Mesh, entry: Any) -> Axes:
         raise AnnotationError(
             f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None", code=Code.AXIS_UNKNOWN
         )
-    return canonical(tuple(_axis(mesh, name) for name in names))
-
-
-def _axis(mesh: Mesh, name: str) -> Axis:
-    """An axis, or the part `name:(pre)size` of one."""
-    full, colon, part = name.partition(":(")
-    if not colon or any(name == known for known, _ in mesh.axes):
-        return mesh.axis(name)
-    pre, _, size = part.partition(")")
-    if not (pre.isdigit() and size.isdigit()):
-        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
-    return mesh.axis(full, int(pre), int(size))
+    return canonical(tuple(parse_axis_name(name, mesh) for name in names))
 
 
 def _numbered(mesh: Mesh, entry: Any) -> Any:
@@ -221,7 +211,7 @@ def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
     rank = ir.RankedTensorType(x.type).rank
     if not jax.config.values["jax_use_shardy_partitioner"]:
         return [_sharding_call(x, _of_rank(sharding, rank))]
-    return [sdy.ShardingConstraintOp(x, ir.Attribute.parse(sdy_text(sharding, rank))).result]
+    return [sdy.ShardingConstraintOp(x, inline_sharding(sharding, rank)).result]
 
 
 mlir.register_lowering(mesh_split_p, _lower)
@@ -229,18 +219,17 @@ mlir.register_lowering(mesh_split_p, _lower)
 
 def _sharding_call(x: Any, sharding: TensorSharding) -> Any:
     """`@Sharding`, as JAX writes it where Shardy is off; dimensions left to propagation are told beside it."""
-    open_dims = [str(i) for i, dim in enumerate(sharding.dims) if dim.is_open]
-    said = f"unspecified_dims=[{','.join(open_dims)}]" if open_dims else ""
+    said = print_open_dims(i for i, dim in enumerate(sharding.dims) if dim.is_open)
     call = stablehlo.CustomCallOp([x.type], [x], "Sharding", backend_config=ir.StringAttr.get(said))
     call.attributes["mhlo.sharding"] = ir.StringAttr.get(print_hlo_sharding(to_hlo_sharding(sharding)))
     return call.results[0]
 
 
-def sdy_text(sharding: TensorSharding, rank: int) -> str:
-    """`#sdy.sharding<..>` with the mesh in it, for a tensor of `rank` dimensions."""
+def inline_sharding(sharding: TensorSharding, rank: int) -> ir.Attribute:
+    """The attribute with the mesh in it, for a tensor of `rank` dimensions; within a context."""
     whole = _of_rank(sharding, rank)
     inline = dataclasses.replace(sharding.mesh, name="")
-    return f"#sdy.sharding{print_sharding(dataclasses.replace(whole, mesh=inline))}"
+    return write_sharding(dataclasses.replace(whole, mesh=inline), ir.Context.current)
 
 
 def _of_rank(sharding: TensorSharding, rank: int) -> TensorSharding:

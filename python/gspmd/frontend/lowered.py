@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +18,12 @@ from gspmd.compiled.ahead_of_time import CompiledProgram
 from gspmd.costs import program_cost
 from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
-from gspmd.dialect.notation import print_mesh
+from gspmd.dialect.own_attributes import NAME
+from gspmd.dialect.sdy_attrs import create_mesh, mesh_operations
 from gspmd.explanations import explanation
 from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
-from gspmd.frontend.annotation import sdy_text
+from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
@@ -33,7 +35,7 @@ from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
-from gspmd.transforms.ir.signature import NAME, ValueSignature, arrays, dictionaries, set_dictionaries
+from gspmd.transforms.ir.signature import ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.machine.target_file import is_topology
 from gspmd.transforms.parsing.mlir import main_function, new_context
 
@@ -371,14 +373,9 @@ def _annotate(
         set_dictionaries(func, key, entries)
     count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.mesh.size)
     module.operation.attributes["mhlo.num_partitions"] = count
-    if not any(op.operation.name == "sdy.mesh" for op in module.body):
-        attributes = {
-            "sym_name": ir.StringAttr.get("mesh"),
-            "mesh": ir.Attribute.parse(f"#sdy.mesh{print_mesh(mesh.mesh)}"),
-        }
-        ir.Operation.create(
-            "sdy.mesh", attributes=attributes, ip=ir.InsertionPoint.at_block_begin(module.body), loc=func.location
-        )
+    if not mesh_operations(module):
+        named = dataclasses.replace(mesh.mesh, name="mesh")
+        create_mesh(named, ir.InsertionPoint.at_block_begin(module.body), func.location)
 
 
 def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: ir.Type, aval: Any) -> None:
@@ -386,7 +383,7 @@ def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: ir.Type, aval: A
     entry.pop("mhlo.sharding", None)
     entry.pop("sdy.sharding", None)
     if wanted.sharding is not None:
-        entry["sdy.sharding"] = ir.Attribute.parse(sdy_text(wanted.sharding, ir.RankedTensorType(type_).rank))
+        entry["sdy.sharding"] = inline_sharding(wanted.sharding, ir.RankedTensorType(type_).rank)
     if wanted.memory_kind is not None:
         entry["mhlo.memory_kind"] = ir.StringAttr.get(wanted.memory_kind)
     if wanted.layout is not None:

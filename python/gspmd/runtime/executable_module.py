@@ -9,6 +9,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.own_attributes import MESH, PREFIX
+from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import replicated
 from gspmd.output import write
 from gspmd.reading import read_program
@@ -17,8 +19,8 @@ from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.manual_program import become_manual, boundaries
 from gspmd.runtime.pjrt_mesh import mesh_for
+from gspmd.runtime.plain_axes import rename_axes
 from gspmd.transforms.ir.signature import (
-    MESH,
     Signature,
     ValueSignature,
     argument_name,
@@ -82,12 +84,12 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     mesh = unannotated.strip_outside_manual_regions(module)
     signature = _plain_signature(module, mesh)
     with module.context:
+        rename_axes(module)
         func = main_function(module)
         for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
             entries = dictionaries(func, key, len(values))
             for entry, value in zip(entries, values, strict=True):
-                dims = ", ".join(["{}"] * len(value.shape))
-                entry["sdy.sharding"] = ir.Attribute.parse(f"#sdy.sharding<@{mesh.name}, [{dims}]>")
+                entry["sdy.sharding"] = write_sharding(value.sharding, module.context)
             set_dictionaries(func, key, entries)
     return module, signature
 
@@ -140,7 +142,7 @@ def _drop_own_attributes(module: ir.Module) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name.startswith("gspmd.")
+    return name.startswith(PREFIX)
 
 
 def name_of(module: ir.Module) -> str:

@@ -17,7 +17,7 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.dialect.errors import InternalError
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_mesh
+from gspmd.dialect.notation import print_mesh_definition
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.runtime.hlo_groups import groups as groups_of_hlo
 from gspmd.transforms.ir.groups import Ids, replica_groups
@@ -63,7 +63,7 @@ def _probe(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh) -> str:
     )
     values = ", ".join(f"%{i}" for i in range(len(types)))
     all_types = ", ".join(types)
-    defined = f"sdy.mesh @{mesh.name} = {print_mesh(mesh)}\n"
+    defined = f"{print_mesh_definition(mesh)}\n"
     return (
         f"{defined}func.func @main(%a: tensor<1xf32>) -> ({all_types}) {{\n{gathers}return {values} : {all_types}\n}}\n"
     )

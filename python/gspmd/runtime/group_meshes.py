@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations
 from gspmd.runtime.group_check import check_groups
 from gspmd.runtime.pjrt_mesh import PjrtMesh
 from gspmd.transforms.ir.groups import Ids, replica_groups
@@ -58,7 +58,7 @@ def write_groups(module: ir.Module, meant: Groups, mesh: PjrtMesh) -> None:
         check_groups([(written[groups], replica_groups(*meant[groups])) for groups in meant], mesh.mesh, module.context)
         for op in _collectives(module):
             op.attributes[_GROUPS] = written[op.attributes[_GROUPS]]
-    for op in [view.operation for view in module.body.operations if view.operation.name == "sdy.mesh"]:
+    for op in mesh_operations(module):
         op.erase()
 
 

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Sequence
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, atoms
-from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import quote
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, create_mesh, write_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.runtime.pjrt_mesh import PjrtMesh
 from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
@@ -86,7 +84,7 @@ def become_manual(module: ir.Module, signature: Signature, mesh: PjrtMesh) -> No
     shardings = [
         (*(replicated(mesh.mesh, 0),) * tokens, *(_sharding(form, mesh) for form in values)) for values in forms
     ]
-    _define(module, codec, mesh.mesh, function.location)
+    create_mesh(mesh.mesh, ir.InsertionPoint.at_block_begin(module.body), function.location)
     body = function.regions[0].blocks[0]
     kept = {key: function.attributes[key] for key in ("sym_name", "sym_visibility") if key in function.attributes}
     created = ir.Operation.create(
@@ -104,7 +102,7 @@ def become_manual(module: ir.Module, signature: Signature, mesh: PjrtMesh) -> No
         attributes={
             "in_shardings": codec.write_list(shardings[0]),
             "out_shardings": codec.write_list(shardings[1]),
-            "manual_axes": _manual_axes(mesh.mesh),
+            "manual_axes": write_manual_axes((name for name, _ in mesh.mesh.axes), module.context),
         },
         regions=1,
         loc=function.location,
@@ -128,17 +126,6 @@ def become_manual(module: ir.Module, signature: Signature, mesh: PjrtMesh) -> No
 
 def _sharding(form: WholeForm, mesh: PjrtMesh) -> TensorSharding:
     return TensorSharding(mesh.mesh, tuple(DimSharding(mesh.whole(axes)) for axes in form.dims))
-
-
-def _define(module: ir.Module, codec: SdyCodec, mesh: Mesh, location: ir.Location) -> None:
-    attributes = {"sym_name": ir.StringAttr.get(mesh.name), "mesh": codec.mesh_attribute(mesh)}
-    ir.Operation.create(
-        "sdy.mesh", attributes=attributes, ip=ir.InsertionPoint.at_block_begin(module.body), loc=location
-    )
-
-
-def _manual_axes(mesh: Mesh) -> ir.Attribute:
-    return ir.Attribute.parse(f"#sdy<manual_axes{{{', '.join(quote(name) for name, _ in mesh.axes)}}}>")
 
 
 def _whole_types(forms: Sequence[WholeForm], local: Sequence[ir.Type], location: ir.Location) -> list[ir.Type]:

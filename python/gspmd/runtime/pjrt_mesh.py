@@ -26,7 +26,7 @@ class PjrtMesh:
     def __post_init__(self) -> None:
         cuts = atoms([self.source.all_axes(), *self.lists])
         parts = split_at(self.source.all_axes(), cuts)
-        names = dict(zip(parts, _names(parts), strict=True))
+        names = dict(zip(parts, plain_names(parts), strict=True))
         mesh = Mesh(tuple((names[part], part.size) for part in parts), name=NAME)
         object.__setattr__(self, "mesh", mesh)
         object.__setattr__(self, "cuts", cuts)
@@ -66,7 +66,7 @@ def mesh_for(source: Mesh, boundaries: Iterable[Axes], groups: Iterable[Axes]) -
     return mesh
 
 
-def _names(parts: Axes) -> list[str]:
+def plain_names(parts: Axes) -> list[str]:
     """Names for parts of axes that every reader of HLO takes: as `x`, and `x.2` for what is after two of `x`."""
     found: list[str] = []
     for part in parts:

@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
-from gspmd.dialect.notation import print_dims, print_mesh
+from gspmd.dialect.notation import print_axis_name, print_dims, print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.runtime import layout
 
@@ -412,7 +412,7 @@ def jax_sharding(placement: TensorSharding, devices: Devices) -> NamedSharding:
     dims = (_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes())
     unreduced = frozenset(_spec_entry(split_at(placement.unreduced, cuts), placement) or ())
     spec = PartitionSpec(*dims, unreduced=unreduced)
-    names = tuple(_part_name(part, placement) for part in parts)
+    names = tuple(print_axis_name(part, mesh) for part in parts)
     # JAX takes a mesh without axes for none at all.
     sizes = [part.size for part in parts] or [1]
     # JAX takes unreduced axes of explicit meshes only.
@@ -426,13 +426,8 @@ def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
     return tuple(sorted(sharding.spec.unreduced)) if isinstance(sharding, NamedSharding) else ()
 
 
-def _part_name(part: Axis, placement: TensorSharding) -> str:
-    full = part.size == placement.mesh.axis_size(part.name)
-    return part.name if full else f"{part.name}:({part.pre}){part.size}"
-
-
 def _spec_entry(axes: Axes, placement: TensorSharding) -> tuple[str, ...] | None:
-    return tuple(_part_name(axis, placement) for axis in axes) or None
+    return tuple(print_axis_name(axis, placement.mesh) for axis in axes) or None
 
 
 @functools.lru_cache(maxsize=4096)

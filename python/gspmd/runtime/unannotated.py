@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -91,12 +91,9 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
             f"program has manual regions over meshes of {len(sizes)} sizes, expected one size", code=Code.MANUAL
         )
     _strip(module, keep_manual=True)
-    for op in list(module.body):
-        if (
-            op.operation.name == "sdy.mesh"
-            and codec.meshes[op.operation.attributes["sym_name"].value].size not in sizes
-        ):
-            op.operation.erase()
+    for op in mesh_operations(module):
+        if codec.meshes[op.attributes["sym_name"].value].size not in sizes:
+            op.erase()
     return named[0]
 
 

@@ -1,0 +1,90 @@
+"""Replica groups as HLO texts have them where they are no lists: as iota, or by axes of a mesh.
+
+`[8,4]<=[4,8]T(1,0)` is 8 groups of 4 partitions, and `mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)) {'x':(1)2,'y'}` has a
+group for all partitions that differ along the axes in braces only. What stands behind the groups is not looked at.
+
+Source: how XLA prints `IotaReplicaGroupList` and `MeshAxesReplicaGroupList`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gspmd.dialect import device_order
+from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.device_order import Iota
+from gspmd.dialect.hlo_notation import (
+    HloCursor,
+    device_ids_at,
+    iota_at,
+    mesh_axes_at,
+    print_hlo_axis,
+    print_iota,
+    print_mesh_axes,
+)
+from gspmd.dialect.mesh import Mesh
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IotaGroups:
+    """The partitions in an order, so many to a group."""
+
+    number: int
+    size: int
+    order: Iota
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeshGroups:
+    """Groups along axes of a mesh."""
+
+    mesh: Mesh
+    axes: Axes
+
+
+HloGroups = IotaGroups | MeshGroups
+
+
+def print_groups(groups: HloGroups) -> str:
+    """`[8,4]<=[4,8]T(1,0)`, `mesh['x'=4,'y'=2] {'x':(1)2}`."""
+    if isinstance(groups, IotaGroups):
+        return f"[{groups.number},{groups.size}]<={print_iota(groups.order)}"
+    mesh = groups.mesh
+    ids = f", device_ids=({','.join(map(str, mesh.device_ids))})" if mesh.device_ids else ""
+    axes = ",".join(print_hlo_axis(axis, mesh) for axis in groups.axes)
+    return f"{print_mesh_axes(mesh)}{ids} {{{axes}}}"
+
+
+def parse_groups(text: str) -> HloGroups:
+    """The groups that a text begins with. Raises ParseError or AnnotationError for another text."""
+    cursor = HloCursor(text)
+    if cursor.peek() == "[":
+        return _iota_groups(cursor)
+    axes = mesh_axes_at(cursor)
+    ids: tuple[int, ...] = ()
+    if cursor.accept(","):
+        cursor.expect("device_ids")
+        cursor.expect("=")
+        ids = device_order.expand(device_ids_at(cursor))
+    mesh = Mesh(axes, ids, "")
+    return MeshGroups(mesh, canonical(cursor.listed("{", "}", lambda: _axis(cursor, mesh))))
+
+
+def _iota_groups(cursor: HloCursor) -> IotaGroups:
+    dims = cursor.listed("[", "]", cursor.integer)
+    cursor.expect("<=")
+    order = iota_at(cursor)
+    if len(dims) != 2 or dims[0] * dims[1] != device_order.size(order):
+        raise cursor.error(f"expected an order of as many partitions as {list(dims)} has,")
+    return IotaGroups(*dims, order)
+
+
+def _axis(cursor: HloCursor, mesh: Mesh) -> Axis:
+    """An axis, or a part of one: its first number is the product of the parts that are more major."""
+    name = cursor.string()
+    if not cursor.accept(":"):
+        return mesh.axis(name)
+    cursor.expect("(")
+    pre = cursor.integer()
+    cursor.expect(")")
+    return mesh.axis(name, pre, cursor.integer())

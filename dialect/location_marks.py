@@ -1,0 +1,41 @@
+"""Numbers on the locations of operations, which passes keep: what becomes of an operation is known by its location.
+
+A mark is `fused<"gspmd.place.3">[..]` around the location that was there. A name would be lost where JAX's inliner
+joins the names of scopes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxlib.mlir import ir
+
+
+class LocationMark:
+    """Marks of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._text = f"gspmd.{kind}."
+        self._mark = re.compile(rf'fused<"{re.escape(self._text)}(\d+)">')
+        self._marked = re.compile(rf"{self._mark.pattern}\[(.*)\](?=\)$)", re.DOTALL)
+
+    def set(self, op: Any, number: int) -> None:
+        """Add a number to an operation's location."""
+        mark = ir.StringAttr.get(f"{self._text}{number}", op.context)
+        op.location = ir.Location.fused([op.location], mark, op.context)
+
+    def numbers(self, location: Any) -> tuple[int, ...]:
+        """The marks in a location, innermost first: of an operation, and of the calls it was inlined through."""
+        return tuple(int(number) for number in self._mark.findall(str(location)))
+
+    def without(self, location: Any) -> str:
+        """The text of a location without the mark around it."""
+        return self._marked.sub(r"\2", str(location))
+
+
+GIVEN = LocationMark("given")
+"""The operations of a program as it is given, in their order; see `gspmd.explanations.value_names`."""
+
+PLACE = LocationMark("place")
+"""The operations of a completed program, in their order; see `gspmd.explanations.conflicts`."""

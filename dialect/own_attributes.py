@@ -1,0 +1,84 @@
+"""The attributes and the targets of custom calls that are our own, by name: what each holds, and how long it lives.
+
+Names of attributes of other dialects stand where they are used.
+"""
+
+from __future__ import annotations
+
+PREFIX = "gspmd."
+"""What all of these begin with: programs for clients of PJRT have none of them."""
+
+# ---- on collectives -------------------------------------------------------------------------------
+
+AXES = "gspmd.axes"
+"""The axes that a collective of StableHLO runs over, as `print_axes` writes them: from where it is made
+(`gspmd-localize` and later passes), or `gspmd-propagate` for those of users, into the partitioned module."""
+
+CAUSE = "gspmd.cause"
+"""Why a collective is there, a sentence: from `gspmd-reshard`, or where it is made, into the partitioned module."""
+
+COMBINER = "gspmd.combiner"
+"""What a `sdy` collective that reduces combines with, where that is not `add`: from `gspmd-reshard` to
+`gspmd-localize`."""
+
+SOURCE_DEVICE_IDS = "gspmd.source_device_ids"
+"""On a `sdy.reshard` between device orders, the device at each mesh position before it: from `gspmd-reshard` to
+`gspmd-localize`."""
+
+TARGET_DEVICE_IDS = "gspmd.target_device_ids"
+"""Beside it, the device at each mesh position after it."""
+
+# ---- on the module, its arguments and results -----------------------------------------------------
+
+MESH = "gspmd.mesh"
+"""On a partitioned module, its mesh, as `print_mesh` writes it: from `gspmd-localize` into the partitioned module."""
+
+GLOBAL_TYPE = "gspmd.global_type"
+"""The type of a whole argument or result: from `gspmd-localize` into the partitioned module."""
+
+SHARDING = "gspmd.sharding"
+"""Its sharding over that mesh, as `print_sharding` writes it: from `gspmd-localize` into the partitioned module."""
+
+NAME = "gspmd.name"
+"""What the program calls an argument or result: from the frontend into the partitioned module."""
+
+DEVICE_IDS = "gspmd.device_ids"
+"""The device at each mesh position, where an argument or result has an order of its own: from `gspmd-ingest` to
+`gspmd-order`."""
+
+EXCHANGED = "gspmd.exchanged"
+"""Beside it, that a reshard brings the value from that order, or into it: from `gspmd-reshard` to `gspmd-order`."""
+
+UNREDUCED = "gspmd.unreduced"
+"""That the leading dimension of an argument or result counts summands: from `gspmd-ingest` to `gspmd-localize`."""
+
+# ---- on other operations --------------------------------------------------------------------------
+
+LIKE = "gspmd.like"
+"""That the members of a `sdy.sharding_group` may differ, for which `sdy` has no word: from `gspmd-ingest` to
+`gspmd-propagate`."""
+
+REPEATED = "gspmd.repeated"
+"""On a manual computation over fewer devices than the program has, `[copies, devices as written]`: the device of the
+mesh of all that each stands for. Within `gspmd-ingest`."""
+
+CALL_DEVICE = "gspmd.call_device"
+"""The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
+
+JOINED_DIMENSION = "gspmd.dimension"
+"""On `JOINED_SLICES`, the dimension that is sliced: from `gspmd-reshard` to `gspmd-localize`, as are the next two."""
+
+JOINED_STARTS = "gspmd.starts"
+"""Where each slice begins."""
+
+JOINED_LIMITS = "gspmd.limits"
+"""Where each slice ends."""
+
+# ---- targets of custom calls ----------------------------------------------------------------------
+
+TAKEN_APART = "gspmd.taken_apart"
+"""A value as summands of which only the sum is known: from `gspmd-ingest` to `gspmd-localize`."""
+
+JOINED_SLICES = "gspmd.joined_slices"
+"""The slices `[start, limit)` of its operand along a dimension, one after the other. It is made where operand and
+result are split alike along that dimension: from `gspmd-reshard` to `gspmd-localize`."""
