@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 
-class _Part(NamedTuple):
+class _AxisPart(NamedTuple):
     name: str
     pre: int
     size: int
 
 
-class Axis(_Part):
+class Axis(_AxisPart):
     """The part of mesh axis `name` between the products `pre` and `pre * size`; ordered by these three.
 
     A tuple, because axes key the memo tables of every stage.

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class PassStep:
     """A step that begins: its name, and which it is of how many."""
 
     name: str
@@ -23,7 +23,7 @@ class Step:
     total: int
 
 
-Follower = Callable[[Step], None]
+Follower = Callable[[PassStep], None]
 _follower: contextvars.ContextVar[Follower | None] = contextvars.ContextVar("gspmd_progress", default=None)
 
 
@@ -31,7 +31,7 @@ def tell(name: str, number: int, total: int) -> None:
     """Say that a step begins; numbers count from 1."""
     follower = _follower.get()
     if follower is not None:
-        follower(Step(name, number, total))
+        follower(PassStep(name, number, total))
 
 
 def counted(items: Sequence[T], name: str | Callable[[T], str]) -> Iterator[T]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gspmd.dialect.progress import Step, following
+from gspmd.dialect.progress import PassStep, following
 from gspmd.tools import supervision
 from gspmd.tools.presentation import Form, Presentation, current
 
@@ -40,7 +40,7 @@ def _shown(name: str) -> Iterator[None]:
     if chosen.is_quiet or chosen.form is Form.JSON:
         yield
         return
-    work = _Work(name, chosen)
+    work = _RunningStage(name, chosen)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(work, done), daemon=True)
     watcher.start()
@@ -53,15 +53,15 @@ def _shown(name: str) -> Iterator[None]:
     work.end()
 
 
-class _Work:
+class _RunningStage:
     """A stage and its steps, with their times."""
 
     def __init__(self, name: str, chosen: Presentation) -> None:
         self.name, self.chosen = name, chosen
-        self.step: Step | None = None
+        self.step: PassStep | None = None
         self.started_s = self._step_started_s = time.perf_counter()
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: PassStep) -> None:
         """Hear that a step begins; the one before it has ended."""
         self._end_step()
         self.step, self._step_started_s = step, time.perf_counter()
@@ -85,7 +85,7 @@ class _Work:
         self.step = None
 
 
-def _watch(work: _Work, done: threading.Event) -> None:
+def _watch(work: _RunningStage, done: threading.Event) -> None:
     """Show the work until it is done, if it takes long."""
     if work.chosen.is_terminal and not work.chosen.is_verbose:
         if not done.wait(_GLANCE_S):
@@ -95,7 +95,7 @@ def _watch(work: _Work, done: threading.Event) -> None:
         _say(f"{work.name} ...")
 
 
-def _show(work: _Work, done: threading.Event) -> None:
+def _show(work: _RunningStage, done: threading.Event) -> None:
     """A line on the terminal with a spinner, how far it is and how long it takes, which goes away at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

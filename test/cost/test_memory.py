@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gspmd.costs.buffers import Fusion
+from gspmd.costs.buffers import Buffers
 from gspmd.costs.memory import Memory, aliases_of, memory_of
 from gspmd.dialect.notation import parse_mesh, parse_sharding
 from gspmd.transforms.analysis.replication import replicated_axes
@@ -23,7 +23,7 @@ def memory(body: str, arguments: str = "a", results: str = "N", aliases: Mapping
     text = f"func.func public @main({inputs}) -> ({outputs}) {{\n{body}\n}}".replace(": T", ": tensor<32x32xf32>")
     text = text.replace("(T", "(tensor<32x32xf32>").replace(" T", " tensor<32x32xf32>")
     program = Program(parse_module(text, new_context()))
-    return memory_of(program, Fusion(program), aliases or {})
+    return memory_of(program, Buffers(program), aliases or {})
 
 
 def dot(result: str, left: str, right: str) -> str:

@@ -17,7 +17,8 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.runtime import executable as runtime
 from gspmd.transforms.exchange.blocks import block_exchange
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.reshard.planner import Planner, Step
+from gspmd.transforms.reshard.path import ReshardStep
+from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
 
 Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
@@ -37,7 +38,7 @@ def cases(seed: int, count: int, unreduced: bool = False) -> tuple[Mesh, list[Ca
 # ---- paths as values ----
 
 
-def apply(step: Step, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
+def apply(step: ReshardStep, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
     """Axes per dimension and unreduced axes that a step leaves, worked out from what it says it does."""
     dims, unreduced = list(before.dim_axes()), before.unreduced
     if step.kind == "all_gather":

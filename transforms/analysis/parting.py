@@ -19,10 +19,10 @@ from gspmd.transforms.ops import traits_of_op
 
 def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
     """The control flow that may diverge inside an outermost manual computation that is not localized yet."""
-    return _Walk(op, codec, mesh).ops
+    return _DivergenceWalk(op, codec, mesh).ops
 
 
-class _Walk:
+class _DivergenceWalk:
     """`varying` are the values that may differ along manual axes."""
 
     def __init__(self, op: Any, codec: SdyCodec, mesh: Mesh) -> None:

@@ -24,7 +24,7 @@ Names = frozenset[str]
 
 def replicated_axes(program: Program, mesh: Mesh, arguments: Sequence[TensorSharding]) -> dict[int, Names]:
     """The axes, of more than one device, that each value is the same along."""
-    finder = _Finder(program, mesh)
+    finder = _AxesFinder(program, mesh)
     for value, sharding in zip(program.body.arguments, arguments, strict=True):
         used = {axis.name for axes in sharding.dim_axes() for axis in axes}
         finder.equal[value] = finder.all - used
@@ -32,7 +32,7 @@ def replicated_axes(program: Program, mesh: Mesh, arguments: Sequence[TensorShar
     return finder.equal
 
 
-class _Finder:
+class _AxesFinder:
     def __init__(self, program: Program, mesh: Mesh) -> None:
         self.program = program
         self.mesh = mesh

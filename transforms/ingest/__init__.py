@@ -33,7 +33,7 @@ from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
-from gspmd.transforms.ingest.target import Devices, Target
+from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
 from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
@@ -68,7 +68,7 @@ class Ingest(Pass):
             annotations = read_annotations(module, found, devices.said)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
-            target = Target(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
+            target = TargetMesh(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
             found = _convert_manual(module, found, calls, target)
             named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
             main = text_of(found.main.attributes["sym_name"])
@@ -143,7 +143,7 @@ def _prepare(module: ir.Module) -> Survey:
     return survey(module) if modernise(module, found) else found
 
 
-def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: Target) -> Survey:
+def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: TargetMesh) -> Survey:
     """Express manual computations in the target's axes, and make regions of those that are calls."""
     for op in found.all("sdy.manual_computation"):
         rewrite(op, target)
@@ -153,7 +153,7 @@ def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: 
     return survey(module)
 
 
-def _write_module(module: ir.Module, target: Target) -> None:
+def _write_module(module: ir.Module, target: TargetMesh) -> None:
     """Leave one mesh, and the number of its devices."""
     kept = None
     attribute = write_mesh(target.mesh, module.context)

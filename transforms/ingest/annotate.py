@@ -17,7 +17,7 @@ from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
-from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.callbacks import is_callback, is_one_call
 from gspmd.transforms.parsing.attribute_text import check_fits
 from gspmd.transforms.parsing.mlir import located
@@ -28,7 +28,7 @@ _KEPT = {"sdy.manual_computation", "sdy.sharding_group", "sdy.propagation_barrie
 _HANDLED = _KEPT | {*_CONSTRAINTS, "sdy.data_flow_edge", "sdy.named_computation"}
 
 
-def rewrite_annotations(found: Survey, target: Target) -> list[Any]:
+def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Any]:
     """Rewrite everything that says something, in every function that @main reaches; returns the custom calls left.
 
     Raises Unsupported (located) for `sdy` operations that are the result of partitioning.
@@ -60,7 +60,7 @@ def rewrite_annotations(found: Survey, target: Target) -> list[Any]:
     return others
 
 
-def _rewrite(op: Any, target: Target) -> None:
+def _rewrite(op: Any, target: TargetMesh) -> None:
     """An operation: `sdy.sharding` on it says how its results are split."""
     if op.name == "stablehlo.reshape" and not any(True for _ in op.results[0].uses):
         op.erase()  # XLA leaves annotated copies of a program's results behind
@@ -88,7 +88,7 @@ def _carried_rule(text: str, context: ir.Context) -> ir.Attribute:
     return attribute
 
 
-def _rewrite_constraint(op: Any, target: Target) -> None:
+def _rewrite_constraint(op: Any, target: TargetMesh) -> None:
     """A constraint, reshard or data-flow edge; one that says nothing goes."""
     attributes = op.attributes
     value = op.operands[0]

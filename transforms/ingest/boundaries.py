@@ -20,7 +20,7 @@ from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entri
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
 from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
-from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 
@@ -60,7 +60,7 @@ def _without_copy(attributes: Any, value: Any) -> Any:
 class ResultMarkers:
     """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
 
-    def __init__(self, custom_calls: list[Any], target: Target) -> None:
+    def __init__(self, custom_calls: list[Any], target: TargetMesh) -> None:
         """Takes the markers away; those on values that are not returned become constraints."""
         self._said: dict[tuple[str, int], Said] = {}
         for op in custom_calls:
@@ -70,7 +70,7 @@ class ResultMarkers:
     def of(self, function: Any, index: int) -> Said | None:
         return self._said.get((text_of(function.attributes["sym_name"]), index))
 
-    def _take(self, op: Any, target: Target) -> None:
+    def _take(self, op: Any, target: TargetMesh) -> None:
         said = target.annotations.of(op.attributes)
         if said is None:
             raise AnnotationError(
@@ -87,7 +87,7 @@ class ResultMarkers:
         replace(op, [value])
 
 
-def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
+def rewrite_main(function: Any, target: TargetMesh, markers: ResultMarkers) -> None:
     """Leave every argument and result of @main with at most one `sdy.sharding`."""
     block = function.regions[0].blocks[0]
     for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, terminator(block).operands)):
@@ -113,12 +113,12 @@ def rewrite_main(function: Any, target: Target, markers: ResultMarkers) -> None:
             function.attributes[name] = ir.ArrayAttr.get(new)
 
 
-def _unreduced(target: Target, sayings: Iterable[Said | None], type_: ir.Type) -> Axes:
+def _unreduced(target: TargetMesh, sayings: Iterable[Said | None], type_: ir.Type) -> Axes:
     """The axes over which the first of these that says anything leaves the value partial."""
     return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
 
-def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> None:
+def rewrite_callee(function: Any, target: TargetMesh, markers: ResultMarkers) -> None:
     """Turn what is said of a private function's arguments and results into constraints in its body."""
     block = function.regions[0].blocks[0]
     first, last = block.operations[0].operation, terminator(block)
@@ -138,7 +138,7 @@ def rewrite_callee(function: Any, target: Target, markers: ResultMarkers) -> Non
             constrain_operand(last, index, target.write(sharding))
 
 
-def rewrite_call(call: Any, target: Target) -> None:
+def rewrite_call(call: Any, target: TargetMesh) -> None:
     """Turn what is said of a call's results into constraints behind it."""
     with located(call):
         said = target.annotations.of(call.attributes)
@@ -159,7 +159,7 @@ def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
     return None if filler and annotations.is_round_trip else said
 
 
-def _resolve(target: Target, said: Said | None, marked: Said | None, type_: ir.Type) -> TensorSharding | None:
+def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: ir.Type) -> TensorSharding | None:
     """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
     own = None if said is None else target.resolve(said, 0, [type_])
     if marked is None:

@@ -26,7 +26,7 @@ from gspmd.transforms.ingest.markers import target_name
 from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
 from gspmd.transforms.ingest.repeated_meshes import held_axes, mark_repeated
 from gspmd.transforms.ingest.survey import Survey, callee_of
-from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.parsing.mlir import located, splice
 
 _ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
@@ -83,7 +83,7 @@ def _is_left(value: Any) -> bool:
     return any(_called(use.owner.operation) == _LEAVE[1] for op in inside for use in op.results[0].uses)
 
 
-def convert_calls(calls: list[Any], target: Target) -> None:
+def convert_calls(calls: list[Any], target: TargetMesh) -> None:
     """Put the calls into manual computations, and take the markers around them away.
 
     Raises Unsupported (located) for a call of which not every operand and used result crosses by markers.
@@ -93,7 +93,7 @@ def convert_calls(calls: list[Any], target: Target) -> None:
             _convert(call, target)
 
 
-def rewrite(op: Any, target: Target) -> None:
+def rewrite(op: Any, target: TargetMesh) -> None:
     """Express a `sdy.manual_computation` in the target's axes; one left without manual axes dissolves."""
     attributes = op.attributes
     ins = target.annotations.attribute(attributes["in_shardings"])
@@ -112,7 +112,7 @@ def rewrite(op: Any, target: Target) -> None:
         _dissolve(op, ins, outs, target)
 
 
-def dissolve_named(op: Any, target: Target) -> None:
+def dissolve_named(op: Any, target: TargetMesh) -> None:
     """Replace a `sdy.named_computation` by its body between constraints."""
     with located(op):
         ins = target.annotations.attribute(op.attributes["in_shardings"]) if "in_shardings" in op.attributes else ()
@@ -120,7 +120,7 @@ def dissolve_named(op: Any, target: Target) -> None:
         _dissolve(op, ins, outs, target)
 
 
-def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: Target) -> None:
+def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: TargetMesh) -> None:
     for index, sharding in enumerate(ins):
         constrain_operand(op, index, target.write(target.sharding(sharding)))
     for index, sharding in enumerate(outs):
@@ -128,7 +128,7 @@ def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorShard
     splice(op)
 
 
-def _convert(call: Any, target: Target) -> None:
+def _convert(call: Any, target: TargetMesh) -> None:
     """Build the computation in front of the call, with a call of the same function as its body."""
     entering = [_entering(value, target) for value in call.operands]
     leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in _in_order(value)]
@@ -206,7 +206,7 @@ def _called(op: Any) -> str:
     return target_name(op) if op.name == "stablehlo.custom_call" else ""
 
 
-def _entering(value: Any, target: Target) -> _Crossing:
+def _entering(value: Any, target: TargetMesh) -> _Crossing:
     op = _marker(value, _ENTER)
     if op is None:
         raise Unsupported(
@@ -223,7 +223,7 @@ def _entering(value: Any, target: Target) -> _Crossing:
     return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
 
 
-def _leaving(use: Any, index: int, target: Target) -> _Crossing:
+def _leaving(use: Any, index: int, target: TargetMesh) -> _Crossing:
     op, operand = use.owner.operation, use.operand_number
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
         return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
@@ -239,7 +239,7 @@ def _leaving(use: Any, index: int, target: Target) -> _Crossing:
     )
 
 
-def _order(op: Any, target: Target) -> DeviceOrder | None:
+def _order(op: Any, target: TargetMesh) -> DeviceOrder | None:
     """The device order at a marker of GSPMD's."""
     return target.order(target.annotations.of(op.attributes))
 
@@ -252,7 +252,7 @@ def _gspmd_crossing(
     return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
 
 
-def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
+def _shardy(op: Any, key: str, index: int, target: TargetMesh) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
     """The sharding of one value at a marker of Shardy's, the manual axes, the device order, and the mesh as read."""
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
@@ -266,7 +266,7 @@ def _shardy(op: Any, key: str, index: int, target: Target) -> tuple[TensorShardi
     return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders), mesh
 
 
-def _gspmd(op: Any, type_: ir.Type, target: Target) -> TensorSharding:
+def _gspmd(op: Any, type_: ir.Type, target: TargetMesh) -> TensorSharding:
     """The sharding at a marker of GSPMD's."""
     said = target.annotations.of(op.attributes)
     found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, ir.ShapedType(type_).rank)

@@ -13,7 +13,7 @@ from gspmd.dialect.own_attributes import LIKE
 from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried
 from gspmd.transforms.ingest.edits import create, replace
 from gspmd.transforms.ingest.partial_values import left_partial
-from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 
@@ -38,7 +38,7 @@ def target_name(op: Any) -> str:
     return text_of(op.attributes["call_target_name"])
 
 
-def convert_markers(custom_calls: list[Any], target: Target) -> list[Any]:
+def convert_markers(custom_calls: list[Any], target: TargetMesh) -> list[Any]:
     """Replace every marker; returns the custom calls that are none.
 
     Raises Unsupported (located) for calls of functions of the module and for markers we do not know, and
@@ -87,7 +87,7 @@ def _check_called(op: Any, name: str) -> None:
         )
 
 
-def _sharding(op: Any, target: Target) -> None:
+def _sharding(op: Any, target: TargetMesh) -> None:
     """`@Sharding`: a constraint, a member of a shard group, or both."""
     operand, result = op.operands[0], op.results[0]
     said = target.annotations.of(op.attributes)
@@ -114,7 +114,7 @@ def _sharding(op: Any, target: Target) -> None:
         )
 
 
-def _sharding_group(op: Any, target: Target) -> None:
+def _sharding_group(op: Any, target: TargetMesh) -> None:
     group = _carried_integer(op, "sharding_group_id")
     int64 = ir.IntegerType.get_signless(64)
     create("sdy.sharding_group", [op.operands[0]], [], {"group_id": ir.IntegerAttr.get(int64, group)}, op)
@@ -126,7 +126,7 @@ def _sharding_group(op: Any, target: Target) -> None:
     op.erase()
 
 
-def _propagation_barrier(op: Any, target: Target) -> None:
+def _propagation_barrier(op: Any, target: TargetMesh) -> None:
     direction = _carried_integer(op, "allowed_direction")
     if not _NO_DIRECTION <= direction <= _BOTH:
         raise AnnotationError(
@@ -144,11 +144,11 @@ def _barrier(op: Any, direction: int) -> None:
     replace(op, [barrier.results[0]])
 
 
-def _barrier_from(op: Any, target: Target) -> None:
+def _barrier_from(op: Any, target: TargetMesh) -> None:
     _barrier(op, _BACKWARD)  # it stops what flows forward
 
 
-def _barrier_to(op: Any, target: Target) -> None:
+def _barrier_to(op: Any, target: TargetMesh) -> None:
     _barrier(op, _FORWARD)
 
 
@@ -164,7 +164,7 @@ def _carried_integer(op: Any, key: str) -> int:
     return int(attribute.value)
 
 
-_MARKERS: dict[str, Callable[[Any, Target], None]] = {
+_MARKERS: dict[str, Callable[[Any, TargetMesh], None]] = {
     "Sharding": _sharding,
     GROUP_MARKER: _sharding_group,
     f"{PREFIX}PropagationBarrier": _propagation_barrier,

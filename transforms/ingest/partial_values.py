@@ -12,7 +12,7 @@ from gspmd.transforms.emit.builder import Builder, read_type
 from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_apart
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.edits import terminator
-from gspmd.transforms.ingest.target import Target
+from gspmd.transforms.ingest.target import TargetMesh
 
 
 def enter_partial(function: Any, index: int, sharding: TensorSharding) -> None:
@@ -28,7 +28,7 @@ def enter_partial(function: Any, index: int, sharding: TensorSharding) -> None:
     _write_type(function)
 
 
-def leave_partial(function: Any, index: int, sharding: TensorSharding, target: Target) -> None:
+def leave_partial(function: Any, index: int, sharding: TensorSharding, target: TargetMesh) -> None:
     """Let @main return summands of a result, split as `sharding` says."""
     last = terminator(function.regions[0].blocks[0])
     build = _builder(last, ir.InsertionPoint(last))
@@ -37,7 +37,7 @@ def leave_partial(function: Any, index: int, sharding: TensorSharding, target: T
     _write_type(function)
 
 
-def left_partial(op: Any, value: Any, said: Said, target: Target) -> Any | None:
+def left_partial(op: Any, value: Any, said: Said, target: TargetMesh) -> Any | None:
     """The value, in front of `op`, as the sum of summands, split as is said; None if it is not to be partial."""
     sharding, axes = target.resolve(said, 0, [value.type]), target.unreduced(said, value.type)
     if sharding is None or not axes:

@@ -18,7 +18,7 @@ ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_windo
 _SAID = "sdy.sharding"
 
 
-class _Part(NamedTuple):
+class _PaddedPart(NamedTuple):
     """A value that takes `begin` to `end` of one dimension of a padded one."""
 
     begin: int
@@ -165,7 +165,7 @@ def _join(op: Any) -> None:
     (dim,) = padded[0]
     begins = [_ints(pad, "edge_padding_low")[dim] for pad in pads]
     parts = [
-        _Part(begin, begin + _shape(pad.operands[0])[dim], pad.operands[0])
+        _PaddedPart(begin, begin + _shape(pad.operands[0])[dim], pad.operands[0])
         for begin, pad in zip(begins, pads, strict=True)
     ]
     first, second = sorted(parts, key=lambda part: part.begin)

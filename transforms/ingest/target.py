@@ -67,7 +67,7 @@ class Devices:
                 )
 
 
-class Target:
+class TargetMesh:
     """Annotations as the ingested module writes them.
 
     `mesh` has no axes of size 1. `has_manual` says that the module has manual computations, inside which HLO

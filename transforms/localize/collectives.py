@@ -29,7 +29,7 @@ from gspmd.transforms.parsing.attribute_text import required_text
 RESHARD = sdy.ReshardOp.OPERATION_NAME
 
 
-class Collective:
+class GlobalCollective:
     """One `sdy` collective: `type` is global, `before` and `after` its shardings, `value` per-device."""
 
     def __init__(
@@ -58,21 +58,21 @@ class Collective:
         }
 
 
-def _all_gather(c: Collective) -> Any:
+def _all_gather(c: GlobalCollective) -> Any:
     gathered = c.emit.all_gather_dims(c.value, c.dims("gathering_axes"), c.cause)
     return c.emit.slice(gathered, c.local_shape)
 
 
-def _all_slice(c: Collective) -> Any:
+def _all_slice(c: GlobalCollective) -> Any:
     return c.emit.shard_dims(c.value, c.dims("slicing_axes"))
 
 
-def _all_reduce(c: Collective) -> Any:
+def _all_reduce(c: GlobalCollective) -> Any:
     axes = read_axes(c.op.attributes["reduction_axes"], c.before.mesh)
     return c.emit.all_reduce(c.value, axes, c.combiner, c.cause)
 
 
-def _reduce_scatter(c: Collective) -> Any:
+def _reduce_scatter(c: GlobalCollective) -> Any:
     value = c.value
     local = list(c.before.local_shape(c.type.shape))
     for dim, axes in c.dims("reduce_scatter_axes").items():
@@ -82,11 +82,11 @@ def _reduce_scatter(c: Collective) -> Any:
     return value
 
 
-def _all_to_all(c: Collective) -> Any:
+def _all_to_all(c: GlobalCollective) -> Any:
     return _moved(c, read_axis_moves(c.op.attributes["params"], c.before.mesh))
 
 
-def _moved(c: Collective, moves: AxisMoves) -> Any:
+def _moved(c: GlobalCollective, moves: AxisMoves) -> Any:
     """All-to-alls of axes that go to other dimensions: one if all of these divide, else one after the other."""
     before, after = list(c.before.dim_axes()), c.after.dim_axes()
     if len(moves) > 1 and all(map(nests_either_way, c.type.shape, before, after)):
@@ -105,7 +105,7 @@ def _moved(c: Collective, moves: AxisMoves) -> Any:
     return value
 
 
-def _at_once(c: Collective, moves: AxisMoves) -> Any:
+def _at_once(c: GlobalCollective, moves: AxisMoves) -> Any:
     held, goal = c.before.local_shape(c.type.shape), c.local_shape
     counts = [math.prod(size_of(axes) for axes, _, to in moves if to == d) for d in range(len(held))]
     padded = [m * count if count > 1 else n for n, m, count in zip(held, goal, counts, strict=True)]
@@ -116,7 +116,7 @@ def _at_once(c: Collective, moves: AxisMoves) -> Any:
     return c.emit.slice(all_to_all_dims(c.emit, value, moves, c.after.dim_axes(), c.cause), goal)
 
 
-def _reshard(c: Collective) -> Any:
+def _reshard(c: GlobalCollective) -> Any:
     """The direct exchange: other tiles of one dimension, an all-to-all of several, or blocks in rounds."""
     before, after, shape = c.before.dim_axes(), c.after.dim_axes(), c.type.shape
     if SOURCE_DEVICE_IDS in c.op.attributes:
@@ -140,14 +140,14 @@ def _reshard(c: Collective) -> Any:
     return c.emit.slice(exchange_blocks(c.emit, c.value, way, c.cause), c.local_shape)
 
 
-def _collective_permute(c: Collective) -> Any:
+def _collective_permute(c: GlobalCollective) -> Any:
     before = tuple(axis for axes in c.before.dim_axes() for axis in axes)
     after = tuple(axis for axes in c.after.dim_axes() for axis in axes)
     mesh = c.before.mesh
     return permute(c.emit, c.value, permutation_pairs(mesh, before, after), after, c.cause)
 
 
-COLLECTIVES: dict[str, Callable[[Collective], Any]] = {
+COLLECTIVES: dict[str, Callable[[GlobalCollective], Any]] = {
     sdy.AllGatherOp.OPERATION_NAME: _all_gather,
     sdy.AllSliceOp.OPERATION_NAME: _all_slice,
     sdy.AllReduceOp.OPERATION_NAME: _all_reduce,

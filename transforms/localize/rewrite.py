@@ -18,14 +18,14 @@ from gspmd.transforms.ir.memory_spaces import host_computation
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, TensorType, TypeReader
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
-from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, Collective
+from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, GlobalCollective
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.mlir import located, splice
 from gspmd.transforms.repairs.xla_repairs import REPAIRED, repair
 
 
-class Placed(NamedTuple):
+class ShardedType(NamedTuple):
     """The global type of a value and how it is split."""
 
     type: TensorType
@@ -43,11 +43,11 @@ class Localizer:
         self.codec = annotated.codec
         self.rules = rules
         self.emit = emit
-        self.placed: dict[Any, Placed] = {}
+        self.placed: dict[Any, ShardedType] = {}
         self._types = TypeReader()
         self._infos = InfoReader(self._types)
         self._whole: dict[int, TensorSharding] = {}
-        self._local: dict[Placed, Any] = {}
+        self._local: dict[ShardedType, Any] = {}
         self._regions: list[Any] = []
         self._to_repair = False
         self._to_host = False
@@ -77,14 +77,14 @@ class Localizer:
         """Give a value its per-device type."""
         if sharding.is_replicated():
             return
-        placed = Placed(self._types(value.type), sharding)
+        placed = ShardedType(self._types(value.type), sharding)
         local = self._local.get(placed)
         if local is None:
             local = self._local[placed] = self.emit.mlir_type(local_type(*placed))
         self.placed[value] = placed
         value.set_type(local)
 
-    def _of(self, value: Any) -> Placed:
+    def _of(self, value: Any) -> ShardedType:
         found = self.placed.get(value)
         if found is not None:
             return found
@@ -93,7 +93,7 @@ class Localizer:
         whole = self._whole.get(rank)
         if whole is None:
             whole = self._whole[rank] = replicated(self.annotated.mesh, rank)
-        return Placed(type_, whole)
+        return ShardedType(type_, whole)
 
     # ---- operations ----
 
@@ -184,13 +184,13 @@ class Localizer:
             value = self.emit.constant(local_type(before.type, after), "zero")
         else:
             with located(op):
-                value = COLLECTIVES[name](Collective(op, before.type, before.sharding, after, operand, self.emit))
+                value = COLLECTIVES[name](GlobalCollective(op, before.type, before.sharding, after, operand, self.emit))
             if value == operand:  # nothing had to move
                 value = self.emit.alias(value)
         result.replace_all_uses_with(value)
         op.erase()
         if not after.is_replicated():
-            self.placed[value] = Placed(before.type, after)
+            self.placed[value] = ShardedType(before.type, after)
 
     def _compute(self, op: Any, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
         """Localize an operation whose local form may be more than the same operation on smaller types."""
@@ -216,4 +216,4 @@ class Localizer:
         values = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if not sharding.is_replicated():
-                self.placed[value] = Placed(type_, sharding)
+                self.placed[value] = ShardedType(type_, sharding)

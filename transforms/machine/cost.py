@@ -100,7 +100,7 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _LineUse:
     """What a collective uses of one line of devices: `size` of them, `stride` links apart; `outside`: domains."""
 
     links: AxisLinks
@@ -109,10 +109,10 @@ class _Part:
     outside: int
 
     @staticmethod
-    def of(links: AxisLinks, size: int, step: int) -> _Part:
+    def of(links: AxisLinks, size: int, step: int) -> _LineUse:
         """`size` devices of the links' axis, `step` positions along it apart."""
         inside = max(1, min(size, (links.inside or links.size) // step))
-        return _Part(links, inside, links.stride * step, -(-size // inside))
+        return _LineUse(links, inside, links.stride * step, -(-size // inside))
 
     @property
     def closed(self) -> bool:
@@ -137,26 +137,26 @@ class _Part:
             return 1
         return self.size // 2 if self.closed else self.size - 1
 
-    def joined(self, other: _Part) -> _Part:
+    def joined(self, other: _LineUse) -> _LineUse:
         """Two parts of one line as one."""
         size, stride = self.size * other.size, min(self.stride, other.stride)
-        return _Part(self.links, size, stride, self.outside * other.outside)
+        return _LineUse(self.links, size, stride, self.outside * other.outside)
 
 
-def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_Part]:
+def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_LineUse]:
     """What an axis, or a sub-axis, has of each part of the full axis."""
     before, first, last = 1, axis.pre, axis.pre * axis.size
     for link in links:
         after = before * link.size
         low, high = max(before, first), min(after, last)
         if low < high:
-            yield _Part.of(link, -(-high // low), max(1, after // high))
+            yield _LineUse.of(link, -(-high // low), max(1, after // high))
         before = after
 
 
-def _lines(parts: Iterable[_Part]) -> list[_Part]:
+def _lines(parts: Iterable[_LineUse]) -> list[_LineUse]:
     """One part a line between chips, of more than one device."""
-    lines: dict[int, _Part] = {}
+    lines: dict[int, _LineUse] = {}
     for part in parts:
         if part.links.on_chip:
             continue
@@ -165,13 +165,13 @@ def _lines(parts: Iterable[_Part]) -> list[_Part]:
     return [line for line in lines.values() if line.size > 1]
 
 
-def _on_chip(parts: Iterable[_Part]) -> tuple[int, float]:
+def _on_chip(parts: Iterable[_LineUse]) -> tuple[int, float]:
     """How many devices of a chip take part, and what one of them can send to the others."""
     found = [part for part in parts if part.links.on_chip]
     return math.prod(p.size for p in found), min((p.links.bytes_per_s for p in found), default=math.inf)
 
 
-def _outside(parts: list[_Part]) -> tuple[int, int, float, float]:
+def _outside(parts: list[_LineUse]) -> tuple[int, int, float, float]:
     """Domains, devices in each, bytes a second of a device and latency of the network between them."""
     links = [part.links for part in parts if part.outside > 1]
     domains, inside = math.prod(p.outside for p in parts), math.prod(p.size for p in parts)
@@ -179,7 +179,7 @@ def _outside(parts: list[_Part]) -> tuple[int, int, float, float]:
     return domains, inside, rate, max((link.outside_latency_s for link in links), default=0.0)
 
 
-def _ring_time(sent: float, parts: list[_Part]) -> float:
+def _ring_time(sent: float, parts: list[_LineUse]) -> float:
     """Gathers and reductions use the links of all lines at once, and all devices of a domain the network outside."""
     domains, inside, outside, latency_s = _outside(parts)
     lines = _lines(parts)
@@ -190,7 +190,7 @@ def _ring_time(sent: float, parts: list[_Part]) -> float:
     return hops_s + (latency_s if domains > 1 else 0.0) + sent / min(rate, outside * inside)
 
 
-def _exchange_time(local_bytes: float, parts: list[_Part]) -> float:
+def _exchange_time(local_bytes: float, parts: list[_LineUse]) -> float:
     """An all-to-all is limited by the links across the middle of a line."""
     domains, _, outside, latency_s = _outside(parts)
     lines = _lines(parts)
@@ -202,7 +202,7 @@ def _exchange_time(local_bytes: float, parts: list[_Part]) -> float:
     return hops_s + (latency_s if domains > 1 else 0.0) + slowest
 
 
-def _shift_time(local_bytes: float, parts: list[_Part]) -> float:
+def _shift_time(local_bytes: float, parts: list[_LineUse]) -> float:
     """A permute is taken for a shift to the neighbour, over one link in one direction."""
     domains, _, outside, latency_s = _outside(parts)
     lines = _lines(parts)

@@ -54,7 +54,7 @@ def _concatenate_rule(info: OpInfo, split: list[bool]) -> OpShardingRule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _OperandRun:
     """An operand of a concatenation, or several of them side by side: `size` elements from `start` of the result."""
 
     start: int
@@ -63,7 +63,7 @@ class _Part:
     exchange: Exchange
 
 
-def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
+def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_OperandRun]:
     """The parts that a concatenation over `count` shards is made of, each with its exchange.
 
     Split operands are one part where that sends less than each by itself: what a device sends of two operands to
@@ -74,7 +74,7 @@ def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     length = -(-sum(sizes) // count)
     single = [
-        _Part(start, size, (index,), Windows(size, -start, length, length).exchange(count))
+        _OperandRun(start, size, (index,), Windows(size, -start, length, length).exchange(count))
         for index, (start, size) in enumerate(zip(starts, sizes, strict=True))
         if size
     ]
@@ -91,7 +91,7 @@ def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_Part]:
     together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places), shards=count)
     if cheapest(together).sent >= sum(cheapest(part.exchange).sent for part in moved):
         return single
-    joined = _Part(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
+    joined = _OperandRun(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
     return [joined, *(part for part in single if part not in moved)]
 
 
@@ -123,7 +123,7 @@ def localize_concatenate(op: LocalOp) -> None:
     op.replace([value])
 
 
-def _fetched(op: LocalOp, part: _Part, dim: int, axes: Axes) -> Any:
+def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Any:
     """This device's part of the result, as far as it is made of that."""
     emit, exchange = op.emit, part.exchange
     cause = op.cause("'stablehlo.concatenate' puts parts beside each other: shards send what belongs to others")

@@ -12,9 +12,9 @@ from gspmd.transforms.ir.op_info import element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.delay import is_linear
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     block_operations,
     owner,
     splat_number,
@@ -46,10 +46,10 @@ class ReduceAfterLoops(CollectivePass):
                     _move(program, loop, index, reductions)
 
 
-def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: Any) -> list[Collective]:
+def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: Any) -> list[LocalCollective]:
     """The reductions whose sum a loop adds to what it carries there; none if it does something else."""
     carried = loop.regions[1].blocks[0].arguments[index]
-    found: list[Collective] = []
+    found: list[LocalCollective] = []
     pending, count, seen_carried = [(value, last, False)], 0, 0
     while pending:
         current, user, negated = pending.pop()
@@ -76,13 +76,13 @@ def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: An
     return [] if why or seen_carried != 1 else found
 
 
-def _reduction_of(program: DeviceProgram, op: Any, user: Any) -> Collective | None:
+def _reduction_of(program: DeviceProgram, op: Any, user: Any) -> LocalCollective | None:
     """The reduction that the operation's result is a linear image of."""
     for _ in range(_MAX_STEPS):
         if not used_only_by(op.results[0], user):
             return None
         if op.name == "stablehlo.all_reduce" and len(op.operands) == 1:
-            reduction = Collective(op, "all_reduce", program.mesh)
+            reduction = LocalCollective(op, "all_reduce", program.mesh)
             return reduction if reduction.combiner == "add" and reduction.axes else None
         operand = next((o for o in op.operands if is_linear(op, o) or _is_widened(op)), None)
         before = None if operand is None else owner(operand)
@@ -101,7 +101,7 @@ def _is_widened(op: Any) -> bool:
     return floats and element_bytes(after) > element_bytes(before)
 
 
-def _reason_against(loop: Any, index: int, carried: Any, found: list[Collective]) -> str:
+def _reason_against(loop: Any, index: int, carried: Any, found: list[LocalCollective]) -> str:
     if len(list(carried.uses)) > 1 or list(loop.regions[0].blocks[0].arguments[index].uses):
         return "the sum is used in the loop"
     if any(reduction.groups != found[0].groups for reduction in found):
@@ -109,7 +109,7 @@ def _reason_against(loop: Any, index: int, carried: Any, found: list[Collective]
     return ""
 
 
-def _move(program: DeviceProgram, loop: Any, index: int, reductions: list[Collective]) -> None:
+def _move(program: DeviceProgram, loop: Any, index: int, reductions: list[LocalCollective]) -> None:
     emit = program.emitter(loop)
     initial, total = loop.operands[index], loop.results[index]
     loop.operands[index] = emit.constant(read_type(initial), 0)

@@ -16,7 +16,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, only_user, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, only_user, owner
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
 
@@ -90,7 +90,7 @@ class _Candidate:
     """
 
     dot: Any
-    collective: Collective
+    collective: LocalCollective
     side: int
     cuts: tuple[int | None, int | None]
     result_dim: int | None
@@ -126,7 +126,7 @@ class _Candidate:
         return again * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
 
 
-def _find_gathered(program: DeviceProgram, gather: Collective) -> _Candidate | None:
+def _find_gathered(program: DeviceProgram, gather: LocalCollective) -> _Candidate | None:
     dot = only_user(gather.result)
     if dot is None:
         using = [use.owner.operation for use in gather.result.uses]
@@ -150,7 +150,7 @@ def _find_gathered(program: DeviceProgram, gather: Collective) -> _Candidate | N
     return _Candidate(dot, gather, side, cuts, result)
 
 
-def _find_scattered(program: DeviceProgram, scatter: Collective) -> _Candidate | None:
+def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candidate | None:
     dot = owner(scatter.operand)
     if dot is not None and dot.name == "stablehlo.pad":
         padded = owner(dot.operands[0])

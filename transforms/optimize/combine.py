@@ -12,9 +12,9 @@ from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.optimize.concatenated import as_one
 from gspmd.transforms.optimize.order_in_block import can_move, in_order, producers_after, used, users_before
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     block_operations,
     result_of,
 )
@@ -53,7 +53,7 @@ class CombineCollectives(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        blocks: dict[Any, dict[Any, Collective]] = {}
+        blocks: dict[Any, dict[Any, LocalCollective]] = {}
         for collective in program.collectives(*_KINDS):
             if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
                 blocks.setdefault(collective.op.block, {})[collective.result] = collective
@@ -63,12 +63,12 @@ class CombineCollectives(CollectivePass):
                     _combine(program, batch)
 
 
-def whole_bytes(collective: Collective) -> float:
+def whole_bytes(collective: LocalCollective) -> float:
     """Bytes of what is gathered or reduced, before or after it is split."""
     return max(collective.bytes, bytes_of(read_type(collective.result)))
 
 
-def _key(collective: Collective) -> Any:
+def _key(collective: LocalCollective) -> Any:
     """What collectives that can be combined have in common; None for a reduction that is not understood."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
@@ -87,7 +87,7 @@ class _Batch:
     number: int
     first: bool
     last: bool = True
-    members: list[Collective] = dataclasses.field(default_factory=list)
+    members: list[LocalCollective] = dataclasses.field(default_factory=list)
     bytes: float = 0.0
     after: int = 0
 
@@ -95,7 +95,7 @@ class _Batch:
 class _Batches:
     """What can be combined in one block: of each batch none may need, through whatever others, its own result."""
 
-    def __init__(self, program: DeviceProgram, candidates: dict[Any, Collective], limit: int) -> None:
+    def __init__(self, program: DeviceProgram, candidates: dict[Any, LocalCollective], limit: int) -> None:
         self._program, self._candidates, self._limit = program, candidates, limit
         self._all: list[_Batch] = []
         self._open: dict[Any, _Batch] = {}
@@ -116,7 +116,7 @@ class _Batches:
                 self._needs.update((result, needs) for result in op.results)
         return [batch for batch in self._all if len(batch.members) > 1]
 
-    def _add(self, collective: Collective, needs: int) -> int:
+    def _add(self, collective: LocalCollective, needs: int) -> int:
         """Put the collective into a batch, and give what its result needs."""
         key = _key(collective)
         if key is None:
@@ -135,7 +135,7 @@ class _Batches:
         batch.after |= needs
         return needs | 1 << batch.number
 
-    def _refuses(self, batch: _Batch, collective: Collective, needs: int) -> str:
+    def _refuses(self, batch: _Batch, collective: LocalCollective, needs: int) -> str:
         """Why the collective, which stands after the members, cannot join them; empty if it can."""
         if batch.bytes + whole_bytes(collective) > self._limit:
             return f"together they would have more than {self._limit} bytes"
@@ -165,7 +165,7 @@ class _Batches:
             batch.last = False
 
 
-def _comes_before(collective: Collective, first: Any) -> bool:
+def _comes_before(collective: LocalCollective, first: Any) -> bool:
     """Whether all that makes the operand, except changes of shape, stands before `first`."""
     return all(op.name in _SHAPING for op in producers_after(collective.operand, first).values())
 

@@ -10,10 +10,10 @@ from gspmd.dialect.axes import size_of
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.optimize.program import Collective
+from gspmd.transforms.optimize.program import LocalCollective
 
 
-def as_one(emit: CollectiveBuilder, members: Sequence[Collective], cause: Cause) -> list[Any]:
+def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: Cause) -> list[Any]:
     """The results of the collectives, from one collective of their operands concatenated."""
     kind, axes = members[0].kind, members[0].axes
     count = size_of(axes)
@@ -34,7 +34,7 @@ def as_one(emit: CollectiveBuilder, members: Sequence[Collective], cause: Cause)
     ]
 
 
-def _row(emit: CollectiveBuilder, member: Collective, count: int) -> Any:
+def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Any:
     """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
     value = member.operand
     shape = read_type(value).shape
@@ -46,7 +46,7 @@ def _row(emit: CollectiveBuilder, member: Collective, count: int) -> Any:
     return emit.reshape(emit.transpose(value, order), (count, math.prod(shape) // count))
 
 
-def _restore(emit: CollectiveBuilder, member: Collective, part: Any, count: int) -> Any:
+def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Any, count: int) -> Any:
     """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
     shape = read_type(member.result).shape
     if member.kind != "all_gather":

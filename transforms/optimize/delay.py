@@ -12,9 +12,9 @@ from gspmd.dialect.axes import canonical, overlap
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     only_user,
     owner,
     result_of,
@@ -79,8 +79,8 @@ class Scales:
 
 
 def _delay(
-    program: DeviceProgram, reduce: Collective, known: dict[Any, Collective], scales: Scales
-) -> Collective | None:
+    program: DeviceProgram, reduce: LocalCollective, known: dict[Any, LocalCollective], scales: Scales
+) -> LocalCollective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
     path, end = _linear_path(reduce, scales)
     if end is None or (not traits_of(end.name).is_sum and result_of(end) not in known):
@@ -93,7 +93,7 @@ def _delay(
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
 
 
-def _linear_path(reduce: Collective, scales: Scales) -> tuple[list[Any], Any]:
+def _linear_path(reduce: LocalCollective, scales: Scales) -> tuple[list[Any], Any]:
     """Linear operations that alone use the reduction, and what uses the last of them."""
     path: list[Any] = []
     value = reduce.result
@@ -132,12 +132,12 @@ def _scales(factor: Any, scales: Scales | None) -> bool:
 
 def _reduce_sum(
     program: DeviceProgram,
-    reduce: Collective,
+    reduce: LocalCollective,
     path: list[Any],
     end: Any,
-    known: dict[Any, Collective],
+    known: dict[Any, LocalCollective],
     scales: Scales,
-) -> Collective | None:
+) -> LocalCollective | None:
     left, right = end.operands
     mine = path[-1].results[0] if path else reduce.result
     if left == right:
@@ -162,7 +162,7 @@ def _reduce_sum(
     return value
 
 
-def _reduction_before(value: Any, known: dict[Any, Collective], scales: Scales) -> Collective | None:
+def _reduction_before(value: Any, known: dict[Any, LocalCollective], scales: Scales) -> LocalCollective | None:
     """The reduction that the value is a linear image of."""
     for _ in range(_STEPS):
         op = owner(value)
@@ -177,7 +177,7 @@ def _reduction_before(value: Any, known: dict[Any, Collective], scales: Scales) 
     return None
 
 
-def _shared_between(other: Collective, end: Any, scales: Scales) -> str:
+def _shared_between(other: LocalCollective, end: Any, scales: Scales) -> str:
     """Why the other reduction is needed elsewhere; empty if it is not."""
     path, found = _linear_path(other, scales)
     if found is not None and found == end:
@@ -187,19 +187,19 @@ def _shared_between(other: Collective, end: Any, scales: Scales) -> str:
     return f"one of its operands has {count} users" if count > 1 else "its operands are reduced in different blocks"
 
 
-def _reduce_after(program: DeviceProgram, end: Any, reduce: Collective) -> Collective:
+def _reduce_after(program: DeviceProgram, end: Any, reduce: LocalCollective) -> LocalCollective:
     """Reduce what `end` computes from addends."""
     emit = program.emitter(end)
     emit.point = ir.InsertionPoint.after(end)
     partial = end.results[0]
     value = emit.all_reduce(partial, reduce.axes, "add", reduce.cause)
     partial.replace_all_uses_except(value, [owner(value)])
-    return Collective(owner(value), "all_reduce", program.mesh)
+    return LocalCollective(owner(value), "all_reduce", program.mesh)
 
 
 def _reduce_both(
-    program: DeviceProgram, reduce: Collective, outer: Collective, known: dict[Any, Collective]
-) -> Collective | None:
+    program: DeviceProgram, reduce: LocalCollective, outer: LocalCollective, known: dict[Any, LocalCollective]
+) -> LocalCollective | None:
     """One reduction over the axes of both; the outer one's other operands are the same everywhere."""
     if overlap(reduce.axes, outer.axes) or not (program.is_along_axes(reduce) and program.is_along_axes(outer)):
         return None
@@ -213,4 +213,4 @@ def _reduce_both(
         del known[collective.result]
         collective.erase()
     program.changed()
-    return Collective(owner(value), "all_reduce", program.mesh)
+    return LocalCollective(owner(value), "all_reduce", program.mesh)

@@ -15,9 +15,9 @@ from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.partition_values import PartitionValues
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     integers,
     is_elementwise,
     only_user,
@@ -52,7 +52,7 @@ class FuseCollectives(CollectivePass):
         for gather in program.collectives("all_gather"):
             _cut_gather(program, gather, values)
         for reduce in program.collectives("all_reduce"):
-            left: Collective | None = _padded_first(program, reduce, values)
+            left: LocalCollective | None = _padded_first(program, reduce, values)
             while left is not None:
                 left = _scatter(program, left, values)
 
@@ -60,11 +60,11 @@ class FuseCollectives(CollectivePass):
 # ---- reduce-scatter, then all-gather --------------------------------------------------------------
 
 
-def _unscatter(program: DeviceProgram, gather: Collective) -> None:
+def _unscatter(program: DeviceProgram, gather: LocalCollective) -> None:
     op = owner(gather.operand)
     if op is None or op.name != "stablehlo.reduce_scatter" or len(op.operands) != 1:
         return
-    scatter = Collective(op, "reduce_scatter", program.mesh)
+    scatter = LocalCollective(op, "reduce_scatter", program.mesh)
     same = scatter.groups == gather.groups
     same = same and scatter.dimension("scatter_dimension") == gather.dimension("all_gather_dim")
     if not same or not gather.axes or scatter.combiner is None:
@@ -84,7 +84,7 @@ def _unscatter(program: DeviceProgram, gather: Collective) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cut:
+class ShardCut:
     """How a device's shard is cut from a value: by dimension its start (a scalar), its size and the axes."""
 
     starts: dict[int, Any]
@@ -95,23 +95,23 @@ class Cut:
     def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.sizes.get(dim, n) for dim, n in enumerate(shape))
 
-    def before(self, op: Any) -> Cut:
+    def before(self, op: Any) -> ShardCut:
         """The cut of the operand of an elementwise operation or transpose."""
         return self._moved(lambda dim: integers(op.attributes["permutation"])[dim]) if op.name == _TRANSPOSE else self
 
-    def after(self, op: Any) -> Cut:
+    def after(self, op: Any) -> ShardCut:
         """The cut of the result of an elementwise operation or transpose."""
         if op.name != _TRANSPOSE:
             return self
         return self._moved(lambda dim: integers(op.attributes["permutation"]).index(dim))
 
-    def without(self, dims: Iterable[int]) -> Cut:
+    def without(self, dims: Iterable[int]) -> ShardCut:
         dropped = set(dims)
         return self._moved(lambda dim: None if dim in dropped else dim)
 
-    def _moved(self, to: Callable[[int], int | None]) -> Cut:
+    def _moved(self, to: Callable[[int], int | None]) -> ShardCut:
         moved = [(new, dim) for dim in self.dims if (new := to(dim)) is not None]
-        return Cut(
+        return ShardCut(
             {new: self.starts[dim] for new, dim in moved},
             {new: self.sizes[dim] for new, dim in moved},
             {new: self.dims[dim] for new, dim in moved},
@@ -128,7 +128,7 @@ class Cut:
         return emit.op(_SLICE, [value, *starts], [TensorType(local, type_.element)], slice_sizes=emit.i64s(local))
 
 
-def cut_of(slice_op: Any, values: PartitionValues) -> Cut | str:
+def cut_of(slice_op: Any, values: PartitionValues) -> ShardCut | str:
     """What a dynamic slice keeps: the axes of each dimension that it splits, or why that cannot be said."""
     shape = read_type(slice_op.operands[0]).shape
     sizes = integers(slice_op.attributes["slice_sizes"])
@@ -143,10 +143,10 @@ def cut_of(slice_op: Any, values: PartitionValues) -> Cut | str:
         if axes is None:
             return f"the slice of dim {dim} does not begin at the device's own shard"
         starts[dim], dims[dim] = slice_op.operands[1 + dim], axes
-    return Cut(starts, {dim: sizes[dim] for dim in dims}, dims, read_type(slice_op.operands[-1]))
+    return ShardCut(starts, {dim: sizes[dim] for dim in dims}, dims, read_type(slice_op.operands[-1]))
 
 
-def _cut_gather(program: DeviceProgram, gather: Collective, values: PartitionValues) -> None:
+def _cut_gather(program: DeviceProgram, gather: LocalCollective, values: PartitionValues) -> None:
     dim, axes = gather.dimension("all_gather_dim"), gather.axes
     for user in [use.owner.operation for use in gather.result.uses]:
         if user.name != _SLICE or user.operands[0] != gather.result or not axes:
@@ -169,7 +169,7 @@ def _cut_gather(program: DeviceProgram, gather: Collective, values: PartitionVal
 # ---- all-reduce, then the own shard ---------------------------------------------------------------
 
 
-def _scatter(program: DeviceProgram, reduce: Collective, values: PartitionValues) -> Collective | None:
+def _scatter(program: DeviceProgram, reduce: LocalCollective, values: PartitionValues) -> LocalCollective | None:
     """Make the reduction one that scatters; what is left to be reduced over other axes, if anything is."""
     path = _path_to_slice(reduce)
     if not path:
@@ -199,10 +199,10 @@ def _scatter(program: DeviceProgram, reduce: Collective, values: PartitionValues
     for op in reversed((reduce.op, *path)):
         op.erase()
     program.changed()
-    return Collective(last, "all_reduce", program.mesh) if last.name == "stablehlo.all_reduce" else None
+    return LocalCollective(last, "all_reduce", program.mesh) if last.name == "stablehlo.all_reduce" else None
 
 
-def _padded_first(program: DeviceProgram, reduce: Collective, values: PartitionValues) -> Collective:
+def _padded_first(program: DeviceProgram, reduce: LocalCollective, values: PartitionValues) -> LocalCollective:
     """A sum that is padded with zeros for shards to be even, and then cut, as a sum of padded values.
 
     The reduction itself otherwise. What stands between reduction and padding keeps it from being moved.
@@ -223,7 +223,7 @@ def _padded_first(program: DeviceProgram, reduce: Collective, values: PartitionV
     pad.erase()
     reduce.op.erase()
     program.changed()
-    return Collective(owner(value), "all_reduce", program.mesh)
+    return LocalCollective(owner(value), "all_reduce", program.mesh)
 
 
 def _adds_zeros_behind(pad: Any) -> bool:
@@ -232,7 +232,7 @@ def _adds_zeros_behind(pad: Any) -> bool:
     return not any(low) and not any(interior) and min(high) >= 0 and splat_number(pad.operands[1]) == 0
 
 
-def _path_to_slice(reduce: Collective) -> list[Any]:
+def _path_to_slice(reduce: LocalCollective) -> list[Any]:
     """The elementwise operations and transposes between a reduction and the slice that follows, and that slice.
 
     Where a value has several users, the slice among them or the first is followed.
@@ -256,7 +256,7 @@ def _keeps_shape(op: Any, value: Any) -> bool:
     return op.name == _TRANSPOSE or is_elementwise(op, read_type(value).shape)
 
 
-def _shard_of_sum(program: DeviceProgram, reduce: Collective, cut: Cut, before: Any) -> Any:
+def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut, before: Any) -> Any:
     """The shard of the reduction's result by reduce-scatters, or why there is none."""
     combiner, axes, rest = reduce.combiner, reduce.axes, reduce.axes
     if combiner is None or not program.is_along_axes(reduce):
@@ -298,7 +298,7 @@ def _cut_between(emit: Emitter, value: Any, dim: int, axes: Axes, kept: Axes) ->
     return emit.reshape(value, (*shape[:dim], size_of(kept) * size, *shape[dim + 1 :]))
 
 
-def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: Cut, before: Any) -> Any:
+def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: ShardCut, before: Any) -> Any:
     """The operation on shards: `whole` is the operand whose shard is known; the others are cut."""
     emit = program.emitter(before, op.location)
     operands = [shard if operand == whole else _cut_operand(emit, operand, cut) for operand in op.operands]
@@ -307,7 +307,7 @@ def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: Cut
     return emit.op(op.name, operands, [result], **{name: op.attributes[name] for name in op.attributes})
 
 
-def _cut_operand(emit: CollectiveBuilder, value: Any, cut: Cut) -> Any:
+def _cut_operand(emit: CollectiveBuilder, value: Any, cut: ShardCut) -> Any:
     """The shard of a value that is whole on every device; what is the same everywhere is made anew."""
     type_ = read_type(value)
     if not type_.rank:

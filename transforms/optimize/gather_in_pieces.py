@@ -15,7 +15,7 @@ from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations, users
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, block_operations, users
 from gspmd.transforms.passes import option, same_option
 
 _WHAT = "gathered in pieces"
@@ -52,7 +52,7 @@ class GatherInPieces(CollectivePass):
             elif self._is_worth_it(program, gather, products):
                 _split(program, gather, products, dim, self.gather_pieces)
 
-    def _is_worth_it(self, program: DeviceProgram, gather: Collective, products: list[_Product]) -> bool:
+    def _is_worth_it(self, program: DeviceProgram, gather: LocalCollective, products: list[_Product]) -> bool:
         whole = bytes_of(read_type(gather.result))
         if whole < self.pieces_min_bytes:
             program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
@@ -89,7 +89,7 @@ class _Product:
         return self.dims.of_operand(self.side, dim)
 
 
-def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
+def _products_of(program: DeviceProgram, gather: LocalCollective) -> list[_Product]:
     """The dots in the gather's block that use its result, in program order; none if anything else does."""
     using = users(gather.result)
     dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
@@ -103,7 +103,7 @@ def _products_of(program: DeviceProgram, gather: Collective) -> list[_Product]:
     return sorted(found, key=lambda product: order[product.dot.results[0]])
 
 
-def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int | None:
+def _free_dim(gather: LocalCollective, products: list[_Product], pieces: int) -> int | None:
     """The most major dimension to cut, one that is neither gathered nor summed over by a dot; None if there is none."""
     gathered = gather.dimension("all_gather_dim")
     for dim, size in enumerate(read_type(gather.result).shape):
@@ -112,7 +112,7 @@ def _free_dim(gather: Collective, products: list[_Product], pieces: int) -> int 
     return None
 
 
-def _hidden_s(gather: Collective, first: Any, hardware: Hardware) -> float:
+def _hidden_s(gather: LocalCollective, first: Any, hardware: Hardware) -> float:
     """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
     before = []
     for op in block_operations(gather.op.block):
@@ -139,7 +139,7 @@ def _is_convolution(op: Any) -> bool:
     return flops is not None and flops.kind == "convolution"
 
 
-def _split(program: DeviceProgram, gather: Collective, products: list[_Product], dim: int, count: int) -> None:
+def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Product], dim: int, count: int) -> None:
     emit = program.emitter(gather.op)
     size = read_type(gather.operand).shape[dim] // count
     gathered, axes, cause = gather.dimension("all_gather_dim"), gather.axes, gather.cause

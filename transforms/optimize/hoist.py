@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.ir.program import BARRIER
 from gspmd.transforms.ops import traits_of, traits_of_op
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, owner
 from gspmd.transforms.passes import option
 
 _MAX_CHAIN = 64  # operations that are moved along with a collective
@@ -32,7 +32,7 @@ class HoistCollectives(CollectivePass):
         loops = program.loops()
         if not loops:
             return
-        inside: dict[Any, list[Collective]] = {loop: [] for loop in loops}
+        inside: dict[Any, list[LocalCollective]] = {loop: [] for loop in loops}
         for collective in program.collectives():
             loop = collective.op.parent
             if loop is not None and loop.operation in inside:
@@ -62,10 +62,10 @@ class _Loop:
         self._loop = loop
         self._blocks = [region.blocks[0] for region in loop.regions]
 
-    def hoist(self, collectives: list[Collective], max_bytes: int) -> list[Collective]:
+    def hoist(self, collectives: list[LocalCollective], max_bytes: int) -> list[LocalCollective]:
         if not collectives:
             return []
-        moved: list[Collective] = []
+        moved: list[LocalCollective] = []
         held = 0.0
         for collective in collectives:
             chain = self._chain(collective.op)

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.emit.builder import read_type
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, owner
 from gspmd.transforms.passes import option
 
 _NOT_COMPARED = {"channel_handle", AXES, CAUSE}
@@ -69,7 +69,7 @@ class MergeCollectives(CollectivePass):
                 candidates.append((position, op))
 
 
-def _key(program: DeviceProgram, collective: Collective) -> Any:
+def _key(program: DeviceProgram, collective: LocalCollective) -> Any:
     """What equal collectives have in common, None for a reduction that is not understood."""
     reducing = collective.kind in ("all_reduce", "reduce_scatter")
     combiner = collective.combiner if reducing else ""
@@ -114,7 +114,7 @@ def _dominates(first: Any, second: Any) -> bool:
     return False
 
 
-def _replace(program: DeviceProgram, collective: Collective, other: Any) -> None:
+def _replace(program: DeviceProgram, collective: LocalCollective, other: Any) -> None:
     value, wanted = other.results[0], collective.result.type
     if value.type != wanted:
         op = collective.op

@@ -8,7 +8,7 @@ from typing import Any
 from gspmd.transforms.emit.builder import bytes_of, read_type
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
 from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers, only_user, owner
 
 _MOVING = ("all_gather", "all_to_all", "collective_permute")
 _CONVERT, _BROADCAST = "stablehlo.convert", "stablehlo.broadcast_in_dim"
@@ -30,12 +30,12 @@ class NarrowCollectives(CollectivePass):
         if program.mesh is None:
             return
         for collective in program.collectives(*_MOVING):
-            current: Collective | None = collective
+            current: LocalCollective | None = collective
             while current is not None:
                 current = _before_widening(program, current) or _after_narrowing(program, current)
 
 
-def _dims(collective: Collective) -> tuple[int, ...]:
+def _dims(collective: LocalCollective) -> tuple[int, ...]:
     """The dimensions whose sizes the collective changes."""
     if collective.kind == "all_gather":
         return (collective.dimension("all_gather_dim"),)
@@ -44,7 +44,7 @@ def _dims(collective: Collective) -> tuple[int, ...]:
     return ()
 
 
-def _on(program: DeviceProgram, collective: Collective, value: Any, moved: dict[int, int], emit: Any) -> Any:
+def _on(program: DeviceProgram, collective: LocalCollective, value: Any, moved: dict[int, int], emit: Any) -> Any:
     """The same collective of another value, whose dimensions are the old ones as `moved` says."""
     attributes = {name: collective.attributes[name] for name in collective.attributes}
     for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
@@ -62,7 +62,7 @@ def _on(program: DeviceProgram, collective: Collective, value: Any, moved: dict[
 # ---- what is before the collective ----------------------------------------------------------------
 
 
-def _before_widening(program: DeviceProgram, collective: Collective) -> Collective | None:
+def _before_widening(program: DeviceProgram, collective: LocalCollective) -> LocalCollective | None:
     """Move the operation that makes the operand behind the collective; the collective in its new place."""
     op = owner(collective.operand)
     if op is None or op.name not in (_CONVERT, _BROADCAST, _PAD) or op.block != collective.op.block:
@@ -83,10 +83,10 @@ def _before_widening(program: DeviceProgram, collective: Collective) -> Collecti
     if not list(op.results[0].uses):
         op.erase()
     program.changed()
-    return Collective(owner(small), collective.kind, program.mesh)
+    return LocalCollective(owner(small), collective.kind, program.mesh)
 
 
-def _dims_of_source(collective: Collective, op: Any) -> dict[int, int] | None:
+def _dims_of_source(collective: LocalCollective, op: Any) -> dict[int, int] | None:
     """Where the collective's dimensions are in the operand of `op`; None if it cannot be done there."""
     dims = _dims(collective)
     if op.name == _CONVERT:
@@ -108,7 +108,7 @@ def _dims_of_source(collective: Collective, op: Any) -> dict[int, int] | None:
 # ---- what is after the collective -----------------------------------------------------------------
 
 
-def _after_narrowing(program: DeviceProgram, collective: Collective) -> Collective | None:
+def _after_narrowing(program: DeviceProgram, collective: LocalCollective) -> LocalCollective | None:
     """Move the only operation that uses the result before the collective; the collective in its new place."""
     op = only_user(collective.result)
     if op is None or op.name not in (_CONVERT, _SLICE):
@@ -136,7 +136,7 @@ def _after_narrowing(program: DeviceProgram, collective: Collective) -> Collecti
     op.erase()
     collective.op.erase()
     program.changed()
-    return Collective(owner(value), collective.kind, program.mesh)
+    return LocalCollective(owner(value), collective.kind, program.mesh)
 
 
 def _narrows_elsewhere(shape: tuple[int, ...], whole: tuple[int, ...], dims: tuple[int, ...]) -> bool:

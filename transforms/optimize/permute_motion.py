@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     block_operations,
     owner,
     used_only_by,
@@ -46,7 +46,7 @@ class MovePermutes(CollectivePass):
                     _move(program, loop, last, index, permute)
 
 
-def _reason_against(program: DeviceProgram, loop: Any, index: int, permute: Collective) -> str:
+def _reason_against(program: DeviceProgram, loop: Any, index: int, permute: LocalCollective) -> str:
     devices = program.mesh.size if program.mesh else 0
     if list(loop.results[index].uses):
         return "what it permutes is used after the loop"
@@ -59,7 +59,7 @@ def _reason_against(program: DeviceProgram, loop: Any, index: int, permute: Coll
     return ""
 
 
-def _move(program: DeviceProgram, loop: Any, last: Any, index: int, permute: Collective) -> None:
+def _move(program: DeviceProgram, loop: Any, last: Any, index: int, permute: LocalCollective) -> None:
     pairs = np.array(permute.pairs, np.int64)
     emit = program.emitter(loop, permute.op.location)
     backwards = pairs[:, ::-1][pairs[:, 1].argsort()]

@@ -10,9 +10,9 @@ import numpy as np
 
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.optimize.program import (
-    Collective,
     CollectivePass,
     DeviceProgram,
+    LocalCollective,
     only_user,
     owner,
     used_only_by,
@@ -45,7 +45,9 @@ class SimplifyPermutes(CollectivePass):
                 _simplify(program, permute, known, uniform)
 
 
-def _simplify(program: DeviceProgram, permute: Collective, known: dict[Any, Collective], uniform: Uniformity) -> None:
+def _simplify(
+    program: DeviceProgram, permute: LocalCollective, known: dict[Any, LocalCollective], uniform: Uniformity
+) -> None:
     devices = program.mesh.size if program.mesh else 0
     before = known.get(permute.operand)
     if before is not None:
@@ -80,23 +82,23 @@ def _moves_nothing(pairs: Pairs, devices: int) -> bool:
 
 
 def _again(
-    program: DeviceProgram, permute: Collective, value: Any, pairs: Pairs, known: dict[Any, Collective]
-) -> Collective:
+    program: DeviceProgram, permute: LocalCollective, value: Any, pairs: Pairs, known: dict[Any, LocalCollective]
+) -> LocalCollective:
     emit = program.emitter(permute.op)
     made = emit.collective_permute(value, _table(pairs), permute.axes, permute.cause)
     _replace(program, permute, made, known)
-    created = known[made] = Collective(owner(made), "collective_permute", program.mesh)
+    created = known[made] = LocalCollective(owner(made), "collective_permute", program.mesh)
     return created
 
 
-def _replace(program: DeviceProgram, permute: Collective, value: Any, known: dict[Any, Collective]) -> None:
+def _replace(program: DeviceProgram, permute: LocalCollective, value: Any, known: dict[Any, LocalCollective]) -> None:
     permute.result.replace_all_uses_with(value)
     del known[permute.result]
     permute.erase()
     program.changed()
 
 
-def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collective]) -> None:
+def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Any, LocalCollective]) -> None:
     """One permute for the sum of two of one value, where no device sends or receives twice."""
     add = only_user(permute.result)
     if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
@@ -114,7 +116,7 @@ def _merge(program: DeviceProgram, permute: Collective, known: dict[Any, Collect
         return
     emit = program.emitter(add)
     made = emit.collective_permute(permute.operand, _table(both), permute.axes, permute.cause)
-    known[made] = Collective(owner(made), "collective_permute", program.mesh)
+    known[made] = LocalCollective(owner(made), "collective_permute", program.mesh)
     add.results[0].replace_all_uses_with(made)
     add.erase()
     for collective in (permute, other):

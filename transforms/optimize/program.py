@@ -34,7 +34,7 @@ from gspmd.transforms.preconditions import ONE_MAIN
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
 
 
-class Collective:
+class LocalCollective:
     """One collective operation with one operand, whose attributes are read when asked for."""
 
     __slots__ = ("_mesh", "attributes", "is_gone", "kind", "op")
@@ -109,12 +109,12 @@ class DeviceProgram:
         self.tell = tell
         self.changes = 0
         self.mesh = _mesh_of(module)
-        self._found: tuple[list[Collective], list[Any], list[Any]] | None = None
+        self._found: tuple[list[LocalCollective], list[Any], list[Any]] | None = None
         self._emit: Emitter | None = None
         self._unchanged: dict[Any, Any] = {}
         self._told: set[tuple[Any, str]] = set()
 
-    def collectives(self, *kinds: str) -> list[Collective]:
+    def collectives(self, *kinds: str) -> list[LocalCollective]:
         """Those of these kinds (all if none is named) with one operand, in program order."""
         return [c for c in self._find()[0] if not kinds or c.kind in kinds]
 
@@ -126,9 +126,9 @@ class DeviceProgram:
         """The transposes, in program order."""
         return self._find()[2]
 
-    def _find(self) -> tuple[list[Collective], list[Any], list[Any]]:
+    def _find(self) -> tuple[list[LocalCollective], list[Any], list[Any]]:
         if self._found is None:
-            collectives: list[Collective] = []
+            collectives: list[LocalCollective] = []
             loops: list[Any] = []
             transposes: list[Any] = []
 
@@ -137,7 +137,7 @@ class DeviceProgram:
                 kind = _NAMES.get(name)
                 if kind is not None:
                     if len(op.operands) == 1:
-                        collectives.append(Collective(op.operation, kind, self.mesh))
+                        collectives.append(LocalCollective(op.operation, kind, self.mesh))
                 elif name == WHILE:
                     loops.append(op.operation)
                 elif name == "stablehlo.transpose":
@@ -193,7 +193,7 @@ class DeviceProgram:
         self._emit.location = before.location if location is None else location
         return self._emit
 
-    def is_along_axes(self, collective: Collective) -> bool:
+    def is_along_axes(self, collective: LocalCollective) -> bool:
         """Whether the groups are those of its axes, in their order; collectives of users may name others."""
         axes = collective.axes
         if not axes or self.mesh is None or collective.kind == "collective_permute":
@@ -229,7 +229,7 @@ class DeviceProgram:
         self._unchanged = {}
 
 
-def _names_axes(collectives: list[Collective]) -> bool:
+def _names_axes(collectives: list[LocalCollective]) -> bool:
     """Whether groups are given by mesh axes, as the first that has groups shows."""
     grouped = next((c for c in collectives if c.kind != "collective_permute"), None)
     return grouped is not None and names_axes(grouped.groups)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from gspmd.transforms.emit.builder import bytes_of, read_type
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, block_operations
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, block_operations
 from gspmd.transforms.passes import option
 
 
@@ -27,7 +27,7 @@ class Regather(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None or not self.keep_gathered_bytes:
             return
-        blocks: list[tuple[Any, list[Collective]]] = []
+        blocks: list[tuple[Any, list[LocalCollective]]] = []
         for gather in program.collectives("all_gather"):
             known = next((members for block, members in blocks if block == gather.op.block), None)
             if known is None:
@@ -47,7 +47,7 @@ class _Gap:
     last of whose other operands is `waited`, None if there is none.
     """
 
-    gather: Collective
+    gather: LocalCollective
     bytes: float
     begin: int
     end: int
@@ -56,7 +56,7 @@ class _Gap:
     waited: Any
 
 
-def _gaps(block: Any, gathers: list[Collective]) -> list[_Gap]:
+def _gaps(block: Any, gathers: list[LocalCollective]) -> list[_Gap]:
     """Where gathered values wait to be used again, in program order."""
     operations = list(block_operations(block))
     places = {value: place for place, op in enumerate(operations) for value in op.results}

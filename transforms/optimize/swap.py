@@ -12,7 +12,7 @@ from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.optimize.products import DOT, ProductDims
-from gspmd.transforms.optimize.program import Collective, CollectivePass, DeviceProgram, integers, only_user, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers, only_user, owner
 
 _SCATTER = "stablehlo.reduce_scatter"
 
@@ -34,7 +34,9 @@ class SwapProducts(CollectivePass):
             return
         for transpose in program.transposes():
             before = owner(transpose.operands[0])
-            scatter = Collective(before, "reduce_scatter", program.mesh) if before and before.name == _SCATTER else None
+            scatter = (
+                LocalCollective(before, "reduce_scatter", program.mesh) if before and before.name == _SCATTER else None
+            )
             dot = before if scatter is None else owner(scatter.operand)
             if dot is None or dot.name != DOT or only_user(transpose.operands[0]) is None:
                 continue
@@ -53,13 +55,13 @@ class SwapProducts(CollectivePass):
                 _swap(program, dot, dims, scatter, transpose)
 
     @staticmethod
-    def _decline(program: DeviceProgram, scatter: Collective | None, transpose: Any, why: str) -> None:
+    def _decline(program: DeviceProgram, scatter: LocalCollective | None, transpose: Any, why: str) -> None:
         """Without a sum in between, compilers do what can be done."""
         if scatter is not None:
             program.decline(transpose, "transposed before its sum is taken", why)
 
 
-def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: Collective | None, transpose: Any) -> None:
+def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: LocalCollective | None, transpose: Any) -> None:
     emit = program.emitter(dot, dot.location)
     value = _swapped(emit, dot, dims)
     if scatter is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from gspmd.dialect.axes import without
 from gspmd.dialect.own_attributes import SHARDING
 from gspmd.transforms.ops import traits_of_op
-from gspmd.transforms.optimize.program import Collective, DeviceProgram, owner
+from gspmd.transforms.optimize.program import DeviceProgram, LocalCollective, owner
 from gspmd.transforms.parsing.attribute_text import required_text
 from gspmd.transforms.parsing.mlir import main_function
 
@@ -55,5 +55,5 @@ class Uniformity:
         mesh = self._program.mesh
         if kind not in ("all_reduce", "all_gather") or len(op.operands) != 1 or mesh is None:
             return False
-        collective = Collective(op, kind, mesh)
+        collective = LocalCollective(op, kind, mesh)
         return self._program.is_along_axes(collective) and not without(mesh.all_axes(), collective.axes)

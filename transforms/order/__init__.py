@@ -18,9 +18,9 @@ from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.boundary import Boundary, take_boundary
 from gspmd.transforms.order.choice import choose
-from gspmd.transforms.order.moves import Moves
-from gspmd.transforms.order.placed import Placed
-from gspmd.transforms.order.rewrite import Rewriter
+from gspmd.transforms.order.moves import DeviceOrders
+from gspmd.transforms.order.placed import PlacedProgram
+from gspmd.transforms.order.rewrite import OrderRewriter
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
 
@@ -42,10 +42,10 @@ class Order(Pass):
             orders = _orders(signature.mesh, boundary)
             if len(orders) > 1:
                 program = Program(module)
-                moves = Moves(signature.mesh, orders)
-                placed = Placed(program, signature, boundary, moves)
+                moves = DeviceOrders(signature.mesh, orders)
+                placed = PlacedProgram(program, signature, boundary, moves)
                 labels = choose(placed)
-                Rewriter(module, placed, labels).run()
+                OrderRewriter(module, placed, labels).run()
                 signature = _in_orders(signature, boundary, placed.ends(labels), moves)
             write_signature(module, signature)
 
@@ -59,7 +59,7 @@ def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([expand(order_of(mesh)), *said])) if said else []
 
 
-def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: Moves) -> Signature:
+def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: DeviceOrders) -> Signature:
     """The signature with every value in its order."""
 
     def moved(value: ValueSignature, number: int, order: DeviceIds | None, exchanged: bool) -> ValueSignature:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gspmd.transforms.order.minimum_cut import FOREVER, Graph
-from gspmd.transforms.order.placed import FIXED, Flow, Placed
+from gspmd.transforms.order.minimum_cut import FOREVER, FlowNetwork
+from gspmd.transforms.order.placed import FIXED, Flow, PlacedProgram
 
 
-def choose(placed: Placed) -> list[int]:
+def choose(placed: PlacedProgram) -> list[int]:
     """The number of the order of every node. Between equals the program's own order is taken."""
     labels = [FIXED if pin < 0 else pin for pin in placed.pinned]
     if len(placed.moves.orders) == 2:
@@ -31,7 +31,7 @@ def choose(placed: Placed) -> list[int]:
     return labels
 
 
-def price(placed: Placed, labels: Sequence[int]) -> int:
+def price(placed: PlacedProgram, labels: Sequence[int]) -> int:
     """Bytes that all devices send together: each value once for every order it is read in but not made in."""
     total = 0
     for flow in placed.flows:
@@ -41,15 +41,15 @@ def price(placed: Placed, labels: Sequence[int]) -> int:
     return total
 
 
-def _bytes(placed: Placed, flow: Flow, source: int, target: int) -> int:
+def _bytes(placed: PlacedProgram, flow: Flow, source: int, target: int) -> int:
     return flow.bytes * placed.moves.changed(flow.split, source, target)
 
 
-def _expanded(placed: Placed, labels: Sequence[int], order: int) -> list[int]:
+def _expanded(placed: PlacedProgram, labels: Sequence[int], order: int) -> list[int]:
     """The labels after nodes have changed to `order` as far as that saves bytes."""
     count = len(labels)
     source, sink = count, count + 1
-    graph = Graph(count + 2)
+    graph = FlowNetwork(count + 2)
     for node, pin in enumerate(placed.pinned):
         if pin == order or labels[node] == order:
             graph.edge(source, node, FOREVER)
@@ -67,7 +67,7 @@ def _expanded(placed: Placed, labels: Sequence[int], order: int) -> list[int]:
     return [order if side[node] else label for node, label in enumerate(labels)]
 
 
-def _join(graph: Graph, source: int, nodes: tuple[int, ...], weight: int, mixed: bool) -> None:
+def _join(graph: FlowNetwork, source: int, nodes: tuple[int, ...], weight: int, mixed: bool) -> None:
     """The weight is paid unless all nodes are on one side; if they are `mixed`, unless all are on the source's."""
     if len(nodes) == 2 and not mixed:
         graph.edge(nodes[0], nodes[1], weight, weight)

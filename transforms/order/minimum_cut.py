@@ -10,7 +10,7 @@ from collections import deque
 FOREVER = 1 << 100  # of an edge that is never cut
 
 
-class Graph:
+class FlowNetwork:
     """Nodes 0, 1, .. with directed edges that have whole capacities."""
 
     def __init__(self, nodes: int) -> None:

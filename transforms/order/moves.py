@@ -12,7 +12,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.groups import Ids, replica_groups
 
 
-class Moves:
+class DeviceOrders:
     """Orders of the devices, each a list of the device at every mesh position; the mesh's own is the first."""
 
     def __init__(self, mesh: Mesh, orders: Sequence[tuple[int, ...]]) -> None:

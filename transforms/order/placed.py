@@ -24,7 +24,7 @@ from gspmd.transforms.ir.program import Op, Program
 from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature
 from gspmd.transforms.ops import traits_of, traits_of_op
 from gspmd.transforms.order.boundary import Boundary
-from gspmd.transforms.order.moves import Moves
+from gspmd.transforms.order.moves import DeviceOrders
 
 FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
 UNMOVABLE = 1 << 50  # bytes of what cannot be sent
@@ -41,14 +41,14 @@ class Flow:
     bytes: int
 
 
-class Placed:
+class PlacedProgram:
     """A per-device program as a graph, and what is known of its nodes before orders are chosen.
 
     `pinned` has the order of every node that cannot choose, -1 for others. `remade` are the values that are made again
     where they are needed. `permutes` has the senders of collective permutes, by result.
     """
 
-    def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: Moves) -> None:
+    def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: DeviceOrders) -> None:
         self.program = program
         self.moves = moves
         self.split: dict[int, Axes] = {}

@@ -16,16 +16,16 @@ from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.program import Block, Op
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
-from gspmd.transforms.order.placed import FIXED, Placed
+from gspmd.transforms.order.placed import FIXED, PlacedProgram
 from gspmd.transforms.parsing.mlir import free_symbol, main_function
 
 _PARTITION = "stablehlo.partition_id"
 
 
-class Rewriter:
+class OrderRewriter:
     """Rewrites @main in place; `labels` are the orders of the nodes."""
 
-    def __init__(self, module: ir.Module, placed: Placed, labels: Sequence[int]) -> None:
+    def __init__(self, module: ir.Module, placed: PlacedProgram, labels: Sequence[int]) -> None:
         self.module = module
         self.placed = placed
         self.labels = labels

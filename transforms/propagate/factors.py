@@ -60,7 +60,7 @@ CONFLICTS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class SolverStep:
     """The shardings of an operation's tensors after a step, and what it depended on.
 
     `contested` says whether a conflict was left alone that `aggressive` would settle, `looked_ahead` whether `lifetime`
@@ -78,7 +78,7 @@ def propagate(
     sizes: tuple[float, ...],
     active: Activity,
     lifetime: Callable[[int], int] | None = None,
-) -> Step:
+) -> SolverStep:
     """One step; `sizes` are the tensors' bytes.
 
     With `lifetime`, which says how many following operations a factor lives through, conflicts are settled as
@@ -98,7 +98,7 @@ def propagate(
             proposals[factor] = (axes, source)
             contested |= disputed
     if not proposals:
-        return Step(shardings, False)
+        return SolverStep(shardings, False)
     order = sorted(proposals, key=lambda f: (-sizes[proposals[f][1]], proposals[f][1], f))
     looked_ahead = lifetime is not None and _ties(order, proposals, sizes)
     if looked_ahead and lifetime is not None:
@@ -110,7 +110,7 @@ def propagate(
         extension = _Extension(rule, t, shardings[t], current[t])
         result[t] = extension.extend(proposals, order, aggressive)
         contested |= extension.contested
-    return Step(tuple(result), contested, looked_ahead)
+    return SolverStep(tuple(result), contested, looked_ahead)
 
 
 def _ties(order: list[int], proposals: dict[int, tuple[Axes, int]], sizes: tuple[float, ...]) -> bool:

@@ -11,7 +11,7 @@ from gspmd.dialect.axes import overlap
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
 from gspmd.transforms.ir.op_info import TensorType, element_bytes
-from gspmd.transforms.propagate.factors import LEVELS, Disagreement, Step, activity, disagreement, propagate
+from gspmd.transforms.propagate.factors import LEVELS, Disagreement, SolverStep, activity, disagreement, propagate
 
 # How many operations ahead a dimension is followed where only that can settle a conflict.
 HORIZON = 8
@@ -267,15 +267,15 @@ class Solver:
 
     def _step(
         self, index: int, before: tuple[int, ...], level: int, lifetime: Callable[[int], int] | None = None
-    ) -> Step:
+    ) -> SolverStep:
         rule = self.nodes[index].rule
         shardings = tuple(self.interner.values[i] for i in before)
         active = self._activities[rule][level]
         if active is None:
-            return Step(shardings, False)
+            return SolverStep(shardings, False)
         return propagate(self.rules[rule], shardings, self._sizes[index], active, lifetime)
 
-    def _numbers(self, before: tuple[int, ...], step: Step) -> tuple[int, ...]:
+    def _numbers(self, before: tuple[int, ...], step: SolverStep) -> tuple[int, ...]:
         values, intern = self.interner.values, self.interner
         return tuple(
             number if new is values[number] else intern(new) for number, new in zip(before, step.shardings, strict=True)

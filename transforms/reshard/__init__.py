@@ -19,7 +19,7 @@ from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
 from gspmd.transforms.reshard.joined_slices import join_slices
 from gspmd.transforms.reshard.planner import Planner
-from gspmd.transforms.reshard.rewrite import Decision, Rewriter
+from gspmd.transforms.reshard.rewrite import Decision, Resharder
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 
@@ -79,7 +79,7 @@ def reshard(
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
     planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
-    rewriter = Rewriter(annotated, RuleBook(OPS, replicate_unsupported), planner)
+    rewriter = Resharder(annotated, RuleBook(OPS, replicate_unsupported), planner)
     in_host_memory = says_host(annotated.program)
     rewriter.run()
     if allowed_bytes is not None:

@@ -42,7 +42,7 @@ _SHARDING = dict.fromkeys(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Chain:
+class _CollectiveChain:
     """Consecutive collectives, each the only user of the one before; the first reads `value`."""
 
     value: Any
@@ -87,7 +87,7 @@ def exchange_at_ends(module: ir.Module, planner: Planner) -> None:
 
 def _behind(
     value: Any, index: int, arguments: Sequence[DeviceIds | None], order: DeviceIds, own: DeviceIds
-) -> _Chain | None:
+) -> _CollectiveChain | None:
     """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
     ops: list[Any] = []
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _SHARDING and _is_used_once(value):
@@ -98,24 +98,24 @@ def _behind(
         source = arguments[value.arg_number] or own
     if not ops or (source == own and order == own):
         return None
-    return _Chain(value, tuple(ops), source, order, f"result {index}")
+    return _CollectiveChain(value, tuple(ops), source, order, f"result {index}")
 
 
-def _ahead(value: Any, index: int, order: DeviceIds, own: DeviceIds) -> _Chain | None:
+def _ahead(value: Any, index: int, order: DeviceIds, own: DeviceIds) -> _CollectiveChain | None:
     """The chain that begins with an argument; None if there is none."""
     ops: list[Any] = []
     end = value
     while _is_used_once(end) and next(iter(end.uses)).owner.operation.name in _SHARDING:
         ops.append(next(iter(end.uses)).owner.operation)
         end = ops[-1].results[0]
-    return _Chain(value, tuple(ops), order, own, f"argument {index}") if ops else None
+    return _CollectiveChain(value, tuple(ops), order, own, f"argument {index}") if ops else None
 
 
 def _is_used_once(value: Any) -> bool:
     return sum(1 for _ in value.uses) == 1
 
 
-def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _Chain) -> bool:
+def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveChain) -> bool:
     """Replace the chain by one exchange if that takes less time; returns whether it did."""
     last = chain.ops[-1]
     type_ = read_type(chain.value)

@@ -16,7 +16,7 @@ from gspmd.transforms.exchange.blocks import AxisMoves, Dims
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class ReshardStep:
     """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
 
     `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
@@ -38,14 +38,14 @@ class Path:
     If it is not `complete`, the search was given up and there may be a better path.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReshardStep, ...]
     time_s: float
     peak_bytes: float = 0.0
     complete: bool = True
 
 
 @dataclasses.dataclass(slots=True)
-class Budget:
+class MoveBudget:
     """Moves that searches may still look at; below 0 once they have been given up."""
 
     left: int
@@ -60,7 +60,7 @@ State = tuple[Dims, Axes]
 
 
 class Move(NamedTuple):
-    """A step as the search has it, not yet written out: see `Step` for the fields.
+    """A step as the search has it, not yet written out: see `ReshardStep` for the fields.
 
     `time_s` is in seconds. `peak_bytes` is what a device holds at a time, if that is more than operand or result.
     """

@@ -28,12 +28,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.reshard.path import Budget, Path, Step
+from gspmd.transforms.reshard.path import MoveBudget, Path
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
 
-__all__ = ["Path", "Planner", "Step"]
+__all__ = ["Path", "Planner"]
 
 # Axes are cut into prime factors if these are no more than this: the number of states grows with it.
 MOST_PARTS = 6
@@ -76,13 +76,13 @@ class Planner:
         self.max_moves = max_moves
         self._memo: dict[_Question, Path] = {}
         # Inside `choosing`: the budget that is left, and the paths whose search was given up.
-        self._shared: Budget | None = None
+        self._shared: MoveBudget | None = None
         self._rough: dict[_Question, Path] = {}
 
     @contextlib.contextmanager
-    def choosing(self) -> Iterator[Budget]:
+    def choosing(self) -> Iterator[MoveBudget]:
         """Plan all reshards inside with the budget of one; yields that budget."""
-        self._shared = Budget(self.max_moves)
+        self._shared = MoveBudget(self.max_moves)
         try:
             yield self._shared
         finally:
@@ -101,7 +101,7 @@ class Planner:
         key = (type_, source, target)
         found = self._memo.get(key) or self._rough.get(key)
         if found is None:
-            budget = self._shared or Budget(self.max_moves)
+            budget = self._shared or MoveBudget(self.max_moves)
             found = self._search(type_, source, target, budget)
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
@@ -116,7 +116,7 @@ class Planner:
         paths = [(source, self.plan(type_, source, target)) for source in sources]
         return min(paths, key=lambda pair: pair[1].time_s)
 
-    def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: Budget) -> Path:
+    def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget) -> Path:
         prices = Prices(type_, source, self.hardware)
         ends = max(prices.local_bytes(sharding.dim_axes()) for sharding in (source, target))
         searches = _Searches(prices, type_, source, target, budget)
@@ -147,7 +147,7 @@ class _Searches:
     """The searches for one reshard: with axes cut no finer than the two shardings have them, and into prime factors."""
 
     def __init__(
-        self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: Budget
+        self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
     ) -> None:
         self._question = type_, source, target
         self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES

@@ -25,7 +25,8 @@ from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
-from gspmd.transforms.reshard.planner import Planner, Step, within_reach
+from gspmd.transforms.reshard.path import ReshardStep
+from gspmd.transforms.reshard.planner import Planner, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
@@ -102,7 +103,7 @@ def _operand_cause(op: Op, index: int) -> str:
     return f"operand {index} of '{op.info.name}' is needed as {{to}}"
 
 
-class Rewriter:
+class Resharder:
     """Walks the program once, in order, and makes every use agree with its definition."""
 
     def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner) -> None:
@@ -442,7 +443,7 @@ class Rewriter:
         return len(self._moved) - 1, user
 
     def _emit(
-        self, value: Any, steps: tuple[Step, ...], before: Any, location: Any, cause: str, combiner: str
+        self, value: Any, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str
     ) -> tuple[Any, list[Any]]:
         """Create the steps' operations; returns the last value and the operations."""
         point = ir.InsertionPoint(before)
@@ -465,7 +466,7 @@ class Rewriter:
             value = made.results[0]
         return value, created
 
-    def _attributes(self, step: Step) -> dict[str, Any]:
+    def _attributes(self, step: ReshardStep) -> dict[str, Any]:
         context, mesh = self.codec.context, step.after.mesh
         if step.kind in _DIMENSION_AXES:
             return {_DIMENSION_AXES[step.kind]: write_axis_lists(step.dims, mesh, context)}

@@ -18,7 +18,7 @@ from gspmd.dialect.axes import Axes, atoms, canonical, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.reshard.moves import Moves
-from gspmd.transforms.reshard.path import Budget, Move, Path, State, Step
+from gspmd.transforms.reshard.path import Move, MoveBudget, Path, ReshardStep, State
 from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]
@@ -44,7 +44,7 @@ class Search:
         source: TensorSharding,
         target: TensorSharding,
         cuts: tuple[Cuts, Cuts],
-        budget: Budget,
+        budget: MoveBudget,
         finer: bool = False,
     ) -> None:
         self.prices = prices
@@ -123,12 +123,12 @@ class Search:
             moves.insert(0, move)
         return Path(tuple(map(self._step, moves)), time_s, max(map(self._peak, moves), default=0.0))
 
-    def _step(self, move: Move) -> Step:
+    def _step(self, move: Move) -> ReshardStep:
         dims, unreduced = move.after
         mesh = self.form.mesh
         after = self.form.with_axes(tuple(map(canonical, dims)), mesh.sorted(canonical(unreduced)))
         moves = tuple((canonical(axes), source, target) for axes, source, target in move.moves)
-        return Step(move.kind, after, tuple(map(canonical, move.dims)), mesh.sorted(canonical(move.axes)), moves)
+        return ReshardStep(move.kind, after, tuple(map(canonical, move.dims)), mesh.sorted(canonical(move.axes)), moves)
 
 
 def _state(sharding: TensorSharding, cuts: Cuts) -> State:

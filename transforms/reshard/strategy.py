@@ -19,7 +19,7 @@ from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
-from gspmd.transforms.reshard.path import Budget
+from gspmd.transforms.reshard.path import MoveBudget
 from gspmd.transforms.reshard.planner import Path, Planner
 from gspmd.transforms.reshard.traffic import sent_by_step
 
@@ -101,7 +101,7 @@ class Chooser:
         definition = self.table.get(info.name)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
-    def _best(self, rule: OpShardingRule, situation: Situation, budget: Budget) -> Strategy:
+    def _best(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> Strategy:
         """The cheapest strategy by one rule."""
         split = situation.split(rule)
         common = agreed(rule, split)
@@ -137,7 +137,7 @@ class Chooser:
             ways = self._candidates(rule, situation, budget)
             return [(way, self.sent_bytes(situation, way)) for way in ways]
 
-    def _candidates(self, rule: OpShardingRule, situation: Situation, budget: Budget) -> list[Strategy]:
+    def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
         for way in (rule, *self._others(situation.info)):
             ways = assignments(way, situation.split(way), situation.idle(self.planner.mesh))

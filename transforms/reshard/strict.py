@@ -19,7 +19,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
 from gspmd.transforms.parsing.mlir import source_location
-from gspmd.transforms.reshard.planner import Step
+from gspmd.transforms.reshard.path import ReshardStep
 from gspmd.transforms.reshard.traffic import sent_by_step
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
@@ -37,7 +37,7 @@ class ValueMove:
     location: Any
     type_: TensorType
     source: TensorSharding
-    steps: tuple[Step, ...]
+    steps: tuple[ReshardStep, ...]
     cause: str
 
     @property

@@ -11,10 +11,12 @@ from gspmd.transforms.exchange.blocks import all_to_all_moves
 from gspmd.transforms.exchange.direct import changed_dims, direct_way
 from gspmd.transforms.ir.op_info import TensorType, element_bytes
 from gspmd.transforms.machine.cost import sent_bytes
-from gspmd.transforms.reshard.path import Step
+from gspmd.transforms.reshard.path import ReshardStep
 
 
-def sent_by_step(type_: TensorType, source: TensorSharding, steps: Iterable[Step]) -> Iterator[tuple[str, float]]:
+def sent_by_step(
+    type_: TensorType, source: TensorSharding, steps: Iterable[ReshardStep]
+) -> Iterator[tuple[str, float]]:
     """The kind of collective that each step is, and what it sends; a slice sends nothing and is left out."""
     before = source
     for step in steps:
@@ -36,7 +38,7 @@ def _resharded(type_: TensorType, before: TensorSharding, after: TensorSharding)
     return "collective_permute", size * way.sent if way else 0.0
 
 
-def _devices(step: Step) -> int:
+def _devices(step: ReshardStep) -> int:
     """How many devices take part in one group of the collective."""
     if step.kind == "all_reduce":
         return size_of(step.axes)

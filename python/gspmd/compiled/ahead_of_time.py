@@ -38,7 +38,7 @@ _OUT_OF_MEMORY = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class CompiledMemory:
     """Bytes of a device that the compiler allocates; `limit` is what the device has, 0 where unknown."""
 
     arguments: int
@@ -66,10 +66,10 @@ class CompiledProgram:
         return str(self.executable.hlo_modules()[0].to_string())
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> CompiledMemory:
         stats = self.executable.get_compiled_memory_stats()
         limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
-        return Memory(
+        return CompiledMemory(
             stats.argument_size_in_bytes,
             stats.output_size_in_bytes,
             stats.alias_size_in_bytes,

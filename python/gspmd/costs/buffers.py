@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from gspmd.transforms.ir.op_info import element_bytes
 from gspmd.transforms.ir.program import BARRIER, Block, Op, Program
 from gspmd.transforms.ops import traits_of
-from gspmd.transforms.ops.traits import Fusion as FusedInto
+from gspmd.transforms.ops.traits import Fusion
 
-_FUSED = (FusedInto.WITH_USER, FusedInto.WITH_ALL_USERS)
+_FUSED = (Fusion.WITH_USER, Fusion.WITH_ALL_USERS)
 
 
-class Fusion:
+class Buffers:
     """What is in memory in a program."""
 
     def __init__(self, program: Program) -> None:
@@ -55,7 +55,7 @@ class Fusion:
             return False
         users = self._final_users(op)
         takes_in = all(user is not None and traits_of(user.info.name).fusion is not None for user in users)
-        return takes_in and (traits.fusion is FusedInto.WITH_ALL_USERS or len(users) == 1)
+        return takes_in and (traits.fusion is Fusion.WITH_ALL_USERS or len(users) == 1)
 
     def _final_users(self, op: Op) -> list[Op | None]:
         """Users, those of views for the views."""

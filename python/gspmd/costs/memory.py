@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.costs.buffers import Fusion, bytes_of_value, overwrites
+from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.program import WHILE, Block, Op, Program
 
@@ -21,7 +21,7 @@ ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Held:
+class Allocation:
     """Memory that is held for `value`, the latest one in it; `kind` says what for."""
 
     value: int
@@ -45,7 +45,7 @@ class Memory:
     temporaries: int
     peak: int
     host: int
-    at_peak: tuple[Held, ...]
+    at_peak: tuple[Allocation, ...]
 
     @property
     def allocated(self) -> int:
@@ -53,14 +53,14 @@ class Memory:
         return self.arguments + self.results - self.aliased + self.temporaries
 
 
-def memory_of(program: Program, fusion: Fusion, aliases: Mapping[int, int]) -> Memory:
+def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) -> Memory:
     """Follow a per-device program; `aliases` gives the argument that a result is made in, by their indices."""
     sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
     hosts = _host_values(program)
     on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
-    first = _Walk(program, fusion, aliases, on_device)
+    first = _LivenessWalk(program, buffers, aliases, on_device)
     first.run()
-    second = _Walk(program, fusion, aliases, on_device, snapshot_at=first.peak_step)
+    second = _LivenessWalk(program, buffers, aliases, on_device, snapshot_at=first.peak_step)
     second.run()
     body = program.body
     return Memory(
@@ -69,7 +69,7 @@ def memory_of(program: Program, fusion: Fusion, aliases: Mapping[int, int]) -> M
         sum(on_device[body.returned[result]] for result in aliases),
         first.temporary_peak,
         first.peak,
-        _host_peak(program, fusion, aliases, [size - own for size, own in zip(sizes, on_device, strict=True)]),
+        _host_peak(program, buffers, aliases, [size - own for size, own in zip(sizes, on_device, strict=True)]),
         tuple(sorted((h for h in second.snapshot if h.value not in hosts), key=lambda held: (-held.bytes, held.value))),
     )
 
@@ -82,10 +82,10 @@ def _host_values(program: Program) -> set[int]:
     return {value for value, made in enumerate(program.value_ir) if made in kinds}
 
 
-def _host_peak(program: Program, fusion: Fusion, aliases: Mapping[int, int], sizes: Sequence[int]) -> int:
+def _host_peak(program: Program, buffers: Buffers, aliases: Mapping[int, int], sizes: Sequence[int]) -> int:
     if not any(sizes):
         return 0
-    walk = _Walk(program, fusion, aliases, sizes)
+    walk = _LivenessWalk(program, buffers, aliases, sizes)
     walk.run()
     return walk.peak
 
@@ -111,7 +111,7 @@ def aliases_of(
     return found
 
 
-class _Walk:
+class _LivenessWalk:
     """One pass through the program, whose values are of these sizes in bytes.
 
     `step` numbers the moments at which what is held is looked at.
@@ -120,19 +120,19 @@ class _Walk:
     def __init__(
         self,
         program: Program,
-        fusion: Fusion,
+        buffers: Buffers,
         aliases: Mapping[int, int],
         sizes: Sequence[int],
         snapshot_at: int = -1,
     ) -> None:
         self.program = program
         self.sizes = sizes
-        self.fusion = fusion
+        self.buffers = buffers
         self.aliases = aliases
         self.snapshot_at = snapshot_at
-        self.snapshot: list[Held] = []
-        self.held: dict[Held, None] = {}
-        self.memory: dict[int, Held] = {}  # by value
+        self.snapshot: list[Allocation] = []
+        self.held: dict[Allocation, None] = {}
+        self.memory: dict[int, Allocation] = {}  # by value
         self.total = self.temporary = self.peak = self.temporary_peak = self.step = self.peak_step = 0
 
     def run(self) -> None:
@@ -144,11 +144,11 @@ class _Walk:
         self._block(body, goals, RESULT)
         self._copies(body, goals)
 
-    def _copies(self, body: Block, goals: Mapping[int, Held]) -> None:
+    def _copies(self, body: Block, goals: Mapping[int, Allocation]) -> None:
         """At the end, results that have no memory of their own, such as arguments that are returned, get some."""
-        taken: set[Held] = set()
+        taken: set[Allocation] = set()
         for index, value in enumerate(body.returned):
-            held = self.memory.get(self.fusion.root(value))
+            held = self.memory.get(self.buffers.root(value))
             if index not in goals and (held is None or held.kind == ARGUMENT or held in taken):
                 held = self.hold(value, RESULT)
             if held is not None:
@@ -157,24 +157,24 @@ class _Walk:
 
     # ---- memory ----
 
-    def hold(self, value: int, kind: str) -> Held:
-        held = Held(value, self.sizes[value], kind)
+    def hold(self, value: int, kind: str) -> Allocation:
+        held = Allocation(value, self.sizes[value], kind)
         self.held[held] = None
         self._count(held, held.bytes)
         return held
 
-    def reuse(self, held: Held, value: int, kind: str) -> None:
+    def reuse(self, held: Allocation, value: int, kind: str) -> None:
         """Make a value in memory that is held for another one."""
         self._count(held, -held.bytes)
         held.value, held.kind = value, kind
         self._count(held, held.bytes)
 
-    def _free(self, held: Held) -> None:
+    def _free(self, held: Allocation) -> None:
         if held in self.held:
             del self.held[held]
             self._count(held, -held.bytes)
 
-    def _count(self, held: Held, change: int) -> None:
+    def _count(self, held: Allocation, change: int) -> None:
         self.total += change
         if held.kind == TEMPORARY:
             self.temporary += change
@@ -189,11 +189,11 @@ class _Walk:
 
     # ---- blocks ----
 
-    def _block(self, block: Block, goals: Mapping[int, Held], kind: str = TEMPORARY) -> None:
+    def _block(self, block: Block, goals: Mapping[int, Allocation], kind: str = TEMPORARY) -> None:
         """Follow a block. `goals` is the memory that returned values are to be in, by index; others are of `kind`."""
         scope = _Scope(self, block, goals, kind)
         for position, op in enumerate(block.ops):
-            if self.fusion.is_virtual(op):
+            if self.buffers.is_virtual(op):
                 continue
             for index, result in enumerate(op.results):
                 self.memory[result] = scope.place(op, index, position)
@@ -217,15 +217,15 @@ class _Walk:
 class _Scope:
     """The memory of one block: what it holds itself, and until which operation it needs what."""
 
-    def __init__(self, walk: _Walk, block: Block, goals: Mapping[int, Held], kind: str) -> None:
+    def __init__(self, walk: _LivenessWalk, block: Block, goals: Mapping[int, Allocation], kind: str) -> None:
         self.walk = walk
-        self.fusion = walk.fusion
+        self.buffers = walk.buffers
         self.kind = kind
-        self.mine: dict[Held, None] = {}
+        self.mine: dict[Allocation, None] = {}
         self.last = self._last_uses(block)
         self.returned: dict[int, int] = {}
         for index, value in enumerate(block.returned):
-            self.returned.setdefault(self.fusion.root(value), index)
+            self.returned.setdefault(self.buffers.root(value), index)
         self.goals = dict(goals)
         self.until = dict.fromkeys(goals.values(), -1)
         for argument in block.arguments:
@@ -236,20 +236,20 @@ class _Scope:
     def _last_uses(self, block: Block) -> dict[int, int]:
         last: dict[int, int] = {}
         for position, op in enumerate(block.ops):
-            if not self.fusion.is_virtual(op):
+            if not self.buffers.is_virtual(op):
                 last.update(dict.fromkeys(self._uses(op), position))
-        last.update(dict.fromkeys(self.fusion.sources(block.returned), len(block.ops)))
+        last.update(dict.fromkeys(self.buffers.sources(block.returned), len(block.ops)))
         return last
 
     def _uses(self, op: Op) -> frozenset[int]:
-        values = self.fusion.sources(op.operands)
+        values = self.buffers.sources(op.operands)
         for region in op.regions:
-            values |= self.fusion.sources(region.returned)
+            values |= self.buffers.sources(region.returned)
             for inner in region.ops:
                 values |= self._uses(inner)
         return values
 
-    def place(self, op: Op, index: int, position: int) -> Held:
+    def place(self, op: Op, index: int, position: int) -> Allocation:
         """The memory that a result is made in."""
         result = op.results[index]
         index_returned = self.returned.get(result)
@@ -265,25 +265,25 @@ class _Scope:
         self.until[held] = self.last.get(result, position)
         return held
 
-    def _goal(self, result: int, position: int) -> Held | None:
+    def _goal(self, result: int, position: int) -> Allocation | None:
         """The memory that the result is to end in, once what was in it is not needed any more."""
         held = self.goals.get(self.returned.get(result, -1))
         return held if held is not None and self.until[held] <= position else None
 
-    def _reused(self, op: Op, index: int, position: int) -> Held | None:
+    def _reused(self, op: Op, index: int, position: int) -> Allocation | None:
         """The memory of an operand that is used for the last time, if the operation can write there."""
         loop = op.info.name == WHILE
         if not loop and not overwrites(op):
             return None
         operands = op.operands[index : index + 1] if loop else op.operands
         size = self.walk.sizes[op.results[index]]
-        for value in sorted(self.fusion.sources(operands)):
+        for value in sorted(self.buffers.sources(operands)):
             held = self.walk.memory[value]
             if held in self.mine and held.bytes == size and self.until[held] == position and held.kind == TEMPORARY:
                 return held
         return None
 
-    def ending(self, op: Op, position: int) -> list[Held]:
+    def ending(self, op: Op, position: int) -> list[Allocation]:
         """What is not needed after an operation."""
         held = dict.fromkeys(self.walk.memory[value] for value in (*sorted(self._uses(op)), *op.results))
         return [each for each in held if each in self.mine and self.until[each] == position and each.kind == TEMPORARY]

@@ -10,8 +10,8 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
-from gspmd.costs.buffers import Fusion, bytes_of_value
-from gspmd.costs.memory import ARGUMENT, Held, aliases_of, memory_of
+from gspmd.costs.buffers import Buffers, bytes_of_value
+from gspmd.costs.memory import ARGUMENT, Allocation, aliases_of, memory_of
 from gspmd.costs.work import Work, work_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
@@ -216,8 +216,8 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
     hardware, placement = _machine(module, signature.mesh, target)
     with module.context, ir.Location.unknown():
         program = Program(module)
-        fusion = Fusion(program)
-        work = work_of(program, fusion)
+        buffers = Buffers(program)
+        work = work_of(program, buffers)
         attribute = module.operation.attributes.get("sym_name")
         return CostReport(
             program="" if attribute is None else ir.StringAttr(attribute).value,
@@ -226,7 +226,7 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
             collectives=_collectives(module, signature.mesh, hardware),
             work=work,
             model_flops=model_flops,
-            memory=_memory(program, fusion, signature, hardware),
+            memory=_memory(program, buffers, signature, hardware),
             compute_s=sum(flops / hardware.flops_of(element) for (_, element), flops in work.flops.items()),
             traffic_s=work.traffic_bytes / hardware.memory_bytes_per_s,
             hardware=hardware,
@@ -250,11 +250,11 @@ def _collectives(module: ir.Module, mesh: Mesh, hardware: Hardware) -> tuple[Col
     )
 
 
-def _memory(program: Program, fusion: Fusion, signature: Signature, hardware: Hardware) -> MemoryCost:
+def _memory(program: Program, buffers: Buffers, signature: Signature, hardware: Hardware) -> MemoryCost:
     body = program.body
     attributes = dictionaries(main_function(program.module), "arg_attrs", len(body.arguments))
     sizes = [[bytes_of_value(program, v) for v in values] for values in (body.arguments, body.returned)]
-    memory = memory_of(program, fusion, aliases_of(attributes, *sizes))
+    memory = memory_of(program, buffers, aliases_of(attributes, *sizes))
     equal = replicated_axes(program, signature.mesh, [value.sharding for value in signature.inputs])
     names = {
         value: named.name or f"argument {i}"
@@ -273,7 +273,7 @@ def _memory(program: Program, fusion: Fusion, signature: Signature, hardware: Ha
     )
 
 
-def _buffer(program: Program, held: Held, names: Mapping[int, str], equal: Names) -> Buffer:
+def _buffer(program: Program, held: Allocation, names: Mapping[int, str], equal: Names) -> Buffer:
     definer = program.value_def[held.value]
     type_ = program.value_type[held.value]
     location = None

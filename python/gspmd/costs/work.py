@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 
-from gspmd.costs.buffers import Fusion, bytes_of_value
+from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.operations import flops_of
 from gspmd.dialect.axes import size_of
 from gspmd.transforms.analysis.trip_count import trip_count
@@ -42,22 +42,22 @@ class Work:
         return {kind: count for kind, count in kinds.most_common() if count}
 
 
-def work_of(program: Program, fusion: Fusion | None = None, annotated: AnnotatedProgram | None = None) -> Work:
-    """Count a program's work; without `fusion` (see there) its memory traffic is not asked for and 0.
+def work_of(program: Program, buffers: Buffers | None = None, annotated: AnnotatedProgram | None = None) -> Work:
+    """Count a program's work; without `buffers` (see there) its memory traffic is not asked for and 0.
 
     `annotated` is needed for programs that are not partitioned yet: it knows their manual computations.
     """
-    counter = _Counter(program, fusion, annotated)
+    counter = _Counter(program, buffers, annotated)
     counter.block(program.body, 1.0)
     uncounted = tuple(sorted(counter.uncounted))
     return Work(dict(counter.flops), counter.traffic_bytes, uncounted, counter.open_loops)
 
 
 class _Counter:
-    def __init__(self, program: Program, fusion: Fusion | None, annotated: AnnotatedProgram | None) -> None:
+    def __init__(self, program: Program, buffers: Buffers | None, annotated: AnnotatedProgram | None) -> None:
         self.program = program
         self.annotated = annotated
-        self.fusion = fusion
+        self.buffers = buffers
         self.flops: Counter[tuple[str, str]] = Counter()
         self.traffic_bytes = 0.0
         self.uncounted: set[str] = set()
@@ -69,7 +69,7 @@ class _Counter:
             self._op(op, times)
             if op.regions:
                 self._regions(op, times)
-        if self.fusion is not None:
+        if self.buffers is not None:
             self.traffic_bytes += times * self._traffic(block)
 
     def _op(self, op: Op, times: float) -> None:
@@ -117,20 +117,20 @@ class _Counter:
 
     def _traffic(self, block: Block) -> float:
         """Every value that is in memory is written once, and read once by each operation that is not fused."""
-        assert self.fusion is not None
+        assert self.buffers is not None
         total = 0.0
         for op in block.ops:
-            if op.regions or self.fusion.is_virtual(op):
+            if op.regions or self.buffers.is_virtual(op):
                 continue
-            sources = self.fusion.sources(op.operands)
+            sources = self.buffers.sources(op.operands)
             written = sum(bytes_of_value(self.program, v) for v in op.results)
             traits = traits_of(op.info.name)
             if traits.looks_up:
                 total += 2 * written
-                sources -= self.fusion.sources(op.operands[:1])
+                sources -= self.buffers.sources(op.operands[:1])
             elif traits.update is not None:
                 total += 2 * bytes_of_value(self.program, op.operands[traits.update])
-                sources -= self.fusion.sources(op.operands[:1])
+                sources -= self.buffers.sources(op.operands[:1])
             else:
                 total += written
             total += sum(bytes_of_value(self.program, v) for v in sources)

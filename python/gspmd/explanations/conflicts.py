@@ -119,7 +119,7 @@ def find_conflicts(
     decided: dict[int | None, list[Decision]] = {}
     for decision in decisions:
         decided.setdefault(place_of(decision.location), []).append(decision)
-    finder = _Finder(explainer, planned)
+    finder = _ConflictFinder(explainer, planned)
     found = [
         finder.conflict(place, decided.get(place, []), made.get(place, []), times_s.get(place, 0.0))
         for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
@@ -127,7 +127,7 @@ def find_conflicts(
     return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
 
 
-class _Finder:
+class _ConflictFinder:
     def __init__(self, explainer: Explainer, planned: Hardware) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh

@@ -28,7 +28,7 @@ _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):\d+')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class DerivationStep:
     """One step back: dimension `dimension` of `value` got its axes from dimension `from_dimension` of `from_value`.
 
     `operation` (made as `operation_value`, at `location`) has them as `target` and `source`, e.g. `result 0` and
@@ -86,7 +86,7 @@ class Derivation:
 
     dimension: int
     axes: str
-    steps: tuple[Step, ...]
+    steps: tuple[DerivationStep, ...]
     origin: Origin
     left_out: int = 0
 
@@ -120,7 +120,7 @@ class Site:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Named:
+class _NamedOperation:
     """What an explanation says of an operation after it may have been rewritten."""
 
     name: str
@@ -170,9 +170,9 @@ class Explainer:
             for orders in device_orders(function)
         )
 
-    def _named(self, op: Op) -> _Named:
+    def _named(self, op: Op) -> _NamedOperation:
         value = self.value_names[op.results[0]] if op.results else ""
-        return _Named(op.info.name, value, source_location(op.ir.location))
+        return _NamedOperation(op.info.name, value, source_location(op.ir.location))
 
     # ---- values ----
 
@@ -291,14 +291,14 @@ class Explainer:
         op, position = self._entries[slot]
         return self.value_names[op.operands[position]]
 
-    def _step(self, link: Link) -> Step:
+    def _step(self, link: Link) -> DerivationStep:
         change = link.change
         node = self.completion.solver.nodes[change.node]
         if node.op == len(self.program.ops):
-            named = _Named("func.return", "", None)
+            named = _NamedOperation("func.return", "", None)
         else:
             named = self.ops[node.op]
-        return Step(
+        return DerivationStep(
             value=self.slot_name(link.place.slot),
             dimension=link.place.dim,
             from_value=self.slot_name(link.given.slot),

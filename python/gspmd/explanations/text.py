@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
-from gspmd.explanations.derivations import Derivation, Step
+from gspmd.explanations.derivations import Derivation, DerivationStep
 from gspmd.explanations.explanation import Explanation, Value
 from gspmd.report import bytes_text, devices_text, mesh_text
 from gspmd.tables import table, text_width
@@ -127,12 +127,12 @@ def level_lines(values: Sequence[Value]) -> list[str]:
     return [f"level {index}: {words}" for index, words in enumerate(LEVELS) if words in used]
 
 
-def _when(step: Step) -> str:
+def _when(step: DerivationStep) -> str:
     priority = f", priority {step.priority}" if step.priority else ""
     return f"level {LEVELS.index(step.level)}{priority}"
 
 
-def _way(step: Step) -> str:
+def _way(step: DerivationStep) -> str:
     name = step.operation.rpartition(".")[2]
     return f"{name} {step.operation_value}".strip() + f": {step.source} to {step.target}"
 

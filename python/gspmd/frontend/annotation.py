@@ -29,7 +29,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axis_name
 from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh, own_order
+from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh, own_order
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
@@ -66,7 +66,7 @@ def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
 
 def _mesh_of(sharding: NamedSharding) -> Mesh:
     """Its mesh, with the order of its devices where that is another than the program's."""
-    program: Program | None = PROGRAM.value
+    program: TracedProgram | None = PROGRAM.value
     ordered = None if program is None else own_order(sharding.mesh, program.mesh)
     return ordered or device_mesh(sharding.mesh).mesh
 
@@ -115,7 +115,7 @@ def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None
 
     Where XLA partitions, JAX has to know of the mesh's devices, and takes what splits evenly.
     """
-    program: Program | None = PROGRAM.value
+    program: TracedProgram | None = PROGRAM.value
     by_gspmd = program is not None and program.by_gspmd
     found = []
     for x, sharding in zip(values, shardings, strict=True):
@@ -204,7 +204,7 @@ def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
 
     A program for one device that is none of ours is not split; the annotation has nothing to say there.
     """
-    program: Program | None = PROGRAM.value
+    program: TracedProgram | None = PROGRAM.value
     by_gspmd = program is not None and program.by_gspmd
     if not by_gspmd and getattr(context.module_context.axis_context, "num_devices", 0) == 1:
         return [x]

@@ -61,7 +61,7 @@ class DeviceMesh:
         `jax.jit`: there it is around only where the function asks for one. Conversely, libraries that annotate what
         cannot be annotated so wherever there is a mesh are traced without.
         """
-        program = Program(self, by_gspmd)
+        program = TracedProgram(self, by_gspmd)
         without = [_around(program, None)]
         within = [_around(program, self.abstract())]
         if self.has_explicit_axes:
@@ -71,7 +71,7 @@ class DeviceMesh:
     @contextlib.contextmanager
     def around_operations(self) -> Iterator[None]:
         """Make it the mesh of what runs operation by operation."""
-        with PROGRAM(Program(self, by_gspmd=False)), contextlib.ExitStack() as stack:
+        with PROGRAM(TracedProgram(self, by_gspmd=False)), contextlib.ExitStack() as stack:
             mesh = self.jax_mesh()
             if isinstance(mesh, jax.sharding.Mesh):
                 stack.enter_context(jax.set_mesh(mesh))
@@ -111,7 +111,7 @@ class DeviceMesh:
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class TracedProgram:
     """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA."""
 
     mesh: DeviceMesh
@@ -123,7 +123,7 @@ PROGRAM = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
-def _around(program: Program, mesh: AbstractMesh | None) -> Iterator[None]:
+def _around(program: TracedProgram, mesh: AbstractMesh | None) -> Iterator[None]:
     """Trace for the program, in `mesh` or in none; one that `jax.set_mesh` set is out of sight meanwhile."""
     with PROGRAM(program), contextlib.ExitStack() as stack:
         around = jax.sharding.get_abstract_mesh()
@@ -257,7 +257,7 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
 
 def mesh_around() -> DeviceMesh | None:
     """The mesh that a function is traced over, or that `jax.set_mesh` set: with devices if these are known."""
-    program: Program | None = PROGRAM.value
+    program: TracedProgram | None = PROGRAM.value
     if program is not None:
         return program.mesh
     abstract = jax.sharding.get_abstract_mesh()

@@ -20,7 +20,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, Program, device_mesh_on, no_mesh
+from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
 from gspmd.frontend.lowered import Compiled, Lowered, explained
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.frontend.value_shardings import Given, given_shardings, shardings, specs_in, wanted_by_array, wanted_by_ref
@@ -309,7 +309,7 @@ class Jitted:
         @functools.wraps(self._fun)
         def annotated(*args: Any, **kwargs: Any) -> Any:
             call = bind(self._parameters, args, kwargs)
-            program: Program | None = PROGRAM.value
+            program: TracedProgram | None = PROGRAM.value
             found = self._mesh_inside(program)
             if found is None:
                 return self._fun(*args, **kwargs)
@@ -324,7 +324,7 @@ class Jitted:
             **self._settings,
         )
 
-    def _mesh_inside(self, program: Program | None) -> FoundMesh | None:
+    def _mesh_inside(self, program: TracedProgram | None) -> FoundMesh | None:
         """The mesh of the program that it becomes a part of, else its own."""
         if program is None:
             return self._find_mesh(())

@@ -17,7 +17,7 @@ SCHEDULES = ("gpipe", "circular")
 
 
 @dataclasses.dataclass(frozen=True)
-class Schedule:
+class PipelineSchedule:
     """Microbatches pass `stages` stages `repeats` times, in groups of as many as there are stages.
 
     A group goes round all its repeats before the next one starts, so that what leaves the last stage is wanted by the
@@ -59,7 +59,7 @@ class Slots:
     busy: Any
 
 
-def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_repeats: int) -> Schedule:
+def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_repeats: int) -> PipelineSchedule:
     """The schedule that arguments of `gspmd.pipeline` mean. Raises UsageError."""
     if schedule not in SCHEDULES:
         raise UsageError(
@@ -79,7 +79,7 @@ def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_
             hint="use schedule='circular'",
             code=Code.BAD_VALUE,
         )
-    return Schedule(num_stages, num_microbatches, circular_repeats)
+    return PipelineSchedule(num_stages, num_microbatches, circular_repeats)
 
 
 def bubble_ratio(num_stages: int, num_microbatches: int, schedule: str = "gpipe", repeats: int = 1) -> float:

@@ -15,7 +15,7 @@ from jax import lax
 
 from gspmd.dialect.errors import UsageError
 from gspmd.frontend.annotation import UNSPECIFIED, annotate
-from gspmd.frontend.pipeline_schedule import Schedule, schedule_of
+from gspmd.frontend.pipeline_schedule import PipelineSchedule, schedule_of
 
 Tree = Any  # a pytree of arrays
 Policy = Callable[..., Any]
@@ -85,7 +85,7 @@ class _Stages:
     """All stages at one step, vectorised. `lead` are the leading sizes of parameters."""
 
     function: Callable[..., Any]
-    plan: Schedule
+    plan: PipelineSchedule
     lead: tuple[int, ...]
     axis: str | tuple[str, ...] | None
     remat: bool | Policy
@@ -169,7 +169,7 @@ def _run(stages: _Stages, params: Tree, x: Tree, shared: Tree) -> tuple[Tree, Tr
     return jax.tree.map(lambda leaf: leaf[:, -1], stages.on_stages(results, 1)), sums
 
 
-def _shifted(state: Any, rows: Any, slots: Any, plan: Schedule) -> Any:
+def _shifted(state: Any, rows: Any, slots: Any, plan: PipelineSchedule) -> Any:
     """`state` moved to the next stage; a new row for the first one, or what comes back from the last."""
     if plan.repeats == 1:
         moved = lax.pad(state, jnp.zeros((), state.dtype), ((1, -1, 0), *((0, 0, 0),) * (state.ndim - 1)))
