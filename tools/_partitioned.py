@@ -65,7 +65,7 @@ def add_strict_argument(parser: ArgumentParser) -> None:
         "--strict",
         type=byte_count,
         metavar="BYTES",
-        help="refuse programs with reshards that nobody asked for; with --strict=64KiB those that send more than that",
+        help="refuse programs with reshards that no annotation asks for; with --strict=64KiB those that send more",
     )
     parser.implied_values["--strict"] = "0"
 

@@ -137,8 +137,8 @@ func.func private @f(%a: tensor<8xf32>) -> tensor<8xf32> {
     Page(
         Code.RESHARD,
         "A reshard that strict mode refuses",
-        "With --strict a program is refused if values are moved between devices where nobody asked for it. All such "
-        "places are listed, the largest first.",
+        "With --strict a program is refused if values are resharded where no annotation asks for it. All such places "
+        "are listed, the largest first.",
         Example(
             "gspmd partition program.mlir --strict",
             text="""\

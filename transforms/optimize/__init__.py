@@ -58,14 +58,14 @@ class Optimize(Pass):
     keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")
     merge_distance: int = same_option(MergeCollectives, "merge_distance")
     assume_finite: bool = same_option(DelayReductions, "assume_finite")
-    collective_matmul: bool = option(False, "overlap large products with the communication around them")
+    collective_matmul: bool = option(False, "overlap large matmuls with the communication around them")
     matmul_min_bytes: int = same_option(CollectiveMatmul, "matmul_min_bytes")
     bidirectional: bool = same_option(CollectiveMatmul, "bidirectional")
     max_unrolled_steps: int = same_option(CollectiveMatmul, "max_unrolled_steps")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")
     gather_pieces: int = option(
-        1, "pieces of gathers that products wait for; 1 for whole ones", least=1, most=MAX_UNROLLED
+        1, "chunks of all-gathers that matmuls wait for; 1 for whole ones", least=1, most=MAX_UNROLLED
     )
     pieces_min_bytes: int = same_option(GatherInPieces, "pieces_min_bytes")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")

@@ -33,7 +33,7 @@ class CollectiveMatmul(CollectivePass):
     """
 
     argument = "gspmd-collective-matmul"
-    summary = "Overlap the gather before a product, or the reduce-scatter after it, with the product"
+    summary = "Overlap the all-gather before a matmul, or the reduce-scatter after it, with the matmul"
     details = ("Sums over gathered dimensions are added up in another order on every device.",)
 
     matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")

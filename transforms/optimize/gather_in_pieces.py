@@ -31,7 +31,7 @@ class GatherInPieces(CollectivePass):
     """
 
     argument = "gspmd-gather-in-pieces"
-    summary = "Gather what products wait for in pieces, each with a product of its own"
+    summary = "All-gather what matmuls wait for in chunks, each with a matmul of its own"
 
     gather_pieces: int = option(2, "pieces of a gather", least=1, most=MAX_UNROLLED)
     pieces_min_bytes: int = option(1 << 20, "smallest gathered value for this")

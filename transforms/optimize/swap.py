@@ -27,7 +27,7 @@ class SwapProducts(CollectivePass):
     """
 
     argument = "gspmd-swap-products"
-    summary = "Multiply in the other order what is transposed, also after its sum is scattered"
+    summary = "Swap the operands of matmuls whose result is transposed, also behind a reduce-scatter"
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:

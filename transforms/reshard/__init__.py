@@ -45,7 +45,7 @@ class Reshard(Pass):
         "moves of collectives that are looked at for one operation; then the best found is taken",
         least=1,
     )
-    strict: bool = option(False, "refuse programs with reshards that nobody asked for")
+    strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
     def run(self, module: ir.Module) -> None:
