@@ -29,6 +29,7 @@ from gspmd.dialect.hlo_sharding import (
     TupleOf,
     Whole,
 )
+from gspmd.dialect.limits import count_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import Cursor, axis_at, dim_at
 from gspmd.dialect.sharding import DimSharding, TensorSharding
@@ -101,9 +102,16 @@ def print_open_dims(dims: Iterable[int]) -> str:
 
 
 def parse_open_dims(text: str) -> tuple[int, ...]:
-    """The dimensions that a text, which may say more, leaves to propagation."""
+    """The dimensions that a text, which may say more, leaves to propagation. Raises ParseError."""
     found = _OPEN_DIMS.search(text)
-    return tuple(int(dim) for dim in found[1].split(",") if dim.strip()) if found else ()
+    dims: list[int] = []
+    for part in found[1].split(",") if found else ():
+        dim = count_of(part.strip())
+        if dim is not None:
+            dims.append(dim)
+        elif part.strip():
+            raise ParseError(f"'{part.strip():.40}' is no dimension", code=Code.SHARDING_TEXT)
+    return tuple(dims)
 
 
 def _print_with_metadata(named: str, sharding: HloSharding) -> str:

@@ -84,3 +84,14 @@ MAX_TOLERANCE = 1000
 def is_count(value: Any) -> bool:
     """Whether a value given by a user is an integer from 0 to the largest; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+
+
+def count_of(text: str) -> int | None:
+    """The integer from 0 to the largest that a text given by a user writes in decimal; None if it writes no such."""
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _DIGITS:
+        return None
+    number = int(text)
+    return number if number <= MAX_COUNT else None
+
+
+_DIGITS = len(str(MAX_COUNT))  # Python refuses to read some thousand

@@ -319,7 +319,7 @@ def dim_at(cursor: Cursor, mesh: Mesh) -> DimSharding:
         cursor.index -= 1
         raise cursor.error("'?' must be the last entry of a dimension,")
     priority = None
-    if re.fullmatch(r"p(0|[1-9][0-9]*)", cursor.peek()):
+    if re.fullmatch(r"p(0|[1-9][0-9]{0,17})", cursor.peek()):
         priority = int(cursor.next()[1:])
     return DimSharding(tuple(axis for axis in items if axis), None in items, priority)
 

@@ -25,7 +25,7 @@ from gspmd.dialect.rule import (
 Shapes = Sequence[tuple[int, ...]]
 _HINT = "write it as ([i, j], [j, k])->([i, k]) reduction={j}"
 _FIT = "make the factors of each dimension multiply to its size"
-_SYMBOL = r"[a-z](?:_\d+)?"
+_SYMBOL = r"[a-z](?:_[0-9]{1,18})?"
 _TENSOR = r"\[[\w\s,]*\]"
 _TENSORS = rf"\(\s*((?:{_TENSOR}(?:\s*,\s*{_TENSOR})*)?)\s*\)"
 _RULE = re.compile(rf"\s*{_TENSORS}\s*->\s*{_TENSORS}\s*(?:\{{([^}}]*)\}})?(.*)", re.DOTALL)

@@ -11,6 +11,7 @@ from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import count_of
 from gspmd.tools._stages import stage
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
@@ -78,9 +79,10 @@ def _mesh_axes(text: str) -> dict[str, int]:
     axes: dict[str, int] = {}
     for part in text.split(","):
         name, _, size = part.partition("=")
-        if not name.strip() or not size.strip().isdigit() or int(size) < 1 or name.strip() in axes:
+        count = count_of(size.strip())
+        if not name.strip() or not count or name.strip() in axes:
             raise UsageError(f"--mesh is '{text}'", hint="write it as x=4,y=2", code=Code.BAD_VALUE)
-        axes[name.strip()] = int(size)
+        axes[name.strip()] = count
     return axes
 
 
@@ -137,8 +139,8 @@ def _config(example: Any, given: list[str], recipe: str | None) -> Any:
 def _setting(name: str, value: str, type_: type) -> Any:
     if type_ is bool and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if type_ is int and value.isdigit() and int(value) > 0:
-        return int(value)
+    if type_ is int and (count := count_of(value)):
+        return count
     if type_ is str:
         return value
     raise UsageError(f"'{value}' is not a value for '{name}'", hint=f"expected: {_KINDS[type_]}", code=Code.BAD_VALUE)

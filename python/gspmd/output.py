@@ -19,6 +19,7 @@ from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, UsageError, reason_of
+from gspmd.paths import path_text
 
 _STDOUT = "-"
 _READER_PATIENCE_S = 10.0
@@ -39,7 +40,7 @@ class Output:
 
     def __init__(self, path: str | os.PathLike[str], *, stdout: bool = False) -> None:
         """`-` is stdout if `stdout`, as for commands. Raises InputError for what nothing can be written to."""
-        self.path = os.fspath(path)
+        self.path = path_text(path)
         self._stdout: Any = sys.stdout  # None where it was closed from the start
         self._descriptor: int | None = None  # of a FIFO, whose reader waits for what it is going to get
         self.is_stdout = stdout and self.path == _STDOUT

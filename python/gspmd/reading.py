@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError, SourceLocation, UsageError
+from gspmd.dialect.limits import count_of
 from gspmd.transforms.parsing.mlir import BYTECODE_MAGIC, parse_module, parse_written, read_module, read_source
 from gspmd.transforms.parsing.trial import FORMATS, Format, tried
 
@@ -123,9 +124,12 @@ def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
     # The converter drops the number of partitions, which is no part of the proto.
     count = re.search(r"\bnum_partitions=(\d+)", text[text.index("HloModule") :].split("\n", 1)[0])
     if count:
+        number = count_of(count[1])
+        if number is None or number >= 1 << 31:
+            raise ParseError(f"'num_partitions' is {count[1]:.40}", hint="give the number of devices", code=Code.SYNTAX)
         with context:
             int32 = ir.IntegerType.get_signless(32)
-            module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(int32, int(count[1]))
+            module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(int32, number)
     return module
 
 

@@ -9,7 +9,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
 
-_COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
+_COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=([0-9]{1,9})")
 _COUNT = "JAX_NUM_CPU_DEVICES"
 
 

@@ -32,7 +32,9 @@ def planned_for(text: str, mesh: Mesh) -> Hardware:
 
 
 def is_topology(text: str) -> bool:
-    """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does."""
+    """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does. Raises UsageError for what is no text."""
+    if not isinstance(text, str):
+        raise UsageError(f"target is {text!r:.50}, expected a name or a path", code=Code.BAD_VALUE)
     kind, _, rest = text.partition(":")
     return kind == "tpu" and bool(rest) and not rest.isdigit()
 
@@ -43,9 +45,9 @@ def read_target(text: str) -> Target:
     Raises UsageError for a name or topology that is not known, InputError for a file that cannot be read, ParseError
     for one that is no description.
     """
-    target = TARGETS.get(text)
-    if target is None and is_topology(text):
+    if is_topology(text):
         return _topology(text)
+    target = TARGETS.get(text)
     if target is None:
         if not (text.endswith(".toml") or os.sep in text or os.path.isfile(text)):
             raise _unknown(text)

@@ -19,6 +19,7 @@ from typing import NoReturn
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, reason_of
 from gspmd.dialect.limits import is_count
+from gspmd.paths import path_text
 
 _MAGIC = b"gspmd compiled program 2\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -79,7 +80,7 @@ def _is_earlier(path: str | os.PathLike[str]) -> bool:
 
 def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
     """Raises InputError for what cannot be read, is something else, or is not as it was written."""
-    name = os.fspath(path)
+    name = path_text(path)
     try:
         with open(path, "rb") as file:
             content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None

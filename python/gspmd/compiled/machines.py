@@ -70,8 +70,9 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     A topology's devices are ordered so that `traffic` takes least time. Errors: UsageError for a target that is not
     known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
     """
+    is_torus = is_topology(target)
     platform, _, rest = target.partition(":")
-    if is_topology(target):
+    if is_torus:
         return _topology(target, rest, mesh, traffic)
     if not is_here(target):
         raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}", code=Code.UNKNOWN_TARGET)

@@ -155,7 +155,9 @@ def _check(path: str, name: str, value: Any) -> None:
     fits, expected = _FORMS[name]
     if not fits(value):
         raise ParseError(
-            f"budget '{path}' has '{name}' = {json.dumps(value)}", hint=f"expected {expected}", code=Code.BAD_FILE
+            f"budget '{path}' has '{name}' = {json.dumps(value, default=str)}",
+            hint=f"expected {expected}",
+            code=Code.BAD_FILE,
         )
 
 

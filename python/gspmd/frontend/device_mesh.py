@@ -224,16 +224,17 @@ def make_mesh(
     """
     try:
         shapes, names = tuple(axis_shapes), tuple(axis_names)
+        chosen = None if devices is None else list(devices)
     except TypeError:
         raise UsageError(
-            f"a mesh has sequences of sizes and names, not {axis_shapes!r:.50} and {axis_names!r:.50}",
+            "sizes, names and devices of a mesh are sequences",
             hint='give them as make_mesh((4, 2), ("x", "y"))',
             code=Code.MESH,
         ) from None
     if len(shapes) != len(names):
         raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}", code=Code.MESH)
     abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
-    available = jax.devices() if devices is None else list(devices)
+    available = jax.devices() if chosen is None else chosen
     if len(available) < abstract.size:
         return abstract
     types = (AxisType.Auto,) * len(names)

@@ -15,7 +15,7 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity
 
 _EXPECTED = re.compile(
-    r"expected-(error|warning|remark|note)(-re)? *(?:@([+-]\d+|above|below|unknown))? *\{\{(.*)\}\}\s*$"
+    r"expected-(error|warning|remark|note)(-re)? *(?:@([+-][0-9]{1,9}|above|below|unknown))? *\{\{(.*)\}\}\s*$"
 )
 
 

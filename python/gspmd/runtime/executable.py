@@ -17,6 +17,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.limits import count_of
+from gspmd.paths import path_text
 from gspmd.runtime import arguments, executable_module, placing, processes, refusals
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.dtypes import Padding, numpy_dtype
@@ -129,7 +131,7 @@ def load(
     path: str | os.PathLike[str], devices: Sequence[Any] | None = None, *, padding: Padding = "zero"
 ) -> Executable:
     """Compile the partitioned module in a file, MLIR text or bytecode. Errors: InputError, as `compile`."""
-    return compile(Path(path), devices, padding=padding)
+    return compile(Path(path_text(path)), devices, padding=padding)
 
 
 def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
@@ -138,7 +140,7 @@ def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
     The file appears whole or not at all. Errors: ParseError for a module that is not partitioned,
     InputError when the file cannot be written.
     """
-    executable_module.write_file(getattr(partitioned, "module_text", partitioned), Path(path))
+    executable_module.write_file(getattr(partitioned, "module_text", partitioned), Path(path_text(path)))
 
 
 def _source(partitioned: Partitioned) -> Any:
@@ -231,8 +233,8 @@ def quiet() -> Iterator[None]:
 
 def _usual_log_level() -> int:
     """What the user chose, else jax's choice: warnings."""
-    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "")
-    return int(level) if level.isdigit() else 1
+    level = count_of(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
+    return 1 if level is None else level
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,19 @@
+"""Paths of files as people give them: whatever `os.fspath` takes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+
+
+def path_text(path: Any) -> str:
+    """A path as text. Raises UsageError for what is no path."""
+    try:
+        return os.fsdecode(path)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{path!r:.50} is no path of a file", hint="give a text or an os.PathLike", code=Code.BAD_VALUE
+        ) from None
