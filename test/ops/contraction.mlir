@@ -69,22 +69,23 @@ sdy.mesh @mesh = <["x"=4, "y"=2]>
 // CHECK-LABEL: func.func public @main
 // CHECK: %[[ENDS:[0-9]+]] = stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [1]
 // CHECK: stablehlo.subtract %[[ENDS]], %arg2
-// CHECK: %[[BEGIN:[0-9]+]] = stablehlo.clamp %{{.*}}, %{{.*}}, %c :
-// CHECK: %[[END:[0-9]+]] = stablehlo.clamp %{{.*}}, %{{.*}}, %c :
+// CHECK: %[[ROWS:.*]] = stablehlo.constant dense<3> : tensor<i32>
+// CHECK: %[[BEGIN:[0-9]+]] = stablehlo.clamp %{{.*}}, %{{.*}}, %[[ROWS]] :
+// CHECK: %[[END:[0-9]+]] = stablehlo.clamp %{{.*}}, %{{.*}}, %[[ROWS]] :
 // CHECK: %[[SIZES:[0-9]+]] = stablehlo.subtract %[[END]], %[[BEGIN]] : tensor<3xi32>
 // CHECK: "chlo.ragged_dot"(%arg0, %arg1, %[[SIZES]])
-// CHECK-SAME: (tensor<2x5xf32>, tensor<3x5x3xf32>, tensor<3xi32>) -> tensor<2x3xf32>
+// CHECK-SAME: (tensor<3x5xf32>, tensor<3x5x3xf32>, tensor<3xi32>) -> tensor<3x3xf32>
 // CHECK-NEXT: return
 func.func public @main(
-    %tokens: tensor<8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %tokens: tensor<12x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
     %experts: tensor<3x5x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"y"}]>}, %sizes: tensor<3xi32>)
-    -> (tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
+    -> (tensor<12x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
   %0 = "chlo.ragged_dot"(%tokens, %experts, %sizes) <{
     ragged_dot_dimension_numbers = #chlo.ragged_dot<
       lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
       lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>
-  }> : (tensor<8x5xf32>, tensor<3x5x6xf32>, tensor<3xi32>) -> tensor<8x6xf32>
-  return %0 : tensor<8x6xf32>
+  }> : (tensor<12x5xf32>, tensor<3x5x6xf32>, tensor<3xi32>) -> tensor<12x6xf32>
+  return %0 : tensor<12x6xf32>
 }
 
 // -----

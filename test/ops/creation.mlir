@@ -65,8 +65,8 @@ func.func public @main()
 
 // -----
 
-// Any other constant is the same text on every device, which cuts out its own part. Six elements are padded to eight, so
-// that the last part is there to be cut.
+// Any other constant is the same text on every device, which cuts out its own part. Six elements are padded to eight,
+// so that the last part is there to be cut.
 
 sdy.mesh @mesh = <["x"=4]>
 

@@ -31,8 +31,8 @@ func.func public @main(
 
 // -----
 
-// An uneven batch: padding counts as zero in the sums of values, and again in the sums of squares, where a zero less the
-// mean would not be zero any more.
+// An uneven batch: padding counts as zero in the sums of values, and again in the sums of squares, where a zero less
+// the mean would not be zero any more.
 
 sdy.mesh @mesh = <["x"=4]>
 

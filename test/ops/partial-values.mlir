@@ -1,4 +1,5 @@
-// RUN: gspmd-opt --split-input-file --gspmd-ingest --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-ingest --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s \
+// RUN:   | FileCheck %s
 
 // A result that is to stay partial over an axis: every device gives its summand, and nobody adds them up.
 

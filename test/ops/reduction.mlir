@@ -98,8 +98,8 @@ func.func public @main(%a: tensor<8xi32> {sdy.sharding = #sdy.sharding<@mesh, [{
 
 // -----
 
-// No all-reduce performs an argmax: the best of every shard are gathered, and reduced once more in the same way. Padding
-// becomes the initial values, which the reducer may choose any number of times.
+// No all-reduce performs an argmax: the best of every shard are gathered, and reduced once more in the same way.
+// Padding becomes the initial values, which the reducer may choose any number of times.
 
 sdy.mesh @mesh = <["x"=4]>
 

@@ -17,8 +17,8 @@ func.func public @main(%logits: tensor<3x256xf32> {sdy.sharding = #sdy.sharding<
 
 // -----
 
-// An uneven dimension: padding becomes the negative NaN of all bits, below which there is nothing. Where elements are is
-// counted from where the shard begins.
+// An uneven dimension: padding becomes the negative NaN of all bits, below which there is nothing. Where elements are
+// is counted from where the shard begins.
 
 sdy.mesh @mesh = <["x"=4]>
 
@@ -109,8 +109,8 @@ func.func public @main(%a: tensor<1048570xi32> {sdy.sharding = #sdy.sharding<@me
 
 // -----
 
-// Floats that are compared as numbers are in no order, because of NaN: what comes out depends on how they are sorted. So
-// all of them are gathered and sorted as one device does it.
+// Floats that are compared as numbers are in no order, because of NaN: what comes out depends on how they are sorted.
+// So all of them are gathered and sorted as one device does it.
 
 sdy.mesh @mesh = <["x"=8]>
 
