@@ -85,7 +85,8 @@ sdy.mesh @mesh = <["x"=4]>
 // CHECK-LABEL: func.func public @main
 // CHECK: %[[DRAWN:[0-9]+]] = stablehlo.rng {{.*}}, distribution = UNIFORM : {{.*}} -> tensor<4xui32>
 // CHECK: %[[FIRST:[0-9]+]] = stablehlo.compare EQ
-// CHECK: %[[SEED:[0-9]+]] = stablehlo.select %[[FIRST]], %[[DRAWN]]
+// CHECK: %[[ZERO:.*]] = stablehlo.constant dense<0> : tensor<4xui32>
+// CHECK: %[[SEED:[0-9]+]] = stablehlo.select %[[FIRST]], %[[DRAWN]], %[[ZERO]]
 // CHECK: "stablehlo.all_reduce"(%[[SEED]])
 // CHECK: gspmd.axes = "\22x\22"
 // CHECK: stablehlo.rng_bit_generator {{.*}}, algorithm = THREE_FRY
