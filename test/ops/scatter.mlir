@@ -55,3 +55,58 @@ func.func public @main(
   }) : (tensor<14x6xf32>, tensor<8x1xi32>, tensor<8x6xf32>) -> tensor<14x6xf32>
   return %0 : tensor<14x6xf32>
 }
+
+// -----
+
+// Six updates on four devices: padding becomes minus infinity, which changes no maximum, and its indices may be any, so
+// that they are not promised to be unique any more. All devices but the first start from minus infinity, too.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[FIRST:[0-9]+]] = stablehlo.compare EQ
+// CHECK: %[[LOW:.*]] = stablehlo.constant dense<0xFF800000> : tensor<2x6xf32>
+// CHECK: %[[MASKED:[0-9]+]] = stablehlo.select %{{.*}}, %arg2, %[[LOW]]
+// CHECK: %[[START:[0-9]+]] = stablehlo.select %[[FIRST]], %arg0
+// CHECK: "stablehlo.scatter"(%[[START]], %arg1, %[[MASKED]])
+// CHECK-SAME: unique_indices = false
+// CHECK: "stablehlo.all_reduce"
+// CHECK: stablehlo.maximum
+func.func public @main(
+    %best: tensor<14x6xf32>, %places: tensor<6x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %new: tensor<6x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<14x6xf32> {
+  %0 = "stablehlo.scatter"(%best, %places, %new) <{
+    scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
+    unique_indices = true
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<14x6xf32>, tensor<6x1xi32>, tensor<6x6xf32>) -> tensor<14x6xf32>
+  return %0 : tensor<14x6xf32>
+}
+
+// -----
+
+// Updates that replace what is there depend on their order. They are gathered, and every device does all of them.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[PLACES:[0-9]+]] = "stablehlo.all_gather"(%arg1)
+// CHECK: %[[ROWS:[0-9]+]] = "stablehlo.all_gather"(%arg2)
+// CHECK: "stablehlo.scatter"(%arg0, %[[PLACES]], %[[ROWS]])
+// CHECK-NOT: stablehlo.all_reduce
+func.func public @main(
+    %table: tensor<14x6xf32>, %places: tensor<8x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %rows: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<14x6xf32> {
+  %0 = "stablehlo.scatter"(%table, %places, %rows) <{
+    scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>
+  }> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    stablehlo.return %b : tensor<f32>
+  }) : (tensor<14x6xf32>, tensor<8x1xi32>, tensor<8x6xf32>) -> tensor<14x6xf32>
+  return %0 : tensor<14x6xf32>
+}

@@ -106,3 +106,60 @@ func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [
   %0 = stablehlo.reverse %x, dims = [0] : tensor<16xf32>
   return %0 : tensor<16xf32>
 }
+
+// -----
+
+// The same where shards are not full: the last has two of its four elements, which are the first two afterwards. The
+// first device needs two more, of the third one, and padding is not sent.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK-COUNT-2: "stablehlo.collective_permute"{{.*}} -> tensor<2xf32>
+// CHECK-NOT: stablehlo.all_
+// CHECK: stablehlo.reverse {{.*}}, dims = [0] : tensor<4xf32>
+// CHECK-NEXT: return
+func.func public @main(%x: tensor<14xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<14xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.reverse %x, dims = [0] : tensor<14xf32>
+  return %0 : tensor<14xf32>
+}
+
+// -----
+
+// Two elements of padding before 14 fill the shards: all elements move on by two, and the first device puts the padding
+// where nobody sends it anything.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[LAST:[0-9]+]] = stablehlo.slice %arg0 [2:4]
+// CHECK: %[[COME:[0-9]+]] = "stablehlo.collective_permute"(%[[LAST]])
+// CHECK-SAME: {{\[}}[0, 1], [1, 2], [2, 3]]
+// CHECK-SAME: gspmd.axes = "\22x\22"
+// CHECK: stablehlo.concatenate %[[COME]], %arg0
+// CHECK: %[[INSIDE:[0-9]+]] = stablehlo.compare GE
+// CHECK: %[[PADDING:[0-9]+]] = stablehlo.broadcast_in_dim %arg1
+// CHECK: stablehlo.select %[[INSIDE]], %{{.*}}, %[[PADDING]] : tensor<4xi1>, tensor<4xf32>
+// CHECK-NEXT: return
+func.func public @main(%x: tensor<14xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %p: tensor<f32>)
+    -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.pad %x, %p, low = [2], high = [0], interior = [0] : (tensor<14xf32>, tensor<f32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}
+
+// -----
+
+// Every other element: shards of an even number keep the halves that are theirs.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NOT: stablehlo.collective_permute
+// CHECK: stablehlo.slice {{.*}} [0:3:2] : {{.*}} -> tensor<2xf32>
+// CHECK-NEXT: return
+func.func public @main(%x: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.slice %x [0:16:2] : (tensor<16xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

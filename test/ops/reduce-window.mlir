@@ -1,0 +1,138 @@
+// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+
+// Windows along another dimension than the split one stay within their rows.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: "stablehlo.reduce_window"(%arg0
+// CHECK-SAME: window_dimensions = array<i64: 1, 3>
+// CHECK: (tensor<2x9xi32>, tensor<i32>) -> tensor<2x7xi32>
+// CHECK-NEXT: return
+func.func public @main(%a: tensor<6x9xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<6x7xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 1, 3>}> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %1 = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<6x9xi32>, tensor<i32>) -> tensor<6x7xi32>
+  return %0 : tensor<6x7xi32>
+}
+
+// -----
+
+// Pooling by twos: the windows tile the shards, and nothing is sent.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NOT: stablehlo.collective_permute
+// CHECK: "stablehlo.reduce_window"(%arg0
+// CHECK: (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>
+// CHECK-NEXT: return
+func.func public @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%a, %low) <{
+    window_dimensions = array<i64: 2>, window_strides = array<i64: 2>
+  }> ({
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    %1 = stablehlo.maximum %l, %r : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<16xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// Windows of three around every element need one of each neighbour. What lies before the first of the 14 elements or
+// behind the last, be it padding of the windows or of the last shard, becomes minus infinity; the windows themselves
+// have no padding any more.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[LOW:.*]] = stablehlo.constant dense<0xFF800000>
+// CHECK: %[[LEFT:[0-9]+]] = "stablehlo.collective_permute"
+// CHECK-SAME: {{\[}}[0, 1], [1, 2], [2, 3]]
+// CHECK-SAME: gspmd.axes = "\22x\22"
+// CHECK: %[[RIGHT:[0-9]+]] = "stablehlo.collective_permute"
+// CHECK-SAME: {{\[}}[1, 0], [2, 1], [3, 2]]
+// CHECK: %[[WIDE:[0-9]+]] = stablehlo.concatenate %[[LEFT]], %arg0, %[[RIGHT]]
+// CHECK: stablehlo.compare GE
+// CHECK: stablehlo.compare LT
+// CHECK: %[[INSIDE:[0-9]+]] = stablehlo.and
+// CHECK: %[[OUTSIDE:[0-9]+]] = stablehlo.broadcast_in_dim %[[LOW]]
+// CHECK: %[[MASKED:[0-9]+]] = stablehlo.select %[[INSIDE]], %[[WIDE]], %[[OUTSIDE]]
+// CHECK: "stablehlo.reduce_window"(%[[MASKED]]
+// CHECK-SAME: padding = dense<0>
+// CHECK: (tensor<6xf32>, tensor<f32>) -> tensor<4xf32>
+func.func public @main(%a: tensor<14xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<14xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%a, %low) <{
+    window_dimensions = array<i64: 3>, padding = dense<[[1, 1]]> : tensor<1x2xi64>
+  }> ({
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    %1 = stablehlo.maximum %l, %r : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<14xf32>, tensor<f32>) -> tensor<14xf32>
+  return %0 : tensor<14xf32>
+}
+
+// -----
+
+// A running sum: every window begins at the first element. Devices gather each other's totals, one number of each, and
+// add those of the shards before their own to their own running sum.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[TOTAL:[0-9]+]] = "stablehlo.reduce_window"(%arg0
+// CHECK: -> tensor<1xi32>
+// CHECK: %[[TOTALS:[0-9]+]] = "stablehlo.all_gather"(%[[TOTAL]])
+// CHECK-SAME: -> tensor<4xi32>
+// CHECK: %[[BEFORE:[0-9]+]] = stablehlo.compare LT
+// CHECK: %[[COUNTED:[0-9]+]] = stablehlo.select %[[BEFORE]], %[[TOTALS]]
+// CHECK: "stablehlo.reduce_window"(%[[COUNTED]]
+// CHECK: %[[OWN:[0-9]+]] = "stablehlo.reduce_window"(%arg0
+// CHECK-SAME: window_dimensions = array<i64: 4>
+// CHECK: stablehlo.add %{{.*}}, %[[OWN]]
+// CHECK-NOT: "stablehlo.collective_permute"
+func.func public @main(%a: tensor<16xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+    -> (tensor<16xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{
+    window_dimensions = array<i64: 16>, padding = dense<[[15, 0]]> : tensor<1x2xi64>
+  }> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %1 = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<16xi32>, tensor<i32>) -> tensor<16xi32>
+  return %0 : tensor<16xi32>
+}
+
+// -----
+
+// A single window over the dimension is a reduction: partial results, and an all-reduce. The padding of the last shard
+// does not count.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[INSIDE:[0-9]+]] = stablehlo.and
+// CHECK: %[[MASKED:[0-9]+]] = stablehlo.select %[[INSIDE]], %arg0
+// CHECK: %[[PARTIAL:[0-9]+]] = "stablehlo.reduce_window"(%[[MASKED]]
+// CHECK-SAME: window_dimensions = array<i64: 4>
+// CHECK: "stablehlo.all_reduce"(%[[PARTIAL]])
+// CHECK: gspmd.axes = "\22x\22"
+func.func public @main(%a: tensor<14xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<1xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{window_dimensions = array<i64: 14>}> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %1 = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<14xi32>, tensor<i32>) -> tensor<1xi32>
+  return %0 : tensor<1xi32>
+}
