@@ -56,3 +56,21 @@ func.func public @main(%a: tensor<7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
   %0 = stablehlo.tanh %a : tensor<7xf32>
   return %0 : tensor<7xf32>
 }
+
+// -----
+
+// The same behind an operation, whose result is whole: it has not become partial because somebody wants it taken apart.
+
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: stablehlo.tanh %arg0 : tensor<4xf32>
+// CHECK: %[[FIRST:[0-9]+]] = stablehlo.compare EQ
+// CHECK: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<1x4xf32>
+// CHECK: stablehlo.select %[[FIRST]], %{{.*}}, %[[ZERO]]
+// CHECK-NOT: stablehlo.all_reduce
+func.func public @main(%a: tensor<7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>})
+    -> (tensor<7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}], unreduced={"x"}>}) {
+  %0 = stablehlo.tanh %a : tensor<7xf32>
+  return %0 : tensor<7xf32>
+}

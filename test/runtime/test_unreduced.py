@@ -78,6 +78,14 @@ PROGRAMS: dict[str, tuple[tuple[str, str, str], list[str]]] = {
         ["reduce_scatter"],
     ),
     "made partial": (('7x3 [{"y"}, {}]', '7x3 [{"y"}, {}], unreduced={"x"}', "return %0 : tensor<7x3xf32>"), []),
+    "made partial behind an operation": (
+        (
+            '7x3 [{"y"}, {}]',
+            '7x3 [{"y"}, {}], unreduced={"x"}',
+            "%r = stablehlo.tanh %0 : tensor<7x3xf32>\nreturn %r : tensor<7x3xf32>",
+        ),
+        [],
+    ),
     "moved while partial": (
         ('8x6 [{"y"}, {}], unreduced={"x"}', '8x6 [{}, {"y"}], unreduced={"x"}', "return %0 : tensor<8x6xf32>"),
         ["all_to_all"],

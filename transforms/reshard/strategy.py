@@ -177,7 +177,7 @@ class Chooser:
                     return False
         if not valid(rule, merged) or any(rule.kinds[f] is REDUCTION or f in rule.exchanged for f in merged):
             return False
-        return all(tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
+        return all(not s.unreduced and tensor_axes(rule, t, merged) == s.dim_axes() for t, s in enumerate(shardings))
 
     def _shardings(
         self, rule: OpShardingRule, axes: FactorAxes, shardings: tuple[TensorSharding, ...]

@@ -16,7 +16,7 @@ from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ExecutionError
+from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.limits import count_of
 from gspmd.paths import path_text
 from gspmd.runtime import arguments, executable_module, placing, processes, refusals
@@ -97,10 +97,11 @@ def compile(
     Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
     too few devices, a module that PJRT does not take, or other processes that compile another one.
     """
-    platform = devices[0].platform if devices else "cpu"
+    given = None if devices is None else _listed(devices)
+    platform = given[0].platform if given else "cpu"
     module, signature = executable_module.read_partitioned(_source(partitioned), platform)
     refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
-    chosen = _devices(devices, signature.num_partitions)
+    chosen = _devices(given, signature.num_partitions)
     if jax.process_count() > 1:
         processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
     return _executable(module, signature, chosen, padding)
@@ -156,8 +157,16 @@ def platform_devices(platform: str) -> Devices:
         raise ExecutionError(f"no {platform} devices: {_first_line(error)}", code=Code.TOO_FEW_DEVICES) from None
 
 
+def _listed(devices: Sequence[Any]) -> Devices:
+    """The devices of a sequence. Raises UsageError for what is no sequence of devices of JAX."""
+    listed = tuple(devices) if isinstance(devices, Sequence | np.ndarray) else (None,)
+    if not all(isinstance(device, jax.Device) for device in listed):
+        raise UsageError(f"devices are {devices!r:.50}, expected a list of jax's", hint="see jax.devices()")
+    return listed
+
+
 def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
-    chosen = platform_devices("cpu") if devices is None else tuple(devices)
+    chosen = platform_devices("cpu") if devices is None else _listed(devices)
     if len(chosen) < count:
         platform = chosen[0].platform if chosen else "cpu"
         hint = f"set JAX_NUM_CPU_DEVICES={count} in the environment before jax is used"
