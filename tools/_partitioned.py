@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.limits import MAX_TOLERANCE
+from gspmd.dialect.limits import MAX_COUNT, MAX_TOLERANCE
 from gspmd.tools.command import ArgumentParser
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def add_strict_argument(parser: ArgumentParser) -> None:
 def positive(text: str) -> int:
     """An argparse type: a whole number of at least 1."""
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+    if not 1 <= number <= MAX_COUNT:
+        why = "a positive number" if number < 1 else "a number of 64 bits"
+        raise argparse.ArgumentTypeError(f"{number} is not {why}")
     return number
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import count_of
 from gspmd.tools import presentation
 from gspmd.tools.command import ArgumentParser, add_timeout_argument, version_text
 from gspmd.tools.help_text import ParagraphHelp
@@ -99,7 +100,7 @@ def new_parser() -> ArgumentParser:
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
     add("--mlir-print-op-generic", action="store_true", help="print operations in generic form")
     add("--mlir-print-local-scope", action="store_true", help="print attributes and locations in place, no aliases")
-    add("--mlir-elide-elementsattrs-if-larger", type=int, metavar="N", help="elide constants of more elements")
+    add("--mlir-elide-elementsattrs-if-larger", type=_count, metavar="N", help="elide constants of more elements")
     add("--mlir-print-ir-before", type=_names, default=(), metavar="PASS,...", help="print the module before a pass")
     add("--mlir-print-ir-after", type=_names, default=(), metavar="PASS,...", help="print the module after a pass")
     add("--mlir-print-ir-before-all", action="store_true", help="print before every pass")
@@ -126,6 +127,14 @@ class PassHelp(ParagraphHelp):
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         parser.exit(0, version_text(PROGRAM))
+
+
+def _count(text: str) -> int:
+    """An argparse type: a whole number of at least 0."""
+    number = count_of(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number of at least 0")
+    return number
 
 
 def _names(text: str) -> tuple[str, ...]:
