@@ -68,7 +68,8 @@ class Mesh:
     def check_devices(self) -> None:
         """Raise AnnotationError for more devices than a program can be partitioned for."""
         if self.size > MAX_DEVICES:
-            sizes = " x ".join(str(size) for _, size in self.axes)
+            bits = ((size, size.bit_length()) for _, size in self.axes)
+            sizes = " x ".join(str(size) if count <= 64 else f"2^{count - 1}" for size, count in bits)
             raise AnnotationError(
                 f"{self._words} has {sizes} devices, expected at most {MAX_DEVICES}",
                 hint="use smaller axes",

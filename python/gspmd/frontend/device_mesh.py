@@ -253,7 +253,9 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
                 hint='give {"x": 4, "y": 2}',
                 code=Code.MESH,
             )
-    return Mesh(tuple((name, int(size)) for name, size in axes), name="")
+    mesh = Mesh(tuple((name, int(size)) for name, size in axes), name="")
+    mesh.check_devices()
+    return mesh
 
 
 def mesh_around() -> DeviceMesh | None:
