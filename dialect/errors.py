@@ -43,6 +43,15 @@ class Note:
     location: SourceLocation | None = None
 
 
+def shown(value: object, most: int = 100) -> str:
+    """A value that a user gave, as Python writes it, cut to so many characters; its type where it cannot be written."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever a class of the user's raises, or Python for a number of many digits
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def reason_of(error: OSError | ValueError) -> str:
     """What the system says of a file that cannot be read or written, without its number and the file's name."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

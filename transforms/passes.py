@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, UsageError
+from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.dialect.limits import MAX_COUNT
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
@@ -139,7 +139,7 @@ class Option:
         if isinstance(value, allowed) and self.type is not tuple and (self.type is bool) == isinstance(value, bool):
             return self._within(value, owner)
         raise UsageError(
-            f"option '{self.name}' of pass '{owner}' has value {value!r}",
+            f"option '{self.name}' of pass '{owner}' has value {shown(value)}",
             hint=f"give a value of type {self.type_name}",
             code=Code.BAD_VALUE,
         )

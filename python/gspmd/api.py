@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 
 from gspmd.collectives import Collective, collectives_of
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.limits import is_count
@@ -171,7 +171,7 @@ def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any
         ("options", options, options is None or names, "a dictionary from names to values"),
     ):
         if not is_one:
-            raise UsageError(f"{name} is {value!r}, expected {expected}", code=Code.BAD_VALUE)
+            raise UsageError(f"{name} is {shown(value)}, expected {expected}", code=Code.BAD_VALUE)
 
 
 def _run(

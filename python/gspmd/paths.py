@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 
 
 def path_text(path: Any) -> str:
@@ -15,5 +15,5 @@ def path_text(path: Any) -> str:
         return os.fsdecode(path)
     except (TypeError, ValueError):
         raise UsageError(
-            f"{path!r:.50} is no path of a file", hint="give a text or an os.PathLike", code=Code.BAD_VALUE
+            f"{shown(path)} is no path of a file", hint="give a text or an os.PathLike", code=Code.BAD_VALUE
         ) from None

@@ -9,7 +9,7 @@ import tomllib
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of
+from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of, shown
 from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.source_text import as_utf8
@@ -34,7 +34,7 @@ def planned_for(text: str, mesh: Mesh) -> Hardware:
 def is_topology(text: str) -> bool:
     """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does. Raises UsageError for what is no text."""
     if not isinstance(text, str):
-        raise UsageError(f"target is {text!r:.50}, expected a name or a path", code=Code.BAD_VALUE)
+        raise UsageError(f"target is {shown(text)}, expected a name or a path", code=Code.BAD_VALUE)
     kind, _, rest = text.partition(":")
     return kind == "tpu" and bool(rest) and not rest.isdigit()
 
@@ -157,7 +157,7 @@ class _Reader:
         if name is None:
             return None
         if not isinstance(name, str) or name not in TARGETS:
-            raise self._error("like", f"is {name!r}", f"known are {', '.join(TARGETS)}")
+            raise self._error("like", f"is {shown(name)}", f"known are {', '.join(TARGETS)}")
         return TARGETS[name]
 
     def _network(self, table: dict[str, Any], key: str, base: Network | None, prefix: str = "") -> Network:
@@ -166,7 +166,7 @@ class _Reader:
         self._known(entries, prefix, {"bytes_per_s", "latency_s", "topology", "dims", "wrap", "devices"})
         topology = entries.get("topology", ("torus" if base.dims else "switch") if base else "switch")
         if topology not in ("torus", "switch"):
-            raise self._error(f"{prefix}topology", f"is {topology!r}", "expected 'torus' or 'switch'")
+            raise self._error(f"{prefix}topology", f"is {shown(topology)}", "expected 'torus' or 'switch'")
         dims = self._integer(entries, "dims", prefix, max(1, base.dims) if base else 1) if topology == "torus" else 0
         return Network(
             self._number(entries, "bytes_per_s", prefix, base.bytes_per_s if base else None),
@@ -180,7 +180,7 @@ class _Reader:
     def _table(self, table: dict[str, Any], key: str, prefix: str = "") -> dict[str, Any]:
         found = table.get(key, {})
         if not isinstance(found, dict):
-            raise self._error(prefix + key, f"is {found!r}", "expected a table")
+            raise self._error(prefix + key, f"is {shown(found)}", "expected a table")
         return found
 
     def _known(self, table: dict[str, Any], prefix: str, known: set[str]) -> None:
@@ -195,7 +195,7 @@ class _Reader:
         if value is None:
             raise self._error(prefix + key, "is missing", "give it, or the target it is 'like'")
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
-            raise self._error(prefix + key, f"is {value!r}", "expected a number")
+            raise self._error(prefix + key, f"is {shown(value)}", "expected a number")
         if value < 0 or (value == 0 and not zero):
             raise self._error(prefix + key, f"is {value}", "expected a number above 0")
         return float(value)
@@ -203,7 +203,7 @@ class _Reader:
     def _integer(self, table: dict[str, Any], key: str, prefix: str, default: int) -> int:
         value = table.get(key, default)
         if not is_count(value):
-            raise self._error(prefix + key, f"is {value!r}", f"expected a whole number from 0 to {MAX_COUNT}")
+            raise self._error(prefix + key, f"is {shown(value)}", f"expected a whole number from 0 to {MAX_COUNT}")
         return int(value)
 
     def _error(self, key: str, message: str, hint: str) -> ParseError:

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.checks.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 from gspmd.dialect.notation import print_mesh
 from gspmd.report import sharding_text
 from gspmd.runtime import executable as runtime
@@ -146,7 +146,9 @@ def check(
         if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance >= 0):
             raise UsageError(f"{name} is {tolerance}, expected a number of at least 0", code=Code.BAD_VALUE)
     if inputs is not None and not isinstance(inputs, str | os.PathLike | Sequence):
-        raise UsageError(f"inputs are {inputs!r}, expected arrays or the path of an .npz file", code=Code.BAD_VALUE)
+        raise UsageError(
+            f"inputs are {shown(inputs)}, expected arrays or the path of an .npz file", code=Code.BAD_VALUE
+        )
     program = read_module(module)
     refuse_to_run(program)
     with stage("partitioning"):

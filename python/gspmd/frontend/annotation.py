@@ -22,7 +22,7 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError
+from gspmd.dialect.errors import AnnotationError, SourceLocation, UsageError, shown
 from gspmd.dialect.hlo_convert import to_hlo_sharding
 from gspmd.dialect.hlo_notation import print_hlo_sharding, print_open_dims
 from gspmd.dialect.mesh import Mesh
@@ -153,7 +153,7 @@ def _axes(mesh: Mesh, entry: Any) -> Axes:
     names = () if entry is None else (entry,) if isinstance(entry, str) else entry
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise AnnotationError(
-            f"{entry!r} names no mesh axes; expected a name, a tuple of names, or None", code=Code.AXIS_UNKNOWN
+            f"{shown(entry)} names no mesh axes; expected a name, a tuple of names, or None", code=Code.AXIS_UNKNOWN
         )
     return canonical(tuple(parse_axis_name(name, mesh) for name in names))
 
@@ -165,7 +165,9 @@ def _numbered(mesh: Mesh, entry: Any) -> Any:
     if isinstance(entry, Sequence):
         return tuple(_numbered(mesh, each) for each in entry)
     if not hasattr(entry, "__index__"):
-        raise AnnotationError(f"{entry!r} is no mesh axis; expected a number, a name, or -1", code=Code.AXIS_UNKNOWN)
+        raise AnnotationError(
+            f"{shown(entry)} is no mesh axis; expected a number, a name, or -1", code=Code.AXIS_UNKNOWN
+        )
     number = entry.__index__()
     if number == -1:
         return None

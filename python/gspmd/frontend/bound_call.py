@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Parameters:
         given = (_both("static", static, static_names, known), _both("donate", donated, donated_names, known))
         for both in ({*given[0][0]} & {*given[1][0]}, {*given[0][1]} & {*given[1][1]}):
             for argument in both:
-                raise UsageError(f"argument {argument!r} is static and donated", hint="only arrays can be donated")
+                raise UsageError(f"argument {shown(argument)} is static and donated", hint="only arrays can be donated")
         return Parameters(*given[0], *given[1], signature)
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ def _numbers(what: str, given: Any) -> tuple[int, ...]:
         return ()
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not all(hasattr(number, "__index__") for number in several):
-        raise UsageError(f"{what}_argnums is {given!r:.50}, expected a number or several", code=Code.BAD_VALUE)
+        raise UsageError(f"{what}_argnums is {shown(given)}, expected a number or several", code=Code.BAD_VALUE)
     return tuple(number.__index__() for number in several)
 
 
@@ -94,7 +94,7 @@ def _names(what: str, given: Any) -> tuple[str, ...]:
         return ()
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(name, str) for name in several):
-        raise UsageError(f"{what}_argnames is {given!r:.50}, expected a name or several", code=Code.BAD_VALUE)
+        raise UsageError(f"{what}_argnames is {shown(given)}, expected a name or several", code=Code.BAD_VALUE)
     return several
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, AxisType
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError
+from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError, shown
 from gspmd.dialect.mesh import Mesh
 from gspmd.frontend.jax_stages import concrete_mesh, is_tracing, legacy_mesh
 
@@ -192,7 +192,7 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
     ):
         return DeviceMesh(_numbered(tuple(map(int, mesh)) if isinstance(mesh, Sequence) else (int(mesh),)))
     raise UsageError(
-        f"a mesh cannot be made from {mesh!r:.100}",
+        f"a mesh cannot be made from {shown(mesh)}",
         hint='give a jax Mesh, sizes by name as {"x": 4}, or sizes',
         code=Code.MESH,
     )
@@ -249,7 +249,7 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
     for name, size in axes:
         if not isinstance(name, str) or not isinstance(size, int | np.integer):
             raise UsageError(
-                f"a mesh has sizes by name, not {size!r:.50} by {name!r:.50}",
+                f"a mesh has sizes by name, not {shown(size)} by {shown(name)}",
                 hint='give {"x": 4, "y": 2}',
                 code=Code.MESH,
             )

@@ -15,7 +15,7 @@ from jax.extend import source_info_util
 
 from gspmd import api
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.errors import ExecutionError, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
@@ -91,7 +91,7 @@ def jit(
         given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
         return functools.partial(jit, **given, **options)
     if not callable(fun):
-        raise UsageError(f"{fun!r:.100} is not a function")
+        raise UsageError(f"{shown(fun)} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
         raise UsageError(

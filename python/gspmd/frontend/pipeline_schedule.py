@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 
 SCHEDULES = ("gpipe", "circular")
 
@@ -72,7 +72,7 @@ def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_
     }
     for name, number in numbers.items():
         if not isinstance(number, int) or number < 1:
-            raise UsageError(f"{name} is {number!r}; expected an integer of at least 1", code=Code.BAD_VALUE)
+            raise UsageError(f"{name} is {shown(number)}; expected an integer of at least 1", code=Code.BAD_VALUE)
     if schedule == "gpipe" and circular_repeats != 1:
         raise UsageError(
             f"circular_repeats is {circular_repeats}, but a stage works once in the schedule 'gpipe'",

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import UsageError, shown
 from gspmd.frontend.annotation import UNSPECIFIED, annotate
 from gspmd.frontend.pipeline_schedule import PipelineSchedule, schedule_of
 
@@ -63,7 +63,7 @@ def pipeline(
     that the microbatches do not divide, a stage that changes shapes; what `gspmd.annotate` raises for `axis`.
     """
     if not callable(stage_fn):
-        raise UsageError(f"{stage_fn!r:.100} is not a function")
+        raise UsageError(f"{shown(stage_fn)} is not a function")
     plan = schedule_of(num_stages, num_microbatches, schedule, circular_repeats)
     lead = (num_stages,) if schedule == "gpipe" else (circular_repeats, num_stages)
     stages = _Stages(stage_fn, plan, lead, axis, remat, indexed, has_aux)
@@ -218,7 +218,7 @@ def _array(leaf: Any) -> Any:
     try:
         return jnp.asarray(leaf)
     except TypeError:
-        raise UsageError(f"{leaf!r:.100} is no array; a pipeline takes pytrees of arrays") from None
+        raise UsageError(f"{shown(leaf)} is no array; a pipeline takes pytrees of arrays") from None
 
 
 def _split_batch(x: Tree, microbatches: int) -> Tree:

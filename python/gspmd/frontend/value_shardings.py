@@ -11,7 +11,7 @@ from jax.experimental.layout import Format
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, UsageError
+from gspmd.dialect.errors import AnnotationError, UsageError, shown
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.frontend.annotation import sharding_of_spec
@@ -115,7 +115,7 @@ def _sharding(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> TensorShardi
         if isinstance(spec, NamedSharding):
             return sharding_of_spec(_mesh_of(spec, mesh), spec.spec, rank)
         if not isinstance(spec, PartitionSpec):
-            raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {spec!r:.100}")
+            raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {shown(spec)}")
         return sharding_of_spec(mesh.mesh, spec, rank)
     except AnnotationError as error:
         raise AnnotationError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None

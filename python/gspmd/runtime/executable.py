@@ -16,7 +16,7 @@ from jaxlib import _jax, utils, xla_client
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ExecutionError, UsageError
+from gspmd.dialect.errors import ExecutionError, UsageError, shown
 from gspmd.dialect.limits import count_of
 from gspmd.paths import path_text
 from gspmd.runtime import arguments, executable_module, placing, processes, refusals
@@ -161,7 +161,7 @@ def _listed(devices: Sequence[Any]) -> Devices:
     """The devices of a sequence. Raises UsageError for what is no sequence of devices of JAX."""
     listed = tuple(devices) if isinstance(devices, Sequence | np.ndarray) else (None,)
     if not all(isinstance(device, jax.Device) for device in listed):
-        raise UsageError(f"devices are {devices!r:.50}, expected a list of jax's", hint="see jax.devices()")
+        raise UsageError(f"devices are {shown(devices)}, expected a list of jax's", hint="see jax.devices()")
     return listed
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, UsageError, reason_of
+from gspmd.dialect.errors import InputError, UsageError, reason_of, shown
 from gspmd.output import write
 from gspmd.runtime.arguments import check_shape, describe
 from gspmd.runtime.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
@@ -30,7 +30,7 @@ def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool 
     integers are 0..7, as far as the type goes; bools are fair coins. Raises UsageError for a negative seed.
     """
     if not isinstance(seed, int) or seed < 0:
-        raise UsageError(f"the seed is {seed!r}, expected a whole number of at least 0", code=Code.BAD_VALUE)
+        raise UsageError(f"the seed is {shown(seed)}, expected a whole number of at least 0", code=Code.BAD_VALUE)
     return tuple(_random(value, np.random.default_rng([seed, i]), signed) for i, value in enumerate(values))
 
 
