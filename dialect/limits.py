@@ -11,6 +11,9 @@ from typing import Any
 # Brackets inside brackets: MLIR's parser and printer, which recurse, end the process at some 4,000 of a kind.
 MAX_BRACKET_DEPTH = 500
 
+# Digits of a number: MLIR reads them in a time that grows with their square. No type has numbers of so many.
+MAX_DIGITS = 1000
+
 # Braces inside braces, and regions inside regions: passes recurse into regions, a few calls in Python for each.
 MAX_REGION_DEPTH = 64
 

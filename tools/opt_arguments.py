@@ -47,6 +47,10 @@ def pass_manager(args: argparse.Namespace) -> PassManager:
     )
     manager = PassManager(verify_each=args.verify_each == "true", timing=args.mlir_timing, printing=printing)
     if args.pass_pipeline is not None:
+        if not args.pass_pipeline.strip():
+            raise UsageError(
+                "--pass-pipeline is empty", hint="write it as builtin.module(gspmd-partition)", code=Code.PIPELINE_TEXT
+            )
         if args.passes:
             raise UsageError(
                 "--pass-pipeline and passes as flags are both given",

@@ -53,6 +53,18 @@ def calls_in_loops(count: int, loops: int) -> str:
 _RULE = 'mhlo.frontend_attributes = {xla.sdy.sharding_rule = "[1]"}'
 
 HOSTILE = {
+    "a number of very many digits": (
+        main(body=f"%0 = stablehlo.constant dense<{'1' * 100_000}> : tensor<8xi32>"),
+        "f:2:33: error: a number of 100000 digits; at most 1000 are supported; write it shorter",
+    ),
+    "a hexadecimal number of very many digits": (
+        main(body=f"%0 = stablehlo.constant dense<0x{'F' * 100_000}> : tensor<8xi32>"),
+        "error: a number of 100000 digits; at most 1000 are supported",
+    ),
+    "very many digits in an attribute's text": (
+        main(f'mhlo.frontend_attributes = {{xla.sdy.sharding = "#sdy.sharding<@mesh, [{{}}p{"1" * 2000}]>"}}'),
+        "a number of 2000 digits",
+    ),
     "an empty sharding in a frontend attribute": (
         main('mhlo.frontend_attributes = {xla.sdy.sharding = ""}'),
         "f:1:1: error: 'func.func' op frontend attribute is empty; leave it out, or write what it is to be",

@@ -17,6 +17,7 @@ from gspmd.dialect.errors import AnnotationError, ParseError
 from gspmd.dialect.limits import MAX_ATTRIBUTE_TEXT_BYTES
 from gspmd.transforms.parsing.mlir import mlir_errors
 from gspmd.transforms.parsing.nesting import check_nesting
+from gspmd.transforms.parsing.suspicion import check_numbers
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
@@ -64,6 +65,7 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
     with _unheard(context):  # the location of an error in the text would be of no use
         try:
             check_nesting(text.encode(), name)
+            check_numbers(text.encode(), name)
             with mlir_errors(context):
                 return ir.Attribute.parse(text, context)
         except ParseError as error:

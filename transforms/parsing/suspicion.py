@@ -1,14 +1,17 @@
-"""What may end the process that parses it, or that looks at what was parsed, although it is text of MLIR.
+"""What may end or hold up the process that parses it, or looks at what was parsed, although it is text of MLIR.
 
-Both are rare: complex numbers as elements of what is not complex, which the printer does not survive, and names that
-are no UTF-8, which the bindings do not. Strings that are values may be any bytes.
+Numbers of very many digits take very long. The printer does not survive complex numbers as elements of what is not
+complex, nor the bindings names that are no UTF-8. Strings that are values may be any bytes.
 """
 
 from __future__ import annotations
 
 import re
+import string
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError
+from gspmd.dialect.limits import MAX_DIGITS
 from gspmd.transforms.parsing.nesting import brackets_of, location_in
 
 _ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
@@ -22,6 +25,25 @@ def first_oddity(text: bytes) -> int | None:
     """Where something begins over which another process has to parse and print the text before this one does."""
     places = (found.start() for odd in _ODD for found in odd.finditer(text))
     return next((place for place in places if not _COMPLEX.match(text, place)), None)
+
+
+_DIGITS = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|([0-9A-Fa-f]{%d,})' % (MAX_DIGITS + 1))
+_DIGITS_ALIKE = bytes(ord("0") if chr(code) in string.hexdigits else code for code in range(256))
+_TOO_MANY = b"0" * (MAX_DIGITS + 1)
+
+
+def check_numbers(text: bytes, filename: str) -> None:
+    """Raises ParseError, located, for a number of too many digits; strings, as of large constants, may have any."""
+    if _TOO_MANY not in text.translate(_DIGITS_ALIKE):
+        return
+    for match in _DIGITS.finditer(text):
+        if match[1] is not None:
+            raise ParseError(
+                f"a number of {len(match[1])} digits; at most {MAX_DIGITS} are supported",
+                hint="write it shorter",
+                location=location_in(text, match.start(), filename),
+                code=Code.LIMIT,
+            )
 
 
 def check_names(text: bytes, filename: str) -> None:
