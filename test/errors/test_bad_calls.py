@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from pathlib import Path
 
@@ -270,3 +271,16 @@ def test_a_full_disk_is_said_in_one_line(command: list[str], good: str) -> None:
     assert finished.returncode == FAILURE
     assert finished.stderr.endswith(b": error: cannot write to stdout: no space left on device\n")
     assert finished.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+@pytest.mark.parametrize("command", ["partition", "explain", "cost", "check", "run"])
+def test_a_program_from_a_fifo(command: str, tmp_path: Path) -> None:
+    """As the shell's `<(...)` gives one: what is read from it is gone."""
+    fifo = tmp_path / "p.mlir"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_text, args=[GOOD], daemon=True)
+    writer.start()
+    assert cli.main([command, str(fifo), *(["-o", str(tmp_path / "r.npz")] if command == "run" else [])]) == 0
+    writer.join(timeout=60)
+    assert not writer.is_alive()

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import stat
 import zipfile
 from collections.abc import Mapping
 from typing import NoReturn
@@ -61,8 +62,10 @@ def compiled_bytes(file: CompiledFile) -> bytes:
 
 
 def is_compiled(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it is a compiled program, of this or of an earlier kind."""
+    """Whether a regular file is a compiled program, of this or of an earlier kind. A pipe can be read only once."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
         with open(path, "rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC or _is_earlier(path)
     except (OSError, ValueError):
