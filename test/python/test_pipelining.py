@@ -199,7 +199,7 @@ PERMUTE, OVER_X, OVER_STAGES = ("collective_permute", "stage"), ("all_reduce", "
 FOUR_STAGES = ["microbatches that stages do not divide", "circular, fewer microbatches than stages"]
 
 
-@pytest.mark.parametrize(("name", "split"), zip(FOUR_STAGES, [None, "x"], strict=True), ids=["gpipe", "circular"])
+@pytest.mark.parametrize(("name", "split"), [*zip(FOUR_STAGES, [None, "x"], strict=True)], ids=["gpipe", "circular"])
 def test_forward_sends_one_microbatch_a_step(name: str, split: str | None) -> None:
     lowered, reference, params, x = lower(name, split, derived=False)
     assert kinds(lowered, in_loops=True) == {PERMUTE: 1} | ({OVER_X: 1} if split else {})
