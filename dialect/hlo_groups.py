@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.dialect import device_order
-from gspmd.dialect.axes import Axes, Axis, canonical
+from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.device_order import Iota
 from gspmd.dialect.hlo_notation import (
     HloCursor,
@@ -23,6 +23,7 @@ from gspmd.dialect.hlo_notation import (
     print_mesh_axes,
 )
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import any_axis_at
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def parse_groups(text: str) -> HloGroups:
         cursor.expect("=")
         ids = device_order.expand(device_ids_at(cursor))
     mesh = Mesh(axes, ids, "")
-    return MeshGroups(mesh, canonical(cursor.listed("{", "}", lambda: _axis(cursor, mesh))))
+    return MeshGroups(mesh, canonical(cursor.listed("{", "}", lambda: any_axis_at(cursor, mesh)[0])))
 
 
 def _iota_groups(cursor: HloCursor) -> IotaGroups:
@@ -77,14 +78,3 @@ def _iota_groups(cursor: HloCursor) -> IotaGroups:
     if len(dims) != 2 or dims[0] * dims[1] != device_order.size(order):
         raise cursor.error(f"expected an order of as many partitions as {list(dims)} has,")
     return IotaGroups(*dims, order)
-
-
-def _axis(cursor: HloCursor, mesh: Mesh) -> Axis:
-    """An axis, or a part of one: its first number is the product of the parts that are more major."""
-    name = cursor.string()
-    if not cursor.accept(":"):
-        return mesh.axis(name)
-    cursor.expect("(")
-    pre = cursor.integer()
-    cursor.expect(")")
-    return mesh.axis(name, pre, cursor.integer())

@@ -178,20 +178,29 @@ def print_axes(axes: Axes, mesh: Mesh) -> str:
 
 def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
     """Read an axis or a sub-axis of the mesh. Errors: as `Mesh.axis`, and for what is not a proper part."""
-    name = cursor.string()
-    if not cursor.accept(":"):
-        return mesh.axis(name)
-    cursor.expect("(")
-    pre = cursor.integer()
-    cursor.expect(")")
-    axis = mesh.axis(name, pre, cursor.integer())
-    if axis.size == 1 or mesh.is_full(axis):
+    axis, is_part = any_axis_at(cursor, mesh)
+    name = axis.name
+    if is_part and (axis.size == 1 or mesh.is_full(axis)):
         raise AnnotationError(
             f'sub-axis "{name}":({axis.pre}){axis.size} is not a proper part of axis "{name}" of size '
             f"{mesh.axis_size(name)}; leave it out or write the axis",
             code=Code.AXIS_PART,
         )
     return axis
+
+
+def any_axis_at(cursor: Cursor, mesh: Mesh) -> tuple[Axis, bool]:
+    """Read an axis, and whether it is written as a part `"y":(1)2`, proper or not. Errors: as `Mesh.axis`.
+
+    The first number of a part is the product of the parts that are more major.
+    """
+    name = cursor.string()
+    if not cursor.accept(":"):
+        return mesh.axis(name), False
+    cursor.expect("(")
+    pre = cursor.integer()
+    cursor.expect(")")
+    return mesh.axis(name, pre, cursor.integer()), True
 
 
 def print_axis_name(axis: Axis, mesh: Mesh) -> str:

@@ -98,12 +98,12 @@ def _load(path: str) -> Executable:
     from gspmd.compiled.file import read_compiled
     from gspmd.virtual_devices import request_devices
 
-    about = read_compiled(path).about
-    request_devices(about.platform, max(about.ids) + 1)
-    from gspmd.compiled.ahead_of_time import load_compiled
+    stored = read_compiled(path)
+    request_devices(stored.about.platform, max(stored.about.ids) + 1)
+    from gspmd.compiled.ahead_of_time import loaded
 
     with stage("loading"):
-        return load_compiled(path)
+        return loaded(stored, path)
 
 
 def _timed_runs(

@@ -64,8 +64,9 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
         )
     with _unheard(context):  # the location of an error in the text would be of no use
         try:
-            check_nesting(text.encode(), name)
-            check_numbers(text.encode(), name)
+            encoded = text.encode()
+            check_nesting(encoded, name)
+            check_numbers(encoded, name)
             with mlir_errors(context):
                 return ir.Attribute.parse(text, context)
         except ParseError as error:

@@ -23,8 +23,8 @@ from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLoca
 from gspmd.dialect.notation import unquote
 from gspmd.dialect.source_text import STDIN, as_utf8, keep
 from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
-from gspmd.transforms.parsing.nesting import check_nesting, location_in
-from gspmd.transforms.parsing.suspicion import check_names, check_numbers, first_oddity
+from gspmd.transforms.parsing.nesting import location_in
+from gspmd.transforms.parsing.suspicion import check_text, first_oddity
 from gspmd.transforms.parsing.trial import Format, tried
 
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
@@ -219,9 +219,7 @@ def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
         raise ParseError(
             f"'{filename}' is neither MLIR text nor MLIR bytecode", hint="give a .mlir file", code=Code.UNKNOWN_FORMAT
         ) from error
-    check_nesting(data, filename)
-    check_numbers(data, filename)
-    check_names(data, filename)
+    check_text(data, filename)
     odd = first_oddity(data)
     if odd is not None:
         try:

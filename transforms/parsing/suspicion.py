@@ -12,13 +12,23 @@ import string
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError
 from gspmd.dialect.limits import MAX_DIGITS
-from gspmd.transforms.parsing.nesting import brackets_of, location_in
+from gspmd.transforms.parsing.nesting import brackets_of, check_nesting, location_in
 
 _ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
 _COMPLEX = re.compile(rb"dense\s*<[^<>/]*>\s*:\s*(?:tensor|vector)\s*<[\d\sx?]*complex\s*<")
 _HIGH = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
 _STRING = re.compile(rb'//[^\n]*|"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
+
+
+def check_text(text: bytes, filename: str) -> None:
+    """Raises ParseError, located, for a text of MLIR that could end or hold up the process that parses it.
+
+    What `first_oddity` finds is left: another process can try that.
+    """
+    check_nesting(text, filename)
+    check_numbers(text, filename)
+    _check_names(text, filename)
 
 
 def first_oddity(text: bytes) -> int | None:
@@ -46,7 +56,7 @@ def check_numbers(text: bytes, filename: str) -> None:
             )
 
 
-def check_names(text: bytes, filename: str) -> None:
+def _check_names(text: bytes, filename: str) -> None:
     """Raises ParseError, located, for a name of an operation, attribute, symbol or axis that is no UTF-8."""
     if not _HIGH.search(text):
         return

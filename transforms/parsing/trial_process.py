@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from gspmd.dialect.errors import Error, ParseError
 from gspmd.transforms.parsing.mlir import new_context, parse_written, upgraded
-from gspmd.transforms.parsing.nesting import check_nesting
-from gspmd.transforms.parsing.suspicion import check_names, check_numbers
+from gspmd.transforms.parsing.suspicion import check_text
 from gspmd.transforms.parsing.trial import Format
 
 
@@ -62,9 +61,7 @@ def _read(data: bytes, kind: Format, allow_unregistered: bool) -> bytes:
     if kind is Format.PORTABLE_ARTIFACT:
         upgraded(module)
     text = module.operation.get_asm(binary=True, enable_debug_info=True)
-    check_nesting(text, "-")
-    check_numbers(text, "-")
-    check_names(text, "-")
+    check_text(text, "-")
     if kind is Format.TEXT:
         return b""
     buffer = io.BytesIO()

@@ -194,7 +194,11 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
     Errors: InputError for a file that is not one; ExecutionError where devices are missing or the runtime is another
     one than the compiler's.
     """
-    stored = read_compiled(path)
+    return loaded(read_compiled(path), os.fspath(path), devices)
+
+
+def loaded(stored: CompiledFile, path: str, devices: Sequence[Any] | None = None) -> runtime.Executable:
+    """The same for a file that has been read from `path`."""
     about = stored.about
     compiled_for = f"compiled for {len(about.ids)} devices of '{about.target}'"
     if devices is None:
@@ -202,23 +206,21 @@ def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = 
         if not by_id.keys() >= set(about.ids):
             raise ExecutionError(f"{compiled_for}; here are {len(by_id)} of {about.platform}", code=Code.OTHER_MACHINE)
         devices = [by_id[i] for i in about.ids]
-    chosen = tuple(devices)
+    chosen = runtime.listed(devices)
     if len(chosen) != len(about.ids):
         raise ExecutionError(f"{compiled_for}, got {len(chosen)}", code=Code.OTHER_MACHINE)
     module, signature = executable_module.read_partitioned(stored.partitioned)
     refuse_to_run(module)
     if signature.num_partitions != len(chosen):
-        raise InputError(
-            f"'{os.fspath(path)}' is for {signature.num_partitions} devices, but {compiled_for}", code=Code.BAD_FILE
-        )
+        raise InputError(f"'{path}' is for {signature.num_partitions} devices, but {compiled_for}", code=Code.BAD_FILE)
     try:
-        loaded = chosen[0].client.deserialize_executable(
+        executable = chosen[0].client.deserialize_executable(
             stored.executable, _jax.DeviceList(chosen), runtime.compile_options(chosen)
         )
     except (JaxRuntimeError, ValueError) as error:
         raise ExecutionError(
-            f"cannot load '{os.fspath(path)}': {str(error).splitlines()[0]}",
+            f"cannot load '{path}': {str(error).splitlines()[0]}",
             hint=f"it was compiled by {about.compiler.splitlines()[0]} (jaxlib {about.jaxlib})",
             code=Code.OTHER_MACHINE,
         ) from None
-    return runtime.Executable(loaded, signature, chosen, "zero")
+    return runtime.Executable(executable, signature, chosen, "zero")

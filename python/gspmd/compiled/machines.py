@@ -70,12 +70,11 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     A topology's devices are ordered so that `traffic` takes least time. Errors: UsageError for a target that is not
     known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
     """
-    is_torus = is_topology(target)
-    platform, _, rest = target.partition(":")
-    if is_torus:
-        return _topology(target, rest, mesh, traffic)
+    if is_topology(target):
+        return _topology(target, mesh, traffic)
     if not is_here(target):
         raise UsageError(f"cannot compile for target '{target}'", hint=f"known are {_FORMS}", code=Code.UNKNOWN_TARGET)
+    platform, _, rest = target.partition(":")
     count = int(rest) if rest else mesh.size
     if platform == "cpu" and count > MAX_VIRTUAL_DEVICES:
         raise UsageError(
@@ -94,8 +93,8 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
     return Machine(target, devices[: mesh.size])
 
 
-def _topology(target: str, name: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
-    hardware = read_target(target)
+def _topology(target: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
+    hardware, name = read_target(target), target.partition(":")[2]
     assert hardware.torus is not None, "a topology is a torus"
     if mesh.size > hardware.torus.devices:
         raise UsageError(

@@ -97,7 +97,7 @@ def compile(
     Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
     too few devices, a module that PJRT does not take, or other processes that compile another one.
     """
-    given = None if devices is None else _listed(devices)
+    given = None if devices is None else listed(devices)
     platform = given[0].platform if given else "cpu"
     module, signature = executable_module.read_partitioned(_source(partitioned), platform)
     refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
@@ -113,7 +113,7 @@ def compile_single(program: Program, device: Any = None) -> Executable:
     Errors: Unsupported for a program with manual regions, which is not one for a single device.
     """
     module, signature = executable_module.read_unpartitioned(program)
-    chosen = _devices(None if device is None else [device], 1)
+    chosen = _devices(None if device is None else listed([device]), 1)
     return _executable(module, signature, chosen)
 
 
@@ -124,7 +124,7 @@ def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> 
     outside the manual regions are left out.
     """
     module, signature = executable_module.read_for_xla(program)
-    chosen = _devices(devices, signature.num_partitions)
+    chosen = _devices(None if devices is None else listed(devices), signature.num_partitions)
     return _executable(module, signature, chosen)
 
 
@@ -157,16 +157,16 @@ def platform_devices(platform: str) -> Devices:
         raise ExecutionError(f"no {platform} devices: {_first_line(error)}", code=Code.TOO_FEW_DEVICES) from None
 
 
-def _listed(devices: Sequence[Any]) -> Devices:
-    """The devices of a sequence. Raises UsageError for what is no sequence of devices of JAX."""
-    listed = tuple(devices) if isinstance(devices, Sequence | np.ndarray) else (None,)
-    if not all(isinstance(device, jax.Device) for device in listed):
+def listed(devices: Sequence[Any]) -> Devices:
+    """The devices that a caller gives. Raises UsageError for what is no sequence of devices of JAX."""
+    found = tuple(devices) if isinstance(devices, Sequence | np.ndarray) else (None,)
+    if not all(isinstance(device, jax.Device) for device in found):
         raise UsageError(f"devices are {shown(devices)}, expected a list of jax's", hint="see jax.devices()")
-    return listed
+    return found
 
 
-def _devices(devices: Sequence[Any] | None, count: int) -> Devices:
-    chosen = platform_devices("cpu") if devices is None else _listed(devices)
+def _devices(given: Devices | None, count: int) -> Devices:
+    chosen = platform_devices("cpu") if given is None else given
     if len(chosen) < count:
         platform = chosen[0].platform if chosen else "cpu"
         hint = f"set JAX_NUM_CPU_DEVICES={count} in the environment before jax is used"

@@ -80,7 +80,7 @@ def from_host(
         parts = [part.copy() for part in parts]
     with jax.enable_x64(True):
         buffers = jax.device_put(parts, [devices[partition] for partition in here])
-    return _of_buffers(array.shape, array.dtype, placement, devices, buffers)
+    return ShardedArray(_joined(shape, array.dtype, jax_sharding(placement, devices), buffers), array.shape, placement)
 
 
 def _part(padded: np.ndarray[Any, Any], placement: TensorSharding, partition: int) -> np.ndarray[Any, Any]:
@@ -103,16 +103,6 @@ def from_buffers(
     """
     if 0 in shape:
         return from_host(np.empty(shape, dtype), placement, devices)
-    return _of_buffers(shape, dtype, placement, devices, buffers)
-
-
-def _of_buffers(
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    placement: TensorSharding,
-    devices: Devices,
-    buffers: Sequence[jax.Array],
-) -> ShardedArray:
     padded = _joined(padded_shape(placement, shape), dtype, jax_sharding(placement, devices), buffers)
     return ShardedArray(padded, shape, placement)
 
