@@ -41,11 +41,29 @@ class ArgumentParser(argparse.ArgumentParser):
     def parse_arguments(self, words: Sequence[str]) -> argparse.Namespace:
         """The words as options. Raises UsageError."""
         implied = self.implied_values
+        words = output_names_joined(words)
         return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
     def error(self, message: str) -> NoReturn:
         code = next((code for text, code in _COMPLAINTS.items() if text in message), None)
         raise UsageError(message, hint=f"see {self.prog} --help", code=code)
+
+
+def output_names_joined(words: Sequence[str]) -> list[str]:
+    """The words, with `-o` and a name that begins with a dash as one word.
+
+    >>> output_names_joined(["-o", "-x.mlir", "--", "-o", "-p.mlir"])
+    ['-o-x.mlir', '--', '-o', '-p.mlir']
+    """
+    joined: list[str] = []
+    options = True
+    for word in words:
+        if options and joined and joined[-1] == "-o" and word[:1] == "-" and word[:2] not in ("-", "--"):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        options = options and word != "--"
+    return joined
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.limits import count_of
 from gspmd.tools import presentation
-from gspmd.tools.command import ArgumentParser, add_timeout_argument, version_text
+from gspmd.tools.command import ArgumentParser, add_timeout_argument, output_names_joined, version_text
 from gspmd.tools.help_text import ParagraphHelp
 from gspmd.tools.pass_help import pass_help
 from gspmd.tools.pass_table import COMMON_PASSES, PASSES, PIPELINE
@@ -25,7 +25,7 @@ _RUN_PASS = "--run-pass"
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """The options given; `passes` has the passes given as flags, in order. Raises UsageError."""
     parser = new_parser()
-    return parser.parse_args(_name_passes(argv, _flags(parser)))
+    return parser.parse_args(output_names_joined(_name_passes(argv, _flags(parser))))
 
 
 def pass_manager(args: argparse.Namespace) -> PassManager:

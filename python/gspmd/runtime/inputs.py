@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, UsageError, reason_of, shown
+from gspmd.dialect.errors import Error, InputError, UsageError, reason_of, shown
 from gspmd.output import write
 from gspmd.runtime.arguments import check_shape, describe
 from gspmd.runtime.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
@@ -116,9 +114,13 @@ def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
             yield archive
     except OSError as error:
         raise InputError(f"cannot read '{name}': {reason_of(error).lower()}", code=Code.CANNOT_READ) from None
-    except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - what numpy, zipfile and zlib raise for a file of any bytes is no list
         raise InputError(
-            f"'{name}' is not an .npz archive: {error}", hint="use numpy.savez", code=Code.BAD_FILE
+            f"'{name}' is not an .npz archive: {error.args[0] if error.args else error}",
+            hint="use numpy.savez",
+            code=Code.BAD_FILE,
         ) from None
 
 
