@@ -76,6 +76,8 @@ MAX_VIRTUAL_DEVICES = 4096
 # Numbers in options and files, for what is counted in 64 bits.
 MAX_COUNT = 2**63 - 1
 
+# Elements of a tensor, which every runtime counts in 64 bits.
+MAX_ELEMENTS = MAX_COUNT
 
 # Pieces and steps that operations are written out in.
 MAX_UNROLLED = 1024

@@ -44,6 +44,14 @@ class ArgumentParser(argparse.ArgumentParser):
         words = output_names_joined(words)
         return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of an option, also where it is `--`, which argparse takes for the end of options everywhere."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         code = next((code for text, code in _COMPLAINTS.items() if text in message), None)
         raise UsageError(message, hint=f"see {self.prog} --help", code=code)

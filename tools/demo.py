@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: 0 when every step agrees, 3 when one does not; errors are exceptions."""
     if args.steps < 1:
         raise UsageError(f"--steps is {args.steps}", hint="give a number from 1 on", code=Code.BAD_VALUE)
-    axes = _mesh_axes(args.mesh) if args.mesh else None
+    axes = _mesh_axes(args.mesh) if args.mesh is not None else None
     from gspmd.virtual_devices import request_devices
 
     request_devices("cpu", max(_DEVICES, math.prod((axes or {}).values())))

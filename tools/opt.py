@@ -64,7 +64,10 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
         context = new_context(args.allow_unregistered_dialect)
         heard = Heard()
         try:
-            with stage("reading"), diagnostics.listening(heard.read, context):
+            with (
+                stage("reading what is typed; Ctrl-D ends it" if _is_typed(args.input) else "reading"),
+                diagnostics.listening(heard.read, context),
+            ):
                 if source is None:
                     module = read_program_file(args.input, context)
                 else:
@@ -87,6 +90,10 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
         )
     output.write(b"// -----\n\n".join(outputs))
     return 0
+
+
+def _is_typed(path: str) -> bool:
+    return path == "-" and sys.stdin.isatty()
 
 
 def _parts(args: argparse.Namespace, name: str) -> Iterator[str | bytes | None]:

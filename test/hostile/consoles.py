@@ -87,6 +87,7 @@ def _open(kind: str, streams: dict[str, int], folder: Path) -> list[int]:
     if kind == "a terminal":
         ours, theirs = pty.openpty()
         streams["stdin"] = streams["stdout"] = streams["stderr"] = theirs
+        os.write(ours, b"\x04")  # Ctrl-D, for who reads what is typed
         return [ours, theirs]
     return []
 

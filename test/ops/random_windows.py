@@ -24,7 +24,7 @@ from single_op import MESHES, Array, check, rule_of
 
 from gspmd.dialect.rule import NEED_REPLICATION
 
-SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17]
+SIZES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +49,12 @@ class Moves:
     spread: int = 1
 
     @property
+    def places(self) -> int:
+        return (self.size - 1) * self.spread + 1 if self.size else 0
+
+    @property
     def count(self) -> int:
-        places = (self.size - 1) * self.spread + 1 + self.low + self.high - (self.taps - 1) * self.dilation - 1
+        places = self.places + self.low + self.high - (self.taps - 1) * self.dilation - 1
         return places // self.stride + 1 if places >= 0 else 0
 
 
@@ -66,13 +70,13 @@ def moves(rng: random.Random, *, dilations: bool = True, negative: bool = True) 
         dilation, spread = (rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 1, 1, 2, 3])) if dilations else (1, 1)
         low, high = rng.randint(least, 3), rng.randint(least, 3)
         if kind == "running":
-            taps = size + rng.choice([0, 0, 0, 2])
+            taps = max(1, size) + rng.choice([0, 0, 0, 2])
             low, high = rng.choice([(taps - 1, 0), (0, taps - 1), (taps, -1), (-1, taps), (taps + 1, 2)])
             found = Moves(size, taps, rng.choice([1, 1, 1, 2]), 1, low, high)
         elif kind == "whole":
-            found = Moves(size, size, 1, 1, 0, 0, 1)
+            found = Moves(size, max(1, size), 1, 1, 0, 0, 1)
         else:
-            taps = rng.randint(1, 4) if kind == "small" else rng.randint(max(1, size - 3), size)
+            taps = rng.randint(1, 4) if kind == "small" else rng.randint(max(1, size - 3), max(1, size))
             found = Moves(size, taps, stride, dilation, low, high, spread)
         if 0 < found.count <= 40:
             return found
@@ -219,6 +223,8 @@ func.func public @main(%x: {x}, %y: {y}, %init: {s}) -> {x} {{
         # Which of equal elements XLA finds first depends on the order that it puts dimensions in.
         places = np.random.default_rng(rng.randrange(2**32)).permutation(operand.size) - 128
         operand = places.reshape(shape).astype(dtype)
+    elif not operand.size:
+        pass
     elif element == "f32" and direction != "last" and rng.random() < 0.3:
         operand.flat[rng.randrange(operand.size)] = rng.choice([-np.inf, np.inf])
     elif element != "f32":
@@ -303,7 +309,7 @@ func.func public @main(%x: {x}, %k: {k}) -> {r} {{
 def convolved(x: Array, k: Array, dims: list[Moves], feature_groups: int, batch_groups: int) -> Array:
     """The convolution of [batch, features, ...] with [features in, features out, ...]."""
     for d, m in enumerate(dims, start=2):
-        spread = np.zeros((*x.shape[:d], (m.size - 1) * m.spread + 1, *x.shape[d + 1 :]), x.dtype)
+        spread = np.zeros((*x.shape[:d], m.places, *x.shape[d + 1 :]), x.dtype)
         spread[(slice(None),) * d + (slice(None, None, m.spread),)] = x
         margins = [
             (max(n, 0), max(o, 0)) if e == d else (0, 0) for e, n, o in ((e, m.low, m.high) for e in range(x.ndim))

@@ -15,6 +15,15 @@ from gspmd.transforms.exchange.intervals import Ints
 from gspmd.transforms.ir.op_info import TensorType
 
 
+def spread_size(size: int, spread: int) -> int:
+    """Places from the first to behind the last of `size` elements that are `spread` places apart.
+
+    >>> spread_size(3, 2), spread_size(0, 2)
+    (5, 0)
+    """
+    return (size - 1) * spread + 1 if size else 0
+
+
 def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
     """A dimension with `amount` elements added after every element, so that shards stay in proportion.
 

@@ -19,7 +19,7 @@ from gspmd.transforms.ingest.composites import POINTWISE, Expansions
 from gspmd.transforms.ingest.edits import create, drop, mark, replace, terminator
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
 from gspmd.transforms.parsing.attribute_text import text_of
-from gspmd.transforms.parsing.mlir import function_named, located, mlir_errors
+from gspmd.transforms.parsing.mlir import function_block, located, mlir_errors
 
 # MHLO's operations and CHLO's that mean the same.
 _CHLO = {f"mhlo.{name}": f"chlo.{name}" for name in POINTWISE}
@@ -149,16 +149,22 @@ def _check_top_k(op: Any) -> None:
             code=Code.OPERATION,
         )
     for name in called_by(op):
-        compared = function_named(op, name).regions[0].blocks[0]
-        first, last = compared.operations[0].operation, terminator(compared)
-        direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
-        arguments = list(compared.arguments)[:2]
-        if "GT" not in direction or list(first.operands) != arguments or list(last.operands) != list(first.results):
+        if not _is_greater(function_block(op, name)):
             raise Unsupported(
                 "top-k of other than the largest elements",
                 hint="sort, and take the first of the result",
                 code=Code.OPERATION,
             )
+
+
+def _is_greater(block: Any) -> bool:
+    """Whether a comparator's block says that its first argument is greater than its second."""
+    if block is None:
+        return False
+    first, last = block.operations[0].operation, terminator(block)
+    direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
+    arguments = list(block.arguments)[:2]
+    return "GT" in direction and list(first.operands) == arguments and list(last.operands) == list(first.results)
 
 
 def _rename(op: Any, name: str, attributes: dict[str, ir.Attribute]) -> bool:

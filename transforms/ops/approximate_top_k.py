@@ -22,29 +22,62 @@ from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
-from gspmd.transforms.parsing.mlir import function_named
+from gspmd.transforms.parsing.mlir import function_block
 
 APPROXIMATE_TOP_K = "ApproxTopK"
-_CONFIG = "mhlo.backend_config"
+_CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
 
 
 def _config(info: OpInfo) -> dict[str, Any]:
-    """What the call says, by name. Raises AnnotationError for one without the dimension or the number to find."""
+    """What the call says, by name. Raises AnnotationError for one that does not say what it searches and how."""
     given = info.attributes.get(_CONFIG)
     found = {entry.name: entry.attr for entry in given} if isinstance(given, ir.DictAttr) else {}
     for name in ("reduction_dim", "top_k"):
-        if name not in found:
+        if not isinstance(found.get(name), ir.IntegerAttr):
             raise AnnotationError(
                 f"calls '{APPROXIMATE_TOP_K}' without '{name}'", hint=f"add it to '{_CONFIG}'", code=Code.OPERATION
             )
+    called = info.attributes.get(_COMPARATOR)
+    if not isinstance(called, ir.ArrayAttr) or len(called) != 1:
+        raise AnnotationError(
+            f"calls '{APPROXIMATE_TOP_K}' without a function that compares",
+            hint=f"name one in '{_COMPARATOR}'",
+            code=Code.OPERATION,
+        )
     return found
+
+
+def _searched(info: OpInfo, config: dict[str, Any]) -> int:
+    """The dimension that is searched; one below 0 counts from the last. Raises AnnotationError for one there is not."""
+    rank, dim = info.operands[0].rank, int(config["reduction_dim"].value)
+    if not -rank <= dim < rank:
+        raise AnnotationError(
+            f"calls '{APPROXIMATE_TOP_K}' along dimension {dim} of {rank}",
+            hint="give a dimension of the first operand",
+            code=Code.OPERATION,
+        )
+    return dim % rank
+
+
+def _comparator(op: LocalOp) -> Any:
+    """The block that says of two elements of each array which comes first. Raises AnnotationError if there is none."""
+    (called,) = op.ir.attributes[_COMPARATOR]
+    block = function_block(op.ir, called.value) if isinstance(called, ir.FlatSymbolRefAttr) else None
+    expected = [type_.element for type_ in op.info.results for _ in range(2)]
+    if block is None or [str(a.type) for a in block.arguments] != [f"tensor<{e}>" for e in expected]:
+        raise AnnotationError(
+            f"{called} does not compare two elements of each of the {len(op.info.results)} arrays searched",
+            hint="give it two scalars of each array's type",
+            code=Code.OPERATION,
+        )
+    return block
 
 
 def approximate_top_k_rule(info: OpInfo) -> OpShardingRule:
     """All dimensions but the one searched pass through; along that, the best of all shards are brought together."""
     count = len(info.results)
     shape = info.operands[0].shape
-    searched = int(_config(info)["reduction_dim"].value) % max(len(shape), 1)
+    searched = _searched(info, _config(info))
     builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results])
     for dim, size in enumerate(shape):
         operands: list[int | None] = [dim] * count + [None] * count
@@ -58,8 +91,8 @@ def approximate_top_k_rule(info: OpInfo) -> OpShardingRule:
 def localize_approximate_top_k(op: LocalOp) -> None:
     """As `chlo.top_k`: the best of each shard are gathered, and the best of these are the result."""
     config = _config(op.info)
-    dim = int(config["reduction_dim"].value) % max(op.info.operands[0].rank, 1)
-    axes = op.operand_axes(0, dim) if op.info.operands[0].rank else ()
+    dim = _searched(op.info, config)
+    axes = op.operand_axes(0, dim)
     if not axes:
         op.keep()
         return
@@ -73,8 +106,7 @@ def localize_approximate_top_k(op: LocalOp) -> None:
     best = [emit.all_gather(value, dim, axes, cause) for value in best]
     types = [read_type(value) for value in best]
     scalars = [TensorType((), t.element) for t in types for _ in range(2)]
-    (comparator,) = op.ir.attributes["called_computations"]
-    block = function_named(op.ir, comparator.value).regions[0].blocks[0]
+    block = _comparator(op)
     ordered = op_with_body(
         emit,
         "stablehlo.sort",

@@ -262,6 +262,8 @@ def convolution_flops(info: OpInfo) -> float:
 @functools.lru_cache(maxsize=4096)
 def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: int, dilation: int) -> int:
     """Pairs of a window position and a kernel element that meet an element of the input, along one dimension."""
+    if not size:
+        return 0
     end = (size - 1) * spread
     count = 0
     # Positions are stride * o + dilation * k - low. The shorter of the two is walked, the longer counted.

@@ -14,7 +14,7 @@ from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import sent_bytes
-from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.exchange.pieces import resized, spread_size
 from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
@@ -123,7 +123,7 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
     for value, result in zip(values, clone.results, strict=True):
         type_ = read_type(value)
         shape = tuple(
-            ((n - 1) * w.spread + 1 + w.low + w.high - w.extent) // w.stride + 1
+            (spread_size(n, w.spread) + w.low + w.high - w.extent) // w.stride + 1
             for n, w in zip(type_.shape, windows, strict=True)
         )
         result.set_type(op.emit.mlir_type(TensorType(shape, type_.element)))

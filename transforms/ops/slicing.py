@@ -21,7 +21,7 @@ from gspmd.transforms.emit.indices import inside, relative
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest, sent_bytes
-from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim
+from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim, spread_size
 from gspmd.transforms.ir.op_info import OpInfo, TensorType
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
@@ -197,7 +197,7 @@ def _pad_windows(info: OpInfo, dim: int, count: int) -> Windows:
     """What shards of the result are of the operand, interior padding included."""
     low, _, interior = _amounts(info)[dim]
     length = -(-info.results[0].shape[dim] // count)
-    return Windows((info.operands[0].shape[dim] - 1) * (interior + 1) + 1, -low, length, length)
+    return Windows(spread_size(info.operands[0].shape[dim], interior + 1), -low, length, length)
 
 
 def localize_pad(op: LocalOp) -> None:

@@ -20,7 +20,7 @@ from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Range
-from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.exchange.pieces import resized, spread_size
 from gspmd.transforms.ir.op_info import OpInfo
 
 
@@ -136,7 +136,7 @@ class Reach:
     def _windows(self) -> Windows:
         """What the shards of the dimension need of it."""
         spread, (lowest, width) = self._fetched_spread, self._range
-        size = (self.size - 1) * (self.spread // spread) + 1
+        size = spread_size(self.size, self.spread // spread)
         first = -(-lowest // spread)
         return Windows(size, first, self._own.step // spread, max((lowest + width - 1) // spread - first + 1, 1))
 
@@ -157,13 +157,13 @@ class Reach:
         if spread != self.spread:
             # Shards begin between elements: what is there is made first.
             value = pad(op.emit, value, dim, (0, self.spread - 1, self.spread - 1), fill)
-            held = (held - 1) * self.spread + 1
+            held = spread_size(held, self.spread)
         if self.axes:
             windows = self._windows
             first, held = windows.start, windows.length
             cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
             value = take_windows(op.emit, value, dim, self.axes, windows, fill, cause)
-        begin, held = self.begin - spread * first, (held - 1) * spread + 1
+        begin, held = self.begin - spread * first, spread_size(held, spread)
         if not others:
             return value, Window(1, low=-begin, high=self.length + begin - held, spread=spread)
         smallest = lowest - spread * first
@@ -183,7 +183,7 @@ def without_cuts(emit: Emitter, value: Any, dim: int, window: Window, fill: Any)
     if not before + after:
         return value, window
     if before + after >= size:
-        places = (size - 1) * spread + 1 + window.low + window.high
+        places = spread_size(size, spread) + window.low + window.high
         value = emit.broadcast_scalar(fill, resized(type_, dim, places))
         return value, dataclasses.replace(window, low=0, high=0, spread=1)
     value = cut(emit, value, dim, before, (), size - before - after)
@@ -196,7 +196,7 @@ def pad(emit: Emitter, value: Any, dim: int, amounts: tuple[int, int, int], fill
         return value
     type_ = read_type(value)
     before, after, between = ([n if d == dim else 0 for d in range(type_.rank)] for n in amounts)
-    length = (type_.shape[dim] - 1) * (amounts[2] + 1) + 1 + amounts[0] + amounts[1]
+    length = spread_size(type_.shape[dim], amounts[2] + 1) + amounts[0] + amounts[1]
     return emit.op(
         "stablehlo.pad",
         [value, fill],

@@ -78,13 +78,17 @@ def free_symbol(module: ir.Module, stem: str) -> str:
     return next(name for i in range(len(symbols) + 1) if f'"{(name := f"{stem}_{i}")}"' not in symbols)
 
 
-def function_named(op: Any, name: str) -> Any:
-    """The function of that name in the module that the operation is in; operations that name one were verified."""
+def function_block(op: Any, name: str) -> Any:
+    """The block of the function of that name in the module that the operation is in, None if there is none such."""
     top = op
     while top.parent is not None:
         top = top.parent
     found = (view.operation for view in top.regions[0].blocks[0].operations)
-    return next(f for f in found if f.name == "func.func" and ir.StringAttr(f.attributes["sym_name"]).value == name)
+    for function in found:
+        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
+            blocks = list(function.regions[0].blocks)
+            return blocks[0] if len(blocks) == 1 else None
+    return None
 
 
 def source_location(location: ir.Location) -> SourceLocation | None:
