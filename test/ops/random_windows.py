@@ -191,7 +191,7 @@ def select_and_scatter(rng: random.Random) -> Case:
     for _ in range(rng.choice([1, 1, 2, 2, 3])):
         m = moves(rng, dilations=False, negative=rng.random() < 0.5)
         # A window of nothing but padding selects nothing, which is undefined.
-        while m.low >= m.taps or (m.count - 1) * m.stride - m.low >= m.size:
+        while not m.size or m.low >= m.taps or (m.count - 1) * m.stride - m.low >= m.size:
             m = moves(rng, dilations=False, negative=rng.random() < 0.5)
         dims.append(m)
     if len(dims) > 2:
