@@ -58,11 +58,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def output_names_joined(words: Sequence[str]) -> list[str]:
-    """The words, with `-o` and a name that begins with a dash as one word.
-
-    >>> output_names_joined(["-o", "-x.mlir", "--", "-o", "-p.mlir"])
-    ['-o-x.mlir', '--', '-o', '-p.mlir']
-    """
+    """The words, with `-o` and a name that begins with one dash as one word: `-o -x.mlir` is `-o-x.mlir`."""
     joined: list[str] = []
     options = True
     for word in words:

@@ -128,7 +128,8 @@ def _output(case: Case, outcome: Outcome) -> Fault | None:
     if len(said) > 1 and not several & {*case.words} and not any(word.startswith("--strict") for word in case.words):
         return Fault("several", f"several errors: {_message(outcome)}", text)
     longest = max(text.splitlines() or [""], key=len)
-    if "--debug" not in case.words and len(longest) > _LONGEST_LINE + sum(map(len, case.words)):
+    asked = any(word.startswith(("--debug", "--mlir-print-ir")) for word in case.words)
+    if not asked and len(longest) > _LONGEST_LINE + sum(map(len, case.words)):
         return Fault("long", f"long message: {_message(outcome)}", longest[:3000])
     if _CONTROLS.search(text):
         return Fault("controls", f"control characters in a message: {_message(outcome)}", repr(text[:2000]))

@@ -164,7 +164,7 @@ def _place(rng: Random, wanted: Wanted) -> Case:
     )
     inlet = (
         ""
-        if rng.random() < 0.85
+        if rng.random() < 0.85 or name == "-"
         else rng.choice(("missing", "a directory", "a fifo", "a null device", "a link to itself"))
     )
     kind = rng.choice(sorted(places.KINDS))

@@ -16,11 +16,7 @@ from gspmd.transforms.ir.op_info import TensorType
 
 
 def spread_size(size: int, spread: int) -> int:
-    """Places from the first to behind the last of `size` elements that are `spread` places apart.
-
-    >>> spread_size(3, 2), spread_size(0, 2)
-    (5, 0)
-    """
+    """Places from the first to behind the last of `size` elements that are `spread` apart: 5 of 3 that are 2 apart."""
     return (size - 1) * spread + 1 if size else 0
 
 

@@ -30,11 +30,12 @@ from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_m
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
-from gspmd.transforms.ingest.shapes import check_sizes, has_dynamic_shapes, refine, refuse_dynamic_shapes
+from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
+from gspmd.transforms.ingest.value_types import check_types
 from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
@@ -134,7 +135,7 @@ def _prepare(module: ir.Module) -> Survey:
         found = survey(module) if refine(module, found) else found
         if has_dynamic_shapes(found):
             refuse_dynamic_shapes(found)
-    check_sizes(found)
+    check_types(found)
     if _FROM_HLO in module.operation.attributes:
         drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))

@@ -219,6 +219,16 @@ def _walk(op: Any, result: Survey, calls: list[Any]) -> int:
     return size
 
 
+def value_types(survey: Survey) -> Iterator[tuple[Any, ir.Type]]:
+    """The types of all values, each with the operation or function that it belongs to, those of @main first."""
+    for function in survey.functions[::-1]:
+        for argument in function.regions[0].blocks[0].arguments:
+            yield function, argument.type
+        for op in all_operations(function):
+            for value in op.results:
+                yield op, value.type
+
+
 def all_operations(op: Any) -> Iterator[Any]:
     """Every operation inside `op`, in program order, with the operations that hold regions first."""
     for region in op.regions:

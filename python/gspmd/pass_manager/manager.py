@@ -107,7 +107,8 @@ class PassManager:
                 with self.printing.around(element.argument, manager, module):
                     name = type(element).__name__
                     transformation = run.pass_callable(element, number, len(self._elements))
-                    manager.add(transformation, name, str(element), element.summary)
+                    text = str(element).encode(errors="backslashreplace").decode()
+                    manager.add(transformation, name, text, element.summary)
             else:
                 for part in self.printing.split(element):
                     with self.printing.around(next(part.passes()).name, manager, module):

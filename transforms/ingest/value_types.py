@@ -1,0 +1,49 @@
+"""Types of values that no program of StableHLO has, which MLIR lets functions take and return."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.limits import MAX_ELEMENTS
+from gspmd.transforms.ingest.survey import Survey, value_types
+from gspmd.transforms.parsing.mlir import located
+
+_ELEMENTS = re.compile(
+    r"i1|u?i(2|4|8|16|32|64)|f(16|32|64)|b?f16|tf32|f[468]E\w+|complex<f(32|64)>|index|!quant\..*", re.DOTALL
+)
+
+
+def check_types(survey: Survey) -> None:
+    """Raises Unsupported at the first value of such a type, or of more elements than runtimes count."""
+    for is_one, what, hint in _REFUSED:
+        if any(_holds(type_, is_one) for type_ in survey.types):
+            for op, type_ in value_types(survey):
+                if _holds(type_, is_one):
+                    with located(op):
+                        raise Unsupported(f"a value of type '{type_}', {what}", hint=hint)
+
+
+def _holds(type_: ir.Type, is_one: Callable[[ir.RankedTensorType], bool]) -> bool:
+    """Whether a type is such a tensor, or a tuple that holds one."""
+    if isinstance(type_, ir.TupleType):
+        return any(_holds(type_.get_type(index), is_one) for index in range(type_.num_types))
+    return isinstance(type_, ir.RankedTensorType) and is_one(type_)
+
+
+def _is_too_large(type_: ir.RankedTensorType) -> bool:
+    return bool(type_.has_static_shape) and math.prod(type_.shape) > MAX_ELEMENTS
+
+
+def _is_unknown(type_: ir.RankedTensorType) -> bool:
+    return _ELEMENTS.fullmatch(str(type_.element_type)) is None
+
+
+_REFUSED = (
+    (_is_too_large, f"which has more than {MAX_ELEMENTS} elements", "runtimes count the elements in 64 bits"),
+    (_is_unknown, "which StableHLO does not have", "convert it to a type of StableHLO, as i32 or f32"),
+)
