@@ -14,6 +14,13 @@ MAX_BRACKET_DEPTH = 500
 # Digits of a number: MLIR reads them in a time that grows with their square. No type has numbers of so many.
 MAX_DIGITS = 1000
 
+# What a value's place among the results of its operation may be (`%0#7`): MLIR allocates room for all before it.
+MAX_RESULT_NUMBER = 99_999
+
+# Characters of a TOML file, which describes a machine or a budget: the time to read one grows with the square of the
+# parts of a key.
+MAX_TOML_LENGTH = 2**15
+
 # Braces inside braces, and regions inside regions: passes recurse into regions, a few calls in Python for each.
 MAX_REGION_DEPTH = 64
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import tomllib
+from typing import Any
+
+from gspmd.dialect.limits import MAX_TOML_LENGTH
 
 STDIN = "<stdin>"
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -17,6 +21,13 @@ def as_utf8(source: bytes) -> bytes:
             with contextlib.suppress(UnicodeError):
                 return source.removeprefix(mark).decode(encoding).encode()
     return source
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. Raises TOMLDecodeError for what is none, or too long to be read in a moment."""
+    if len(text) > MAX_TOML_LENGTH:
+        raise tomllib.TOMLDecodeError(f"longer than {MAX_TOML_LENGTH} characters, which descriptions need not be")
+    return tomllib.loads(text)
 
 
 def keep(name: str, source: bytes) -> bytes:

@@ -12,7 +12,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of, shown
 from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.source_text import as_utf8
+from gspmd.dialect.source_text import as_utf8, parse_toml
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Target
 
@@ -134,7 +134,7 @@ class _Reader:
 
     def _parsed(self) -> dict[str, Any]:
         try:
-            return tomllib.loads(self.text)
+            return parse_toml(self.text)
         except tomllib.TOMLDecodeError as error:
             match = _TOML_PLACE.search(str(error))
             message = _TOML_PLACE.sub("", str(error))

@@ -1,7 +1,8 @@
 """What may end or hold up the process that parses it, or looks at what was parsed, although it is text of MLIR.
 
-Numbers of very many digits take very long. The printer does not survive complex numbers as elements of what is not
-complex, nor the bindings names that are no UTF-8. Strings that are values may be any bytes.
+Numbers of very many digits take very long, and a value that is called the billionth result of its operation takes room
+for a billion. The printer does not survive complex numbers as elements of what is not complex, nor the bindings names
+that are no UTF-8, and locations that are values of attributes. Strings that are values may be any bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import string
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError
-from gspmd.dialect.limits import MAX_DIGITS
+from gspmd.dialect.limits import MAX_DIGITS, MAX_RESULT_NUMBER
 from gspmd.transforms.parsing.nesting import brackets_of, check_nesting, location_in
 
 _ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
@@ -28,13 +29,46 @@ def check_text(text: bytes, filename: str) -> None:
     """
     check_nesting(text, filename)
     check_numbers(text, filename)
+    _check_result_numbers(text, filename)
     _check_names(text, filename)
 
 
 def first_oddity(text: bytes) -> int | None:
     """Where something begins over which another process has to parse and print the text before this one does."""
     places = (found.start() for odd in _ODD for found in odd.finditer(text))
-    return next((place for place in places if not _COMPLEX.match(text, place)), None)
+    odd = next((place for place in places if not _COMPLEX.match(text, place)), None)
+    return _location_as_value(text) if odd is None else odd
+
+
+_ALIAS_OF_LOCATION = re.compile(rb"^#loc\d*\s*=\s*loc\s*\(", re.MULTILINE)  # as MLIR calls these
+_OTHER_ALIAS = re.compile(rb"^[ \t]*#(?!loc\d*\b)[\w$.-]+\s*=\s*loc\b", re.MULTILINE)
+_LOCATION_VALUE = re.compile(rb"[=\[,{]\s*loc\s*\(")
+_ALIAS_VALUE = re.compile(rb"(?:[={]|(?<!fused)\[)\s*#loc\d*\b")
+
+
+def _location_as_value(text: bytes) -> int | None:
+    """Where a location may be the value of an attribute, which only parsing tells for sure."""
+    if b"loc" not in text:
+        return None
+    found = _OTHER_ALIAS.search(text) or _ALIAS_VALUE.search(text)
+    if found is None and len(_LOCATION_VALUE.findall(text)) != len(_ALIAS_OF_LOCATION.findall(text)):
+        found = _LOCATION_VALUE.search(text)
+    return None if found is None else found.start()
+
+
+_RESULT_NUMBER = re.compile(rb"%%[\w$.-]+[#:](\d{%d,})" % (len(str(MAX_RESULT_NUMBER)) + 1))
+
+
+def _check_result_numbers(text: bytes, filename: str) -> None:
+    """Raises ParseError, located, for a use or a definition of more results than MLIR makes room for in a moment."""
+    found = _RESULT_NUMBER.search(text)
+    if found is not None:
+        raise ParseError(
+            f"a value is called result {found[1].decode()} of its operation; at most {MAX_RESULT_NUMBER} are supported",
+            hint="use a result that the operation has",
+            location=location_in(text, found.start(), filename),
+            code=Code.LIMIT,
+        )
 
 
 _DIGITS = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|([0-9A-Fa-f]{%d,})' % (MAX_DIGITS + 1))

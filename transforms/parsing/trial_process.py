@@ -10,9 +10,12 @@ import io
 import json
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Error, ParseError
-from gspmd.transforms.parsing.mlir import new_context, parse_written, upgraded
+from gspmd.transforms.parsing.mlir import new_context, parse_written, source_location, upgraded
 from gspmd.transforms.parsing.suspicion import check_text
 from gspmd.transforms.parsing.trial import Format
 
@@ -62,12 +65,37 @@ def _read(data: bytes, kind: Format, allow_unregistered: bool) -> bytes:
         upgraded(module)
     text = module.operation.get_asm(binary=True, enable_debug_info=True)
     check_text(text, "-")
+    _touch(module.operation)
     if kind is Format.TEXT:
         return b""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     parse_written(buffer.getvalue(), context)
     return buffer.getvalue()
+
+
+def _touch(op: Any) -> None:
+    """Look at all attributes in Python: the bindings may end the process over locations. Raises ParseError."""
+    for name in op.attributes:
+        try:
+            _touch_attribute(op.attributes[name])
+        except TypeError as error:  # for complex constants, which is no harm, too
+            if "Loc" in str(error):
+                location = source_location(op.location)
+                raise ParseError(f"attribute '{name}' has a location for a value", location=location) from None
+    for region in op.regions:
+        for block in region:
+            for inner in block:
+                _touch(inner.operation)
+
+
+def _touch_attribute(attribute: ir.Attribute) -> None:
+    if isinstance(attribute, ir.DictAttr):
+        for entry in attribute:
+            _touch_attribute(entry.attr)
+    elif isinstance(attribute, ir.ArrayAttr):
+        for element in attribute:
+            _touch_attribute(element)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, reason_of
 from gspmd.dialect.limits import MAX_TOLERANCE, is_count
-from gspmd.dialect.source_text import as_utf8
+from gspmd.dialect.source_text import as_utf8, parse_toml
 from gspmd.report import bytes_text
 
 
@@ -123,7 +123,7 @@ def read_budget(path: str) -> Budget:
     try:
         with open(path, "rb") as file:
             text = as_utf8(file.read()).decode()
-        fields = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+        fields = parse_toml(text) if path.endswith(".toml") else json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ParseError(
             f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
