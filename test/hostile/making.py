@@ -87,7 +87,12 @@ def _small(rng: Random, wanted: Wanted) -> Case:
 def _is_large(text: str) -> bool:
     """Whether a program says that it needs more than some 100 MB, which then nobody should wonder at."""
     shapes = re.findall(r"tensor<((?:\d+x)*)", text)
-    return any(math.prod(int(n) for n in shape.split("x") if n) > 2**22 for shape in shapes) or "dense<" in text
+    dims = [[n for n in shape.split("x") if n] for shape in shapes]
+    return (
+        any(len(n) > 9 for ns in dims for n in ns)
+        or any(math.prod(map(int, ns)) > 2**22 for ns in dims)
+        or "dense<" in text
+    )
 
 
 def program_case(rng: Random, wanted: Wanted, name: str, data: bytes) -> Case:
