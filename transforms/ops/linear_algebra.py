@@ -8,6 +8,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
@@ -42,10 +44,19 @@ def triangular_solve_rule(info: OpInfo) -> OpShardingRule:
 def fft_rule(info: OpInfo) -> OpShardingRule:
     """Dimensions that are not transformed pass through; a transformed one changes places with another meanwhile.
 
-    If no other dimension has more than one element, the transformed one cannot be split.
+    If no other dimension has more than one element, the transformed one cannot be split. Raises AnnotationError for
+    lengths that are not those of the last dimensions, which MLIR allows and XLA ends the process over.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
-    first = len(operand) - len(info.ints("fft_length"))
+    lengths = info.ints("fft_length")
+    first = len(operand) - len(lengths)
+    transformed = (result if _kind(info) == "IRFFT" else operand)[first:]
+    if transformed != lengths:
+        raise AnnotationError(
+            f"transforms lengths {list(lengths)} of dimensions {list(transformed)}",
+            hint="give the lengths that the last dimensions have",
+            code=Code.OPERATION,
+        )
     builder = RuleBuilder([operand], [result])
     for dim, size in enumerate(operand):
         if dim < first:
@@ -53,6 +64,11 @@ def fft_rule(info: OpInfo) -> OpShardingRule:
         elif max((n for d, n in enumerate(operand) if d != dim), default=1) > 1 and result[dim] > 1:
             builder.factor([dim], [dim], size, PERMUTATION, exchanged=True)
     return builder.build()
+
+
+def _kind(info: OpInfo) -> str:
+    """`FFT`, `IFFT`, `RFFT` or `IRFFT`."""
+    return str(info.attributes["fft_type"]).rpartition(" ")[2].rstrip(">")
 
 
 def localize_fft(op: LocalOp) -> None:
@@ -63,7 +79,7 @@ def localize_fft(op: LocalOp) -> None:
     if not any(op.operand_axes(0, dim) for dim in dims):
         op.keep()
         return
-    kind = str(op.info.attributes["fft_type"]).rpartition(" ")[2].rstrip(">")
+    kind = _kind(op.info)
     cause = op.cause("'stablehlo.fft' transforms a split dimension, which is whole while it does")
     value = op.operands[0]
     # Real numbers are those before all transforms, or behind them.
