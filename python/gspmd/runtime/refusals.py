@@ -38,6 +38,7 @@ _DIAGNOSTIC = re.compile(
 )
 _INSTRUCTION = re.compile(r"%\S+ = (?:\([^=]*?\)|\S+) (?P<op>[a-z][\w-]*)\(")
 _METADATA = re.compile(r'source_file="(?P<file>[^"]+)" source_line=(?P<line>\d+)(?:.*?source_column=(?P<column>\d+))?')
+_TRACEBACK = "Traceback (most recent call last):"
 _SUSPECTED = re.compile(r"Suspected Python Code Location:\s*(?P<file>\S+?):(?P<line>\d+):(?P<column>\d+)")
 
 
@@ -110,8 +111,12 @@ def _is_refused(source: str, count: int, compile_: Compile, said: str) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The first line of a message."""
-    return _text(error).splitlines()[0].strip()
+    """The first line of a message, with what was raised for a traceback that follows."""
+    first, *others = _text(error).splitlines()
+    if _TRACEBACK in first:
+        raised = next((line for line in others if line and not line[0].isspace()), "an exception in Python")
+        first = first.replace(_TRACEBACK, raised)
+    return first.strip()
 
 
 def _text(error: Exception) -> str:
