@@ -134,7 +134,10 @@ def _propagation_barrier(op: Any, target: TargetMesh) -> None:
             hint="none, forward, backward and both are 0 to 3",
             code=Code.MARKER,
         )
-    _barrier(op, direction)
+    if direction == _BOTH:  # which stops nothing, and is no barrier of `sdy`
+        replace(op, [op.operands[0]])
+    else:
+        _barrier(op, direction)
 
 
 def _barrier(op: Any, direction: int) -> None:
