@@ -12,7 +12,7 @@ from typing import Any
 
 from case import Case
 from entries import Outcome
-from judgement import Fault, fault, message, plain
+from judgement import EXIT_INTERRUPTED, Fault, fault, message, plain
 from reduction import Reduction
 from supervision import Limits, Supervisor
 
@@ -49,7 +49,7 @@ class Tally:
             if number < family.number:
                 family.case, family.number, family.fault = case, number, found
             family.count += 1
-        elif outcome.status and (said := message(outcome)) and "." not in case.command:
+        elif outcome.status not in (0, EXIT_INTERRUPTED) and (said := message(outcome)) and "." not in case.command:
             seen = self.codes.setdefault(plain(said), {})
             if outcome.status not in seen or number < seen[outcome.status][0]:
                 seen[outcome.status] = (number, case)
