@@ -102,7 +102,7 @@ def count_of(text: str) -> int | None:
     """The integer from 0 to the largest that a text given by a user writes in decimal; None if it writes no such."""
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _DIGITS:
         return None
-    number = int(text)
+    number = int(text.lstrip("0") or "0")
     return number if number <= MAX_COUNT else None
 
 

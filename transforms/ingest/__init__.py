@@ -22,6 +22,7 @@ from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annota
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results
 from gspmd.transforms.ingest.branches import inline_only_branches
+from gspmd.transforms.ingest.comparators import make_plain
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
@@ -188,7 +189,9 @@ def _finish(module: ir.Module, main: str, tuples: bool) -> None:
         if name in named:
             function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         if name != main:
-            if name not in named:
+            if name in named:
+                make_plain(function)
+            else:
                 function.erase()
             continue
         if tuples:

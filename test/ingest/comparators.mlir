@@ -1,0 +1,65 @@
+// RUN: gspmd-opt --split-input-file --verify-diagnostics --gspmd-ingest %s | FileCheck %s
+
+// A function that a custom call compares by is given single elements: what is said of their sharding is forgotten.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func private @greater
+// CHECK-SAME: (%arg0: tensor<f32>, %arg1: tensor<f32>) -> tensor<i1>
+// CHECK-NEXT: stablehlo.compare GT, %arg0, %arg1 :
+// CHECK-NEXT: return
+func.func private @greater(%a: tensor<f32>, %b: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>})
+    -> (tensor<i1> {mhlo.sharding = "{replicated}"}) {
+  %0 = sdy.sharding_constraint %a <@mesh, []> : tensor<f32>
+  %1 = stablehlo.custom_call @Sharding(%b) {mhlo.sharding = "{replicated}"} : (tensor<f32>) -> tensor<f32>
+  %2 = stablehlo.compare GT, %0, %1 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>]>}
+    : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %2 : tensor<i1>
+}
+// CHECK-LABEL: func.func public @main
+// CHECK: stablehlo.custom_call @ApproxTopK
+func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.custom_call @ApproxTopK(%a, %low) {
+    called_computations = [@greater], mhlo.backend_config = {reduction_dim = 0 : i64, top_k = 2 : i64}
+  } : (tensor<8xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+// It may not ask which device it runs on.
+
+sdy.mesh @mesh = <["x"=4]>
+
+func.func private @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  // expected-error@+1 {{'stablehlo.partition_id' op inside a function that a custom call compares by}}
+  %0 = stablehlo.partition_id : tensor<ui32>
+  %1 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.custom_call @ApproxTopK(%a, %low) {
+    called_computations = [@greater], mhlo.backend_config = {reduction_dim = 0 : i64, top_k = 2 : i64}
+  } : (tensor<8xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+func.func private @positive(%a: tensor<f32>) -> tensor<f32> {
+  return %a : tensor<f32>
+}
+func.func private @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  // expected-error@+1 {{'func.call' op inside a function that a custom call compares by}}
+  %0 = func.call @positive(%a) : (tensor<f32>) -> tensor<f32>
+  %1 = stablehlo.compare GT, %0, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.custom_call @ApproxTopK(%a, %low) {
+    called_computations = [@greater], mhlo.backend_config = {reduction_dim = 0 : i64, top_k = 2 : i64}
+  } : (tensor<8xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
