@@ -130,6 +130,15 @@ REFUSED = {
         _tiled("{devices=[1099511627776,1]<=[1099511627776]}", 2).partition("{\n")[2].rpartition("}")[0],
         "the mesh has 1099511627776 devices, expected at most 2147483647|mesh .* has 1099511627776 devices, expected",
     ),
+    "a convolution of two billion dimensions": (
+        """func.func @main(%a: tensor<1x8xf32>, %k: tensor<8x4xf32>) -> tensor<1x4xf32> {
+          %r = stablehlo.convolution(%a, %k) dim_numbers = [b, 0x7FC00000, f]x[i, o]->[b, f], window = {}
+            {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+            : (tensor<1x8xf32>, tensor<8x4xf32>) -> tensor<1x4xf32>
+          return %r : tensor<1x4xf32>
+        }""",
+        "a convolution has dimension 0x7FC00000; spatial dimensions are numbered from 0",
+    ),
     "thirty functions that call each other twice": (
         calls(30, 2),
         r"function '@f17' has \d+ operations or more where calls are .*, expected at most 500000",

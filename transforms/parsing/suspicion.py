@@ -1,8 +1,9 @@
 """What may end or hold up the process that parses it, or looks at what was parsed, although it is text of MLIR.
 
-Numbers of very many digits take very long, and a value that is called the billionth result of its operation takes room
-for a billion. The printer does not survive complex numbers as elements of what is not complex, nor the bindings names
-that are no UTF-8, and locations that are values of attributes. Strings that are values may be any bytes.
+Numbers of very many digits take very long. A value that is called the billionth result of its operation takes room for
+a billion, and so does the billionth dimension of a convolution. The printer does not survive complex numbers as
+elements of what is not complex, nor the bindings names that are no UTF-8, and locations that are values of attributes.
+Strings that are values may be any bytes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def check_text(text: bytes, filename: str) -> None:
     check_nesting(text, filename)
     check_numbers(text, filename)
     _check_result_numbers(text, filename)
+    _check_convolutions(text, filename)
     _check_names(text, filename)
 
 
@@ -69,6 +71,23 @@ def _check_result_numbers(text: bytes, filename: str) -> None:
             location=location_in(text, found.start(), filename),
             code=Code.LIMIT,
         )
+
+
+_CONVOLUTION = re.compile(rb"(?:\bconv<|\bdim_numbers\s*=)(?:[\s\w?,\[\]>-]|//[^\n]*)*")
+_LARGE = re.compile(rb"\b(?:0x0*[0-9A-Fa-f]{4,}|0*[1-9]\d{3,})\b")
+
+
+def _check_convolutions(text: bytes, filename: str) -> None:
+    """Raises ParseError, located, for a dimension of a convolution that is beyond all ranks."""
+    for convolution in _CONVOLUTION.finditer(text):
+        found = _LARGE.search(text, convolution.start(), convolution.end())
+        if found is not None:
+            raise ParseError(
+                f"a convolution has dimension {found[0].decode()[:40]}",
+                hint="spatial dimensions are numbered from 0",
+                location=location_in(text, found.start(), filename),
+                code=Code.LIMIT,
+            )
 
 
 _DIGITS = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|([0-9A-Fa-f]{%d,})' % (MAX_DIGITS + 1))
