@@ -117,7 +117,8 @@ def test_values_of_options_are_checked(name: str, small: str, capfd: pytest.Capt
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("deep.toml", "a = " + "[" * 100_000, "nested too deeply"),
+        ("deep.toml", "a = " + "[" * 10_000, "nested too deeply"),
+        ("wide.toml", "a = " + "[" * 100_000, "not TOML: longer than 32768 characters"),
         ("long.toml", 'like = "tpu-v5p"\nmemory.bytes = ' + "9" * 5000, "a number is too long"),
         (
             "large.toml",
