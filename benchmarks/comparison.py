@@ -17,6 +17,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import source_location
 
 
@@ -93,7 +94,7 @@ class Comparer:
         """What a device sends in one call of the program when it is partitioned so."""
         module = completions.copy_of(self._completed)
         completions.write(module, completion)
-        mesh = AnnotatedModule(module).mesh
+        mesh = AnnotatedModule(model_of(module)).mesh
         PassManager(["gspmd-reshard", "gspmd-localize", "gspmd-optimize"]).run(module)
         return sum(c.bytes * (c.count or 1) for c in collectives_of(module, mesh))
 
@@ -106,7 +107,7 @@ class _Neighbours:
     """Which values an operation or an edge of control flow connects. `slots` are those that are compared."""
 
     def __init__(self, module: ir.Module) -> None:
-        program = Program(module)
+        program = Program(model_of(module))
         self.slots = {Name(ARGUMENT, i): program.slot_of(v) for i, v in enumerate(program.body.arguments)}
         self._op: dict[int, Any] = {}
         self._edges: list[list[int]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.modules import FUNCTION, function_types, main_function, mesh_operations
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONSTRAINT
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 ARGUMENT, RESULT = "argument", "result"
@@ -51,30 +56,29 @@ def annotated(text: str) -> ir.Module:
     """The ingested program, without CHLO, which the peers do not know, and with its values named."""
     module = parse_module(text, new_context())
     PassManager(["gspmd-ingest", "chlo-legalize-to-stablehlo"]).run(module)
-    with module.context:
+    with in_memory(module) as top:
         number = ir.IntegerType.get_signless(64)
-        for index, op in enumerate(operations(module)):
+        for index, op in enumerate(operations(top)):
             op.attributes[_MARK] = ir.IntegerAttr.get(number, index)
             op.location = ir.Location.name(f"gspmd.value.{index}", op.location)
     return module
 
 
-def operations(module: ir.Module) -> Iterator[Any]:
+def operations(top: Operation) -> Iterator[Operation]:
     """The operations with results in @main, in order, with those of nested control flow, but not of reducers."""
-    yield from _operations(AnnotatedModule(module).function.regions[0].blocks[0])
+    yield from _operations(main_function(top).regions[0])
 
 
-def _operations(block: Any) -> Iterator[Any]:
-    for view in block.operations:
-        op = view.operation
-        if len(op.results):
+def _operations(block: Block) -> Iterator[Operation]:
+    for op in block:
+        if op.results:
             yield op
         if op.name in ("stablehlo.while", "stablehlo.case", "stablehlo.if", "sdy.manual_computation"):
             for region in op.regions:
-                yield from _operations(region.blocks[0])
+                yield from _operations(region)
 
 
-def number_of(op: Any) -> int:
+def number_of(op: Operation) -> int:
     """The number that `annotated` gave an operation."""
     return int(ir.IntegerAttr(op.attributes[_MARK]).value)
 
@@ -104,11 +108,12 @@ def of_shardy(module: ir.Module) -> Completion:
 
 def read(module: ir.Module) -> Completion:
     """What is written on a completed module."""
-    whole = AnnotatedModule(module)
+    top = model_of(module)
+    whole = AnnotatedModule(top)
     found: Completion = {}
     for kind, shardings in ((ARGUMENT, whole.arguments), (RESULT, whole.results)):
         found.update({Name(kind, i): s.closed() for i, s in enumerate(shardings) if s is not None})
-    for op in operations(module):
+    for op in operations(top):
         attributes = op.attributes
         if _MARK not in attributes:
             continue
@@ -123,34 +128,34 @@ def read(module: ir.Module) -> Completion:
 
 def write(module: ir.Module, completion: Completion) -> None:
     """Put a completion on a completed module in place of its own; constants, made anew for every use, keep theirs."""
-    whole = AnnotatedModule(module)
-    context, codec = module.context, whole.codec
+    with in_memory(module) as top:
+        whole = AnnotatedModule(top)
+        codec = whole.codec
 
-    def of(name: Name, rank: int) -> TensorSharding:
-        return completion.get(name) or TensorSharding(whole.mesh, ()).with_axes(((),) * rank)
+        def of(name: Name, rank: int) -> TensorSharding:
+            return completion.get(name) or TensorSharding(whole.mesh, ()).with_axes(((),) * rank)
 
-    def signature(kind: str, types: Any) -> list[TensorSharding]:
-        return [of(Name(kind, i), type_.rank) for i, type_ in enumerate(types)]
+        def signature(kind: str, types: Sequence[TensorType]) -> list[TensorSharding]:
+            return [of(Name(kind, i), type_.rank) for i, type_ in enumerate(types)]
 
-    with context:
-        for op in operations(module):
+        for op in operations(top):
             if _MARK not in op.attributes:
                 continue
             number = number_of(op)
             if op.name == CONSTRAINT:
-                op.attributes["sharding"] = codec.write(of(Name(number, 0), op.results[0].type.rank))
+                op.attributes["sharding"] = codec.write(of(Name(number, 0), op.result.type.rank))
             elif not is_constant(op):
                 made = tuple(of(Name(number, i), result.type.rank) for i, result in enumerate(op.results))
                 op.attributes["sdy.sharding"] = codec.write_list(made)
-        type_ = ir.FunctionType(ir.TypeAttr(whole.function.attributes["function_type"]).value)
-        whole.set_signature(signature(ARGUMENT, type_.inputs), signature(RESULT, type_.results))
+        inputs, results = function_types(whole.function)
+        whole.set_signature(signature(ARGUMENT, inputs), signature(RESULT, results))
 
 
-def is_constant(op: Any) -> bool:
+def is_constant(op: Operation) -> bool:
     """Whether every use of the operation gets its own part made where it is needed."""
     if op.name == "stablehlo.broadcast_in_dim":
         source = op.operands[0]
-        return not source.type.rank and isinstance(source.owner, ir.Operation | ir.OpView) and is_constant(source.owner)
+        return not source.type.rank and source.op is not None and is_constant(source.op)
     return op.name in ("stablehlo.constant", "stablehlo.iota")
 
 
@@ -162,7 +167,7 @@ def of_xla(module: ir.Module) -> Completion | None:
     if any(word in str(module) for word in _SDY_ONLY):
         return None
     given = copy_of(module)
-    mesh = AnnotatedModule(given).mesh
+    mesh = AnnotatedModule(model_of(given)).mesh
     free = _to_mhlo(given, mesh)
     with tempfile.TemporaryDirectory() as directory:
         xla.partition(given, mesh.size, free, dump_to=directory, dump_pass="sharding-propagation")
@@ -172,30 +177,27 @@ def of_xla(module: ir.Module) -> Completion | None:
 
 def _to_mhlo(module: ir.Module, mesh: Mesh) -> tuple[list[bool], list[bool]]:
     """Rewrite `sdy` annotations as GSPMD has them; returns which arguments and results are free to choose."""
-    whole = AnnotatedModule(module)
-    context = module.context
 
     def attribute(*shardings: TensorSharding) -> Any:
         texts = [print_hlo_sharding(to_hlo_sharding(s)) for s in shardings]
-        return ir.StringAttr.get(texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}", context)
+        return ir.StringAttr.get(texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}")
 
     free = []
-    with context, ir.Location.unknown():
-        for op in list(operations(module)):
+    with in_memory(module) as top:
+        whole = AnnotatedModule(top)
+        for op in list(operations(top)):
             if op.name == CONSTRAINT:
                 sharding = whole.codec.read(op.attributes["sharding"])
-                call = ir.Operation.create(
+                call = Operation(
                     "stablehlo.custom_call",
-                    [op.results[0].type],
-                    list(op.operands),
+                    op.operands,
+                    [op.result.type],
                     {"call_target_name": ir.StringAttr.get("Sharding"), "mhlo.sharding": attribute(sharding)},
-                    loc=op.location,
-                    ip=ir.InsertionPoint(op),
-                )
+                    op.location,
+                ).insert(Point.at(op))
                 if opened := [i for i, dim in enumerate(sharding.dims) if dim.is_open]:
                     call.attributes["backend_config"] = ir.StringAttr.get(f"unspecified_dims={opened}".replace(" ", ""))
-                op.results[0].replace_all_uses_with(call.results[0])
-                op.erase()
+                op.replace(call.results)
             elif "sdy.sharding" in op.attributes:
                 op.attributes["mhlo.sharding"] = attribute(*whole.codec.read_list(op.attributes["sdy.sharding"]))
                 del op.attributes["sdy.sharding"]
@@ -206,12 +208,9 @@ def _to_mhlo(module: ir.Module, mesh: Mesh) -> tuple[list[bool], list[bool]]:
                 entries.append(ir.DictAttr.get({"mhlo.sharding": attribute(sharding)} if said and sharding else {}))
             whole.function.attributes[name] = ir.ArrayAttr.get(entries)
             free.append([s is None or any(dim.is_open for dim in s.dims) for s in shardings])
-        for op in list(module.body.operations):
-            if op.operation.name == "sdy.mesh":
-                op.operation.erase()
-        module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(
-            ir.IntegerType.get_signless(32), mesh.size
-        )
+        for op in mesh_operations(top):
+            op.erase()
+        top.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
     return free[0], free[1]
 
 
@@ -272,13 +271,13 @@ def _read_hlo(text: str, module: ir.Module, mesh: Mesh) -> Completion:
         if made.mark is not None and made.kind not in ("get-tuple-element", "tuple", "parameter", "while"):
             found.update(_shardings(made.mark, enumerate(made.leaves), mesh))
     whiles = {made.mark: made for made in hlo.instructions.values() if made.kind == "while"}
-    for index, op in enumerate(operations(module)):
+    for index, op in enumerate(operations(model_of(module))):
         if op.name == "stablehlo.while" and index in whiles:
             found.update(_shardings(index, _carried(op, whiles[index], hlo, found), mesh))
     return found
 
 
-def _carried(op: Any, made: _Instruction, hlo: _Hlo, found: Completion) -> Iterator[tuple[int, HloSharding]]:
+def _carried(op: Operation, made: _Instruction, hlo: _Hlo, found: Completion) -> Iterator[tuple[int, HloSharding]]:
     """The shardings of a loop's results in the program that XLA has optimised.
 
     XLA reorders the carry and leaves out what stays as it is: a result is known by what the body returns for it, or has
@@ -286,8 +285,7 @@ def _carried(op: Any, made: _Instruction, hlo: _Hlo, found: Completion) -> Itera
     """
     root = hlo.roots[made.body or ""]
     leaves = {hlo.instructions[operand].mark: leaf for operand, leaf in zip(root.operands, made.leaves, strict=True)}
-    body = op.regions[1].blocks[0]
-    for index, returned in enumerate(list(body.operations)[-1].operands):
+    for index, returned in enumerate(op.regions[1].terminator.operands):
         mark = _mark_of(returned)
         if mark is not None and mark in leaves:
             yield index, leaves[mark]
@@ -295,17 +293,17 @@ def _carried(op: Any, made: _Instruction, hlo: _Hlo, found: Completion) -> Itera
             yield index, to_hlo_sharding(found[name])
 
 
-def _name_of(value: Any) -> Name | None:
+def _name_of(value: Value) -> Name | None:
     """None for the arguments of loops."""
-    if not isinstance(value, ir.BlockArgument):
-        return Name(_mark_of(value) or 0, value.result_number)
-    of_main = isinstance(value.owner.owner, ir.OpView) and value.owner.owner.operation.name == "func.func"
-    return Name(ARGUMENT, value.arg_number) if of_main else None
+    if value.op is not None:
+        return Name(_mark_of(value) or 0, value.index)
+    around = value.block.owner
+    return Name(ARGUMENT, value.index) if around is not None and around.name == FUNCTION else None
 
 
-def _mark_of(value: Any) -> int | None:
+def _mark_of(value: Value) -> int | None:
     """The number of the operation that makes the value, None for arguments."""
-    return None if isinstance(value, ir.BlockArgument) else number_of(value.owner)
+    return None if value.op is None else number_of(value.op)
 
 
 def _shardings(

@@ -109,6 +109,7 @@ def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], st
     from gspmd.pass_manager import PassManager
     from gspmd.runtime import executable as runtime
     from gspmd.transforms.ir.signature import write_signature
+    from gspmd.transforms.ir.writing import in_memory
     from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     signature = _signature(case)
@@ -117,9 +118,10 @@ def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], st
     for pipeline in PIPELINES:
         MlirPassManager.parse(f"builtin.module({pipeline})", module.context).run(module.operation)
     sent = list(of_stablehlo(module))
-    with module.context:
-        write_signature(module, signature)
-        module.operation.walk(_unannotated)  # what its passes leave on operations, XLA would take for its own
+    with in_memory(module) as top:
+        write_signature(top, signature)
+        for op in top.walk():  # what its passes leave on operations, XLA would take for its own
+            op.attributes.pop("sdy.sharding", None)
     return sent, judged(case, runtime.compile(module), expected)
 
 
@@ -131,14 +133,6 @@ def _check_shards(hlo: str, signature: Any) -> None:
     asked = [value.sharding.local_shape(value.shape) for value in (*signature.inputs, *signature.outputs)]
     if taken != asked:
         raise ValueError(f"has shards of {taken} where {asked} are asked for")
-
-
-def _unannotated(op: Any) -> Any:
-    from jaxlib.mlir import ir
-
-    if "sdy.sharding" in op.attributes:
-        del op.attributes["sdy.sharding"]
-    return ir.WalkResult.ADVANCE
 
 
 def _signature(case: Case) -> Any:

@@ -54,12 +54,13 @@ def measure(task: Task, how: str) -> dict[str, Any]:
     from gspmd.compiled import machines
     from gspmd.compiled.ahead_of_time import compile_for
     from gspmd.costs.program_cost import cost
+    from gspmd.transforms.ir.reading import model_of
 
     program = _lowered(task.program, task.mesh)
     started = time.perf_counter()
     ours = partition(program, target=task.target, options=task.options)
     partition_s = time.perf_counter() - started
-    place = machines.machine(task.target, ours.mesh, traffic_of(ours.module, ours.mesh))
+    place = machines.machine(task.target, ours.mesh, traffic_of(model_of(ours.module), ours.mesh))
     found: dict[str, Any] = {"parameters": parameters(task.program)}
     if how in (GSPMD, SHARDY):
         partition_s = _xla_partition_s(task, how)

@@ -11,9 +11,10 @@ from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.modules import codec_of, functions
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import sent_bytes
 
 # ---- StableHLO ------------------------------------------------------------------------------------
@@ -21,22 +22,17 @@ from gspmd.transforms.machine.cost import sent_bytes
 
 def of_stablehlo(module: Any) -> tuple[Transfer, ...]:
     """The collectives of a module whose only blocks with collectives are bodies of functions."""
-    meshes = SdyCodec.of_module(module).meshes
+    top = model_of(module)
+    meshes = codec_of(top).meshes
     found = []
-    for function in module.body.operations:
-        for region in function.operation.regions:
-            for view in region.blocks[0].operations:
-                op = view.operation
-                kind = op.name.removeprefix("stablehlo.")
-                if kind in KINDS:
-                    local = sum(bytes_of(read_type(operand)) for operand in op.operands)
-                    users = (user.operation.name for result in op.results for user in _users(result))
-                    found.append(transfer(kind, local, _group_size(op, kind, meshes), users, "stablehlo.dynamic_slice"))
+    for function in functions(top):
+        for op in function.regions[0]:
+            kind = op.name.removeprefix("stablehlo.")
+            if kind in KINDS:
+                local = sum(bytes_of(operand.type) for operand in op.operands)
+                users = (user.name for result in op.results for user in result.users)
+                found.append(transfer(kind, local, _group_size(op, kind, meshes), users, "stablehlo.dynamic_slice"))
     return tuple(found)
-
-
-def _users(value: Any) -> list[Any]:
-    return [use.owner for use in value.uses]
 
 
 def _group_size(op: Any, kind: str, meshes: Mapping[str, Mesh]) -> int:

@@ -126,25 +126,26 @@ def _append_refused(module: ir.Module) -> None:
     import numpy as np
     from jaxlib.mlir import ir
 
-    from gspmd.transforms.parsing.mlir import main_function
+    from gspmd.transforms.ir.modules import declare_types, main_function
+    from gspmd.transforms.ir.operations import Operation, Point
+    from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
+    from gspmd.transforms.ir.types import TensorType
+    from gspmd.transforms.ir.writing import in_memory
 
-    function = main_function(module)
-    terminator = list(function.regions[0].blocks[0].operations)[-1].operation
-    with module.context, ir.Location.unknown():
-        matrix, vector = (ir.RankedTensorType.get(shape, ir.F32Type.get()) for shape in ([1, 1], [1]))
-        point = ir.InsertionPoint(terminator)
+    with in_memory(module) as top:
+        function = main_function(top)
+        terminator = function.regions[0].terminator
+        point, location = Point.at(terminator), terminator.location
+        matrix, vector = TensorType((1, 1), "f32"), TensorType((1,), "f32")
         one = ir.DenseElementsAttr.get(np.ones((1, 1), np.float32))
-        value = ir.Operation.create("stablehlo.constant", [matrix], [], {"value": one}, ip=point).results[0]
+        value = Operation("stablehlo.constant", [], [matrix], {"value": one}, location).insert(point)
         target = {"call_target_name": ir.StringAttr.get("Eigh")}
-        call = ir.Operation.create("stablehlo.custom_call", [matrix, vector], [value], target, ip=point)
-        ir.Operation.create("func.return", [], [*terminator.operands, call.results[1]], ip=point)
+        call = Operation("stablehlo.custom_call", value.results, [matrix, vector], target, location).insert(point)
+        results = dictionaries(function, "res_attrs", len(terminator.operands))
+        Operation("func.return", [*terminator.operands, call.results[1]], [], {}, location).insert(point)
         terminator.erase()
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-        changed = ir.FunctionType.get(type_.inputs, [*type_.results, vector])
-        function.attributes["function_type"] = ir.TypeAttr.get(changed)
-        if "res_attrs" in function.attributes:
-            entries = [*function.attributes["res_attrs"], ir.DictAttr.get({})]
-            function.attributes["res_attrs"] = ir.ArrayAttr.get(entries)
+        declare_types(function)
+        set_dictionaries(function, "res_attrs", [*results, {}])
 
 
 def compile_options(devices: int, use_shardy: bool) -> Any:

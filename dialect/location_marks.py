@@ -22,8 +22,9 @@ class LocationMark:
 
     def set(self, op: Any, number: int) -> None:
         """Add a number to an operation's location."""
-        mark = ir.StringAttr.get(f"{self._text}{number}", op.context)
-        op.location = ir.Location.fused([op.location], mark, op.context)
+        context = op.location.context
+        mark = ir.StringAttr.get(f"{self._text}{number}", context)
+        op.location = ir.Location.fused([op.location], mark, context)
 
     def numbers(self, location: Any) -> tuple[int, ...]:
         """The marks in a location, innermost first: of an operation, and of the calls it was inlined through."""

@@ -46,15 +46,6 @@ class SdyCodec:
         self._written: dict[TensorSharding, Any] = {}
         self._written_lists: dict[tuple[TensorSharding, ...], Any] = {}
 
-    @classmethod
-    def of_module(cls, module: ir.Module) -> SdyCodec:
-        meshes = {}
-        for op in mesh_operations(module):
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            meshes[name] = read_mesh(op.attributes["mesh"], name)
-            meshes[name].check_devices()
-        return cls(module.context, meshes)
-
     def read(self, attribute: Any) -> TensorSharding:
         """A `#sdy.sharding`. Raises ParseError or AnnotationError."""
         found = self._read.get(attribute)
@@ -110,18 +101,6 @@ def write_mesh(mesh: Mesh, context: ir.Context) -> ir.Attribute:
 def read_mesh(attribute: ir.Attribute, name: str) -> Mesh:
     """The mesh, which the module knows by a name. Raises ParseError or AnnotationError."""
     return parse_mesh(str(attribute), name)
-
-
-def create_mesh(mesh: Mesh, point: ir.InsertionPoint, location: ir.Location | None = None) -> Any:
-    """The operation that gives a mesh its name in a module."""
-    context = point.block.owner.context
-    attributes = {"sym_name": ir.StringAttr.get(mesh.name, context), "mesh": write_mesh(mesh, context)}
-    return ir.Operation.create(MESH, attributes=attributes, ip=point, loc=location)
-
-
-def mesh_operations(module: ir.Module) -> list[Any]:
-    """The operations of a module that give meshes their names."""
-    return [view.operation for view in module.body.operations if view.operation.name == MESH]
 
 
 # ---- axes -----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from gspmd.dialect.rule import (
     print_rule,
 )
 from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.refused import REFUSED
 from gspmd.transforms.ops.rules import RuleBook
@@ -35,7 +36,7 @@ def computed() -> list[str]:
 
 
 def our_rule(name: str) -> OpShardingRule:
-    program = Program(parse_module(function(name), new_context()))
+    program = Program(model_of(parse_module(function(name), new_context())))
     (op,) = program.body.ops
     book = RuleBook(OPS)
     return book.rules[book.of_op(op.info, op.ir)]

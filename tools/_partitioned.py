@@ -160,11 +160,11 @@ def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
     Errors: those of partitioning; UsageError if it is partitioned for another number.
     """
     from gspmd.runtime.executable_module import is_partitioned
-    from gspmd.transforms.ir.signature import read_signature
+    from gspmd.transforms.ir.signature import signature_of
 
     if is_partitioned(module):
         check_not_partitioned_yet(args)
-        count = read_signature(module).num_partitions
+        count = signature_of(module).num_partitions
         if args.num_partitions not in (None, count):
             raise UsageError(
                 f"the module is partitioned for {count} devices, not {args.num_partitions}",

@@ -6,13 +6,13 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
+from gspmd.dialect.diagnostic import Diagnostic, Severity, of_error
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InternalError, SourceLocation
 from gspmd.pass_manager.expected_diagnostics import mismatches, read_expectations
 from gspmd.tools.diagnostics import print_diagnostic
 from gspmd.tools.exit_codes import EXIT_FAILURE, EXIT_INTERNAL, exit_code
 from gspmd.tools.opt_arguments import PROGRAM
-from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity, of_error
 from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
 
 

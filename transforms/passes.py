@@ -13,11 +13,10 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.dialect.limits import MAX_COUNT
+from gspmd.transforms.ir.operations import Operation
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -46,9 +45,9 @@ class Precondition:
     """
 
     left_by: str
-    check: Callable[[ir.Module], None]
+    check: Callable[[Operation], None]
 
-    def __call__(self, module: ir.Module) -> None:
+    def __call__(self, module: Operation) -> None:
         try:
             self.check(module)
         except Error as error:
@@ -70,7 +69,7 @@ class Pass:
     details: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[Precondition, ...]] = ()
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         """Transform `module` in place. Raises `gspmd.dialect.errors.Error` on what it refuses."""
         raise NotImplementedError
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from jaxlib.mlir import ir
-
-from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
 from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CALLS, GROUP, MANUAL
 from gspmd.transforms.parsing.attribute_text import text_of
-from gspmd.transforms.parsing.mlir import located, main_function
+from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.passes import Precondition
 
 _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
 
 
-def _check_form(module: ir.Module) -> None:
-    check_signature(module, main_function(module).operation)
+def _check_form(module: Operation) -> None:
+    check_signature(module, main_function(module))
     annotated = AnnotatedModule(module)
     if any(size == 1 for _, size in annotated.mesh.axes):
         raise AnnotationError(f"mesh {print_mesh(annotated.mesh)} has an axis of size 1")
@@ -32,7 +31,7 @@ def _check_form(module: ir.Module) -> None:
     _check_operations(module, _check_operation_of_form)
 
 
-def _check_operation_of_form(op: Any) -> None:
+def _check_operation_of_form(op: Operation) -> None:
     check_operation(op)
     target = text_of(op.attributes["call_target_name"]) if op.name == CUSTOM_CALL else ""
     if op.name in CALLS or target in _MARKERS:
@@ -40,24 +39,13 @@ def _check_operation_of_form(op: Any) -> None:
             raise Unsupported("calls a function, or annotates as frameworks do")
 
 
-def _check_operations(module: ir.Module, check: Callable[[Any], None]) -> None:
-    """Raises the first error that `check` raises for an operation in @main; the bindings make another of it."""
-    errors: list[Error] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        try:
-            check(op)
-        except Error as error:
-            errors.append(error)
-            return ir.WalkResult.INTERRUPT
-        return ir.WalkResult.ADVANCE
-
-    main_function(module).operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    for error in errors:
-        raise error
+def _check_operations(module: Operation, check: Callable[[Operation], None]) -> None:
+    """Raises the first error that `check` raises for an operation in @main."""
+    for op in main_function(module).walk():
+        check(op)
 
 
-def _check_closed(module: ir.Module) -> None:
+def _check_closed(module: Operation) -> None:
     annotated = AnnotatedProgram(module)
     if any(each is not None and _is_open(each) for each in annotated.arguments + annotated.results):
         with located(annotated.function):
@@ -75,12 +63,12 @@ def _is_open(sharding: TensorSharding) -> bool:
     return any(dim.is_open for dim in sharding.dims)
 
 
-def _check_main(module: ir.Module) -> None:
-    operations = [op for op in module.body.operations if op.operation.name == "builtin.module"]
+def _check_main(module: Operation) -> None:
+    operations = [op for op in module.regions[0] if op.name == "builtin.module"]
     if operations:
         with located(operations[0]):
             raise AnnotationError("is a module inside the module")
-    check_signature(module, main_function(module).operation)
+    check_signature(module, main_function(module))
     _check_operations(module, check_operation)
 
 

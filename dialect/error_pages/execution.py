@@ -155,7 +155,7 @@ class Forget(Pass):
     summary = "takes the name of a function away"
 
     def run(self, module):
-        del module.body.operations[0].attributes["sym_name"]
+        del module.regions[0].first.attributes["sym_name"]
 
 
 module = parse_module("func.func @main() { return }", new_context())

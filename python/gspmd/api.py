@@ -18,13 +18,14 @@ from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
-from gspmd.dialect.progress import counted
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.pass_manager import PassManager
+from gspmd.pass_manager.manager import run_passes
 from gspmd.reading import read_program
-from gspmd.transforms.ir.signature import Signature, read_signature
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.signature import Signature, signature_of
 from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.pipeline import default_pipeline
 
@@ -61,7 +62,7 @@ class Partitioned:
     @functools.cached_property
     def signature(self) -> Signature:
         """Mesh, and the global shape and sharding of every argument and result."""
-        return read_signature(self.module)
+        return signature_of(self.module)
 
     @functools.cached_property
     def module_text(self) -> str:
@@ -115,7 +116,7 @@ def partition(
     programs with reshards that no annotation asks for; a number is how many bytes a device may send for each. `target`
     is the hardware that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes,
     by name, as `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
-    called after each stage with its name and seconds.
+    called after each stage with its name and seconds; reading the module counts for the first, writing for the last.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
     with all reshards, for `strict`; UsageError for options that do not exist.
@@ -180,13 +181,20 @@ def _run(
     custom_rules: Mapping[str, RuleSource] | None,
     on_stage: Callable[[str, float], None] | None,
 ) -> None:
-    for pass_ in counted(passes, lambda pass_: pass_.argument):
-        started = time.perf_counter()
-        # What a pass leaves is checked once, at the end; gspmd-opt checks after every pass.
-        manager = PassManager(verify_each=pass_ is passes[-1])
-        manager.add(pass_)
-        manager.run(module)
-        if pass_ is passes[0] and custom_rules:  # ingest: from here on, all that is said stands on the operations
-            attach_rules(custom_calls(main_function(module)), custom_rules)
+    started = time.perf_counter()
+
+    def tell(stage: str) -> None:
+        nonlocal started
+        now = time.perf_counter()
         if on_stage is not None:
-            on_stage(pass_.argument, time.perf_counter() - started)
+            on_stage(stage, now - started)
+        started = now
+
+    def after(pass_: Pass, top: Operation) -> None:
+        if pass_ is passes[0] and custom_rules:  # ingest: from here on, all that is said stands on the operations
+            attach_rules(custom_calls(main_function(top)), custom_rules)
+        if pass_ is not passes[-1]:
+            tell(pass_.argument)
+
+    run_passes(passes, module, after)
+    tell(passes[-1].argument)

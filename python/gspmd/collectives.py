@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -15,10 +14,13 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_bare_axes
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.analysis.trip_count import trip_count
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS
 from gspmd.transforms.ir.collective_notes import axes_of
+from gspmd.transforms.ir.modules import functions
+from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Traffic
 from gspmd.transforms.parsing.attribute_text import required_text
@@ -44,23 +46,22 @@ class Collective:
 
 def collectives_of(module: ir.Module, mesh: Mesh) -> tuple[Collective, ...]:
     """Every collective of a partitioned module, in program order."""
-    return tuple(collective for _, collective in collective_operations(module, mesh))
+    return tuple(collective for _, collective in collective_operations(model_of(module), mesh))
 
 
-def collective_operations(module: ir.Module, mesh: Mesh) -> Iterator[tuple[Any, Collective]]:
+def collective_operations(module: Operation, mesh: Mesh) -> Iterator[tuple[Operation, Collective]]:
     """The operation of every collective, with what it does, in program order."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func":
-            yield from _in_block(op.operation.regions[0].blocks[0], mesh, 1)
+    for function in functions(module):
+        yield from _in_block(function.regions[0], mesh, 1)
 
 
-def time_of(op: Any, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
+def time_of(op: Operation, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
     """Seconds that a collective takes each time it runs."""
     local, axes = _operand_bytes(op), _axes_of(collective, mesh)
     return collective_time(collective.kind, local, size_of(axes), hardware, axes)
 
 
-def traffic_of(module: ir.Module, mesh: Mesh) -> tuple[Traffic, ...]:
+def traffic_of(module: Operation, mesh: Mesh) -> tuple[Traffic, ...]:
     """What the collectives send, equal ones together, for laying the mesh onto a torus."""
     runs: Counter[tuple[str, float, Axes]] = Counter()
     for op, collective in collective_operations(module, mesh):
@@ -72,13 +73,12 @@ def _axes_of(collective: Collective, mesh: Mesh) -> Axes:
     return parse_bare_axes(collective.axes, mesh) if collective.axes else mesh.all_axes()
 
 
-def _operand_bytes(op: Any) -> float:
-    return sum(bytes_of(read_type(operand)) for operand in op.operands)
+def _operand_bytes(op: Operation) -> float:
+    return sum(bytes_of(operand.type) for operand in op.operands)
 
 
-def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, Collective]]:
-    for view in block.operations:
-        op = view.operation
+def _in_block(block: Block, mesh: Mesh, count: int | None) -> Iterator[tuple[Operation, Collective]]:
+    for op in block:
         name = op.name
         if name.startswith("stablehlo.") and name[10:] in KINDS:
             yield op, _read(op, mesh, count)
@@ -88,10 +88,10 @@ def _in_block(block: Any, mesh: Mesh, count: int | None) -> Iterator[tuple[Any, 
                 trips = trip_count(op)
                 inner = None if trips is None or count is None else count * trips
             for region in op.regions:
-                yield from _in_block(region.blocks[0], mesh, inner)
+                yield from _in_block(region, mesh, inner)
 
 
-def _read(op: Any, mesh: Mesh, count: int | None) -> Collective:
+def _read(op: Operation, mesh: Mesh, count: int | None) -> Collective:
     attributes = op.attributes
     axes = axes_of(attributes, mesh) or ()
     kind = op.name[10:]

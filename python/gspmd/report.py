@@ -15,8 +15,8 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.tables import table
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.signature import Signature, ValueSignature
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.torus import Placement
 

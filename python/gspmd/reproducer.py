@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jaxlib.mlir import ir
+    from gspmd.transforms.ir.operations import Operation
 
 listener: Callable[[int], None] | None = None
 """Is called with the number of each pass that begins, counted from 1, and with 0 when it has come to its end."""
@@ -33,7 +33,7 @@ class Stopped(BaseException):
 
 
 @contextlib.contextmanager
-def in_pass(text: str, module: ir.Module) -> Iterator[None]:
+def in_pass(text: str, module: Operation) -> Iterator[None]:
     """While a pass of ours, as pipelines write it, changes a module."""
     global _begun
     _begun += 1
@@ -94,8 +94,15 @@ def rewind_stdin() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stdin)
 
 
-def _content(text: str, module: ir.Module) -> str:
+def _content(text: str, top: Operation) -> str:
     from importlib import metadata
+
+    from jaxlib.mlir import ir
+
+    from gspmd.transforms.ir.writing import write_module
+
+    module = ir.Module.create(top.location)
+    write_module(top, module)
 
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("gspmd", "jaxlib"))
     lines = [

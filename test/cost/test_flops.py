@@ -11,12 +11,13 @@ import pytest
 import gspmd
 from gspmd.costs.work import Work, work_of
 from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
 def work(body: str, arguments: str = "", results: str = "") -> Work:
     module = parse_module(f"func.func public @main({arguments}) -> ({results}) {{\n{body}\n}}", new_context())
-    return work_of(Program(module))
+    return work_of(Program(model_of(module)))
 
 
 def flops(operation: str, arguments: str, result: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from gspmd.costs.memory import Memory, aliases_of, memory_of
 from gspmd.dialect.notation import parse_mesh, parse_sharding
 from gspmd.transforms.analysis.replication import replicated_axes
 from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 N = 4 * 1024  # bytes of a value
@@ -22,7 +23,7 @@ def memory(body: str, arguments: str = "a", results: str = "N", aliases: Mapping
     outputs = ", ".join("T" for _ in results)
     text = f"func.func public @main({inputs}) -> ({outputs}) {{\n{body}\n}}".replace(": T", ": tensor<32x32xf32>")
     text = text.replace("(T", "(tensor<32x32xf32>").replace(" T", " tensor<32x32xf32>")
-    program = Program(parse_module(text, new_context()))
+    program = Program(model_of(parse_module(text, new_context())))
     return memory_of(program, Buffers(program), aliases or {})
 
 
@@ -159,7 +160,7 @@ MESH = parse_mesh('<["x"=4, "y"=2]>')
 def test_what_is_replicated(body: str, expected: set[str]) -> None:
     text = f"func.func public @main(%a: T, %b: T) -> T {{\n{body}\nreturn %r : T\n}}"
     text = text.replace(": T", ": tensor<8xf32>").replace("-> T", "-> tensor<8xf32>")
-    program = Program(parse_module(text, new_context()))
+    program = Program(model_of(parse_module(text, new_context())))
     shardings = [parse_sharding(f"<@mesh, [{dims}]>", {"mesh": MESH}) for dims in ('{"x"}', "{}")]
     found = replicated_axes(program, MESH, shardings)
     assert found[program.body.returned[0]] == expected
@@ -181,7 +182,7 @@ def test_a_carry_is_replicated_if_it_stays_so() -> None:
     }
     return %r#1, %r#2 : tensor<8xf32>, tensor<8xf32>
     }"""
-    program = Program(parse_module(text, new_context()))
+    program = Program(model_of(parse_module(text, new_context())))
     shardings = [parse_sharding(f"<@mesh, [{dims}]>", {"mesh": MESH}) for dims in ('{"x"}', "{}")]
     found = replicated_axes(program, MESH, shardings)
     assert [found[value] for value in program.body.returned] == [{"y"}, {"x", "y"}]

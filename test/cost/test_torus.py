@@ -12,6 +12,7 @@ from gspmd.collectives import traffic_of
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import Traffic
@@ -142,5 +143,5 @@ def test_traffic_counts_operands() -> None:
     }
     """
     product = partition(program)
-    (traffic,) = traffic_of(product.module, product.mesh)
+    (traffic,) = traffic_of(model_of(product.module), product.mesh)
     assert traffic == Traffic("all_gather", 128 * 1024 * 4, (Axis("x", 1, 8),))

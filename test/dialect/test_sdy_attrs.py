@@ -19,8 +19,6 @@ from gspmd.dialect.rule_notation import parse_rule
 from gspmd.dialect.sdy_attrs import (
     MESH,
     SdyCodec,
-    create_mesh,
-    mesh_operations,
     read_axes,
     read_axis_lists,
     read_axis_moves,
@@ -35,6 +33,10 @@ from gspmd.dialect.sdy_attrs import (
     write_sharding,
 )
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.modules import codec_of, create_mesh, mesh_operations, symbol
+from gspmd.transforms.ir.operations import Point
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 CONTEXT = new_context()
@@ -68,19 +70,17 @@ def test_a_mesh_is_read_as_written(mesh: Mesh) -> None:
 @given(odd_meshes())
 def test_a_mesh_is_found_as_created(mesh: Mesh) -> None:
     module = parse_module("", CONTEXT)
-    with CONTEXT, ir.Location.unknown():
-        create_mesh(mesh, ir.InsertionPoint(module.body))
-    (op,) = mesh_operations(module)
-    assert (op.name, op.attributes["sym_name"].value) == (MESH, mesh.name)
-    assert SdyCodec.of_module(module).meshes == {mesh.name: mesh}
-    (read,) = mesh_operations(parse_module(str(module), CONTEXT))
+    with in_memory(module) as top:
+        create_mesh(mesh, Point(top.regions[0]), ir.Location.unknown(CONTEXT))
+    (read,) = mesh_operations(model_of(parse_module(str(module), CONTEXT)))
+    assert (read.name, symbol(read)) == (MESH, mesh.name)
     assert parse_mesh(str(read.attributes["mesh"])) == mesh
 
 
 @given(odd_meshes())
 def test_a_definition_is_what_mlir_reads(mesh: Mesh) -> None:
     module = parse_module(print_mesh_definition(mesh), CONTEXT)
-    assert SdyCodec.of_module(module).meshes == {mesh.name: mesh}
+    assert codec_of(model_of(module)).meshes == {mesh.name: mesh}
     assert print_mesh_definition(mesh) in str(module)
 
 

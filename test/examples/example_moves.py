@@ -15,7 +15,7 @@ from gspmd.collectives import collective_operations
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.reading import model_of
 
 # Seen are 2e-5 and less; up to 2e-3 where Adam's first step divides a gradient near 0 by its own size, in a bias that
 # was 0 before and to whose size the error is relative.
@@ -51,10 +51,10 @@ def sent(example: Any, config: Any) -> tuple[Sent, ...]:
         Sent(
             collective.kind,
             collective.axes.replace('"', ""),
-            read_type(op.operands[0]).shape,
-            read_type(op.results[0]).shape,
+            op.operands[0].type.shape,
+            op.result.type.shape,
         )
-        for op, collective in collective_operations(partitioned.module, partitioned.mesh)
+        for op, collective in collective_operations(model_of(partitioned.module), partitioned.mesh)
     )
 
 

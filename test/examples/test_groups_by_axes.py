@@ -13,10 +13,11 @@ from jaxlib.mlir import ir
 import gspmd
 from gspmd.collectives import collective_operations
 from gspmd.dialect.group_axes import names_axes, read_group_axes
-from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.examples import bert, moe_translation, two_towers, vit
 from gspmd.runtime import executable_module
 from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.modules import codec_of
+from gspmd.transforms.ir.reading import model_of
 
 CONFIGS = {
     bert: bert.Config(layers=1, model=48, hidden=96, vocabulary=33, topics=4, sequence=16, batch=32),
@@ -39,9 +40,10 @@ Devices = list[tuple[str, list[tuple[int, ...]]]]
 
 def devices_of(product: gspmd.Partitioned) -> Devices:
     """By collective, in order: its kind, and its groups or pairs of devices."""
-    meshes = SdyCodec.of_module(product.module).meshes
+    module = model_of(product.module)
+    meshes = codec_of(module).meshes
     found = []
-    for op, collective in collective_operations(product.module, product.mesh):
+    for op, collective in collective_operations(module, product.mesh):
         permute = collective.kind == "collective_permute"
         groups = op.attributes["source_target_pairs" if permute else "replica_groups"]
         if names_axes(groups):

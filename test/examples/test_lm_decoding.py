@@ -17,7 +17,7 @@ from gspmd.examples import lm_decoding
 from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.reading import model_of
 
 SMALL = lm_decoding.Config(model=32, head_size=4, hidden=64, vocabulary=64, prompt=4, new=8, top_k=4)
 
@@ -81,10 +81,10 @@ def test_no_layer_of_a_cache_is_sent(recipe: str) -> None:
     assert len(caches) == 4
     assert {math.prod(v.shape) // math.prod(v.local_shape) for v in caches} == {8}
     shard = math.prod(caches[0].local_shape[1:])
-    for op, collective in collective_operations(partitioned.module, partitioned.mesh):
+    for op, collective in collective_operations(model_of(partitioned.module), partitioned.mesh):
         in_decoding = (collective.count or 1) >= SMALL.new - 1
-        assert not in_decoding or math.prod(read_type(op.results[0]).shape) < shard
-        assert len(read_type(op.results[0]).shape) < 4 or collective.kind == "all_reduce"
+        assert not in_decoding or math.prod(op.result.type.shape) < shard
+        assert len(op.result.type.shape) < 4 or collective.kind == "all_reduce"
 
 
 def test_a_cache_split_by_examples_needs_no_communication() -> None:

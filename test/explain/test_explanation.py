@@ -21,6 +21,7 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import parse_axes
 from gspmd.examples import decoder_lm, mlp
 from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.propagate.derivation import Derivations, Place
@@ -91,8 +92,9 @@ def test_every_link_goes_along_a_factor_and_back_in_time(text: str) -> None:
     context = new_context()
     module = parse_module(text, context)
     with context, ir.Location.unknown(context):
-        Ingest().run(module)
-        solver = complete(module).solver
+        top = model_of(module)
+        Ingest().run(top)
+        solver = complete(top).solver
     derivations = Derivations(solver)
     when = {id(change): index for index, change in enumerate(solver.history)}
     checked = 0

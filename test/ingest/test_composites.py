@@ -13,6 +13,7 @@ from jax import lax
 from jaxlib.mlir.dialects import stablehlo
 
 import gspmd
+from gspmd.pass_manager import PassManager
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.parsing.mlir import new_context
 
@@ -40,7 +41,7 @@ def _exported(function: Callable[[Any], Any], dtype: Any) -> Any:
 def test_what_jax_exports_stays_the_operation(name: str, dtype: Any) -> None:
     module = _exported(_EXPORTED[name], dtype)
     assert f'composite "chlo.{name}"' in str(module)
-    Ingest().run(module)
+    PassManager([Ingest()]).run(module)
     assert f"chlo.{name}" in str(module)
     assert "func.func private" not in str(module)
 

@@ -16,6 +16,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 import gspmd
 from gspmd.examples import decoder_lm
+from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.parsing.mlir import new_context
@@ -42,7 +43,7 @@ def ingested(lower: Callable[[], Any], family: str) -> str:
     lowered = lower()
     source = lowered.compiler_ir("hlo").as_hlo_text() if family.endswith("hlo") else lowered
     module = read_program(source, new_context())
-    Ingest().run(module)
+    PassManager([Ingest()]).run(module)
     assert module.operation.verify()
     text = str(module)
     assert not re.search(r"mhlo\.sharding|xla\.sdy|@Sharding|SPMD|call @(?!foo)|func\.func private", text)
@@ -188,7 +189,7 @@ def test_families_agree_on_a_train_step(recipe: str, scan: bool, mesh: Mesh) -> 
 def test_ingested_modules_stay_as_they_are(example: Callable[[Mesh], Any], family: str, mesh: Mesh) -> None:
     text = ingested(lambda: example(mesh), family)
     module = read_program(text, new_context())
-    Ingest().run(module)
+    PassManager([Ingest()]).run(module)
     assert str(module) == text
 
 

@@ -12,6 +12,7 @@ from gspmd.dialect.axes import Axes, Axis, canonical
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes, print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.pass_manager import PassManager
 from gspmd.runtime import executable as runtime
 from gspmd.transforms.localize import Localize
 from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -79,7 +80,7 @@ def test_every_shard_arrives(mesh: Mesh, case: object, seed: int) -> None:
     )
     module = parse_module(text, new_context())
     with module.context, ir.Location.unknown():
-        Localize().run(module)
+        PassManager([Localize()]).run(module)
         module.operation.verify()
     arrays = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1 for shape, _, _, _ in cases]
     for array, result, found in zip(arrays, runtime.compile(str(module), padding="nan")(*arrays), cases, strict=True):

@@ -23,13 +23,15 @@ from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.group_axes import names_axes, print_group_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, symbol
-from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.runtime import executable_module, group_check, group_meshes
 from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.hlo_groups import groups as groups_of_hlo
 from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.parsing.mlir import main_function, new_context, parse_module
+from gspmd.transforms.ir.modules import codec_of, main_function
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 OLD, NEW = "1.13.7", "1.17.0"  # StableHLO without and with groups by axes
 BY_AXES = {"list_groups_up_to": 1}
@@ -78,9 +80,10 @@ def defined(mesh: Mesh) -> Mesh:
 
 def write_group_meshes(module: ir.Module) -> None:
     """Groups in the form that PJRT gets, along the first of their meshes that has the devices in order."""
-    groups = groups_by_axes(module)
-    source = next((mesh for mesh, _ in groups.values() if not mesh.device_ids), Mesh(()))
-    write_groups(module, groups, mesh_for(source, (), (axes for over, axes in groups.values() if over == source)))
+    with in_memory(module) as top:
+        groups = groups_by_axes(top)
+        source = next((mesh for mesh, _ in groups.values() if not mesh.device_ids), Mesh(()))
+        write_groups(top, groups, mesh_for(source, (), (axes for over, axes in groups.values() if over == source)))
 
 
 def meant(found: Groups) -> Lists:
@@ -88,13 +91,13 @@ def meant(found: Groups) -> Lists:
 
 
 def attributes(module: ir.Module) -> list[ir.Attribute]:
-    operations = main_function(module).regions[0].blocks[0].operations
+    operations = main_function(model_of(module)).regions[0]
     return [op.attributes["replica_groups"] for op in operations if "replica_groups" in op.attributes]
 
 
 def listed(module: ir.Module) -> Lists:
     """What the module's groups are, by our own reading."""
-    meshes = SdyCodec.of_module(module).meshes
+    meshes = codec_of(model_of(module)).meshes
     found = []
     for attribute in attributes(module):
         if names_axes(attribute):

@@ -16,7 +16,8 @@ from gspmd import api
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, source_location
 from gspmd.transforms.pipeline import default_pipeline
 
@@ -79,21 +80,20 @@ def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Mo
     manager.run(module)
     found: list[Move] = []
 
-    def visit(op: Any, in_loop: bool) -> None:
+    def visit(op: Operation, in_loop: bool) -> None:
         name = op.name
         if name.startswith("sdy.") and name[4:] in (*_AXES, "collective_permute"):
             kind = name[4:]
             axes = str(op.attributes[_AXES[kind]]).split("<", 1)[1] if kind in _AXES else ""
             where = source_location(op.location)
             cause = ir.StringAttr(op.attributes["gspmd.cause"]).value
-            shape = read_type(op.results[0]).shape
+            shape = op.result.type.shape
             found.append(Move(kind, shape, axes, cause, where.line if where else 0, in_loop))
         for region in op.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    visit(inner.operation, in_loop or name == "stablehlo.while")
+            for inner in region:
+                visit(inner, in_loop or name == "stablehlo.while")
 
-    visit(module.operation, False)
+    visit(model_of(module), False)
     return tuple(found)
 
 

@@ -20,13 +20,16 @@ from gspmd.dialect.placement import FactorAxes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.runtime import executable as runtime
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.modules import context_of, declare_types
+from gspmd.transforms.ir.operations import Point
 from gspmd.transforms.ir.program import Op, Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature, write_signature
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.repairs.xla_repairs import repair
@@ -53,7 +56,7 @@ class Split:
 
 def read(text: str) -> Program:
     """The program of a function with one operation."""
-    program = Program(parse_module(text, new_context()))
+    program = Program(model_of(parse_module(text, new_context())))
     assert len(program.body.ops) == 1, "expected one operation"
     return program
 
@@ -128,9 +131,10 @@ def _writable(rule: OpShardingRule, axes: FactorAxes) -> bool:
 
 def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | None = None) -> str:
     """The per-device module of a function whose only operation is split so, by its first rule unless one is given."""
-    program = read(text)
-    module = program.module
-    with module.context, ir.Location.unknown():
+    context = new_context()
+    module = parse_module(text, context)
+    program = Program(model_of(module))
+    with context, ir.Location.unknown():
         (op,) = program.body.ops
         rule = rule or OPS[op.info.name].rule(op.info)
         split = split_of(rule, mesh, axes)
@@ -139,8 +143,9 @@ def partition(text: str, mesh: Mesh, axes: FactorAxes, rule: OpShardingRule | No
             _signature_of(t, s.with_axes(s.dim_axes())) for t, s in zip(op.info.results, split.results, strict=True)
         ]
         _rewrite(program, op, rule, split, mesh)
-        repair(module.operation)
-        write_signature(module, Signature(mesh, tuple(values), tuple(results)))
+        repair(program.module)
+        write_signature(program.module, Signature(mesh, tuple(values), tuple(results)))
+        write_module(program.module, module)
         module.operation.verify()
         return str(module)
 
@@ -150,12 +155,12 @@ def _signature_of(type_: TensorType, sharding: TensorSharding) -> ValueSignature
 
 
 def _rewrite(program: Program, op: Op, rule: OpShardingRule, split: Split, mesh: Mesh) -> None:
-    emit = Emitter(program.module.context, mesh, program.body.ir)
+    emit = Emitter(context_of(program.module), mesh, program.body.ir)
     emit.location = op.ir.location
-    emit.point = ir.InsertionPoint(op.ir)
+    emit.point = Point.at(op.ir)
     for value, sharding in zip(op.operands, split.operands, strict=True):
         type_ = program.value_type[value]
-        program.value_ir[value].set_type(emit.mlir_type(type_._replace(shape=sharding.local_shape(type_.shape))))
+        program.value_ir[value].type = type_.of_shape(sharding.local_shape(type_.shape))
     local = LocalOp(op.ir, op.info, rule, split.operands, split.results, emit)
     localize = OPS[op.info.name].localize
     if localize:
@@ -163,15 +168,13 @@ def _rewrite(program: Program, op: Op, rule: OpShardingRule, split: Split, mesh:
     else:
         local.keep()
     terminator = program.body.terminator
-    emit.point = ir.InsertionPoint(terminator)
+    emit.point = Point.at(terminator)
     for index, value in enumerate(list(terminator.operands)):
-        assert read_type(value).shape == split.results[index].local_shape(op.info.results[index].shape)
+        assert value.type.shape == split.results[index].local_shape(op.info.results[index].shape)
         if split.reduced:
             cause = Cause("partial results", emit.location)
             terminator.operands[index] = emit.all_reduce(value, split.reduced, rule.combiner, cause)
-    inputs = [argument.type for argument in program.body.ir.arguments]
-    outputs = [value.type for value in terminator.operands]
-    program.function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
+    declare_types(program.function)
 
 
 def check(text: str, inputs: Sequence[Array], mesh: Mesh, **options: Any) -> None:

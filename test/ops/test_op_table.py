@@ -56,7 +56,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Whoever reads programs, repairs them for XLA or builds them deals with operations one by one.
 _OWNERS = tuple(f"transforms/{stage}/" for stage in ("ops", "emit", "ingest", "repairs"))
 # What builds an operation has to name it.
-_BUILDERS = {"op", "op_with_body", "op_with_regions", "create"}
+_BUILDERS = {"op", "ops", "op_with_body", "op_with_regions", "create"}
 _NAME = re.compile(r"(stablehlo|chlo)\.(\w+)")
 
 _FORM = "the form in which the compiler writes this, found again to be improved"

@@ -8,6 +8,7 @@ from single_op import MESHES, check, read, rule_of
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import print_rule
+from gspmd.pass_manager import PassManager
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -149,6 +150,6 @@ func.func public @main(%x: tensor<4xf32>) {{
 }}
 """
     with pytest.raises(Unsupported, match=r"depends on the device it runs on|communicates between devices") as caught:
-        Propagate(replicate_unsupported=replicate).run(parse_module(text, new_context()))
+        PassManager([Propagate(replicate_unsupported=replicate)]).run(parse_module(text, new_context()))
     assert caught.value.op == f"stablehlo.{name}"
     assert caught.value.location is not None

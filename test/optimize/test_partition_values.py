@@ -11,6 +11,8 @@ import pytest
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.optimize.partition_values import PartitionValues, axes_of_index
 from gspmd.transforms.optimize.program import DeviceProgram
 from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -85,11 +87,10 @@ def test_values_are_computed_as_devices_do() -> None:
         }""",
         new_context(),
     )
-    program = DeviceProgram(module)
+    program = DeviceProgram(model_of(module))
     assert program.mesh is not None
     values = PartitionValues(program.mesh)
-    *_, last = next(iter(module.body.operations)).regions[0].blocks[0].operations
-    found = [values(operand) for operand in last.operands]
+    found = [values(operand) for operand in main_function(program.module).regions[0].terminator.operands]
     expected = [
         [1, 0, 0, 0, -1, -1, -2, -2],
         [2, 1, 0, -1, -2, -3, -4, 0],

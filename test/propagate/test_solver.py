@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.dialect.axes import Axis, canonical, common_prefix
@@ -18,6 +19,7 @@ from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
@@ -120,13 +122,16 @@ def program(seed: int) -> str:
     return _PROGRAM.format(mesh=print_mesh(mesh), **texts)
 
 
-def solved(text: str) -> AnnotatedProgram:
-    """The program with the shardings that propagation, and nothing before it, gives it."""
+def propagated(text: str) -> ir.Module:
+    """The module with the shardings that propagation, and nothing before it, gives it."""
     module = parse_module(text, new_context())
-    manager = PassManager()
-    manager.add(Propagate())
-    manager.run(module)
-    return AnnotatedProgram(module)
+    PassManager([Propagate()]).run(module)
+    return module
+
+
+def solved(text: str) -> AnnotatedProgram:
+    """The program that `propagated` makes."""
+    return AnnotatedProgram(model_of(propagated(text)))
 
 
 SEEDS = range(80)
@@ -168,8 +173,8 @@ def test_everything_is_closed_when_propagation_is_over(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_propagating_again_changes_nothing(seed: int) -> None:
-    once = str(solved(program(seed)).program.module)
-    assert str(solved(once).program.module) == once
+    once = str(propagated(program(seed)))
+    assert str(propagated(once)) == once
 
 
 def test_the_result_depends_on_nothing_but_the_program(tmp_path: Path) -> None:
@@ -196,7 +201,7 @@ def test_the_order_of_axes_in_the_mesh_does_not_decide_what_is_split() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_number_of_steps_is_bounded(seed: int) -> None:
     text = program(seed)
-    solver = complete(parse_module(text, new_context())).solver
+    solver = complete(model_of(parse_module(text, new_context()))).solver
     mesh, said = annotations(seed)
     priorities = len({dim.priority or 0 for s in said.values() for dim in s.dims} | {0})
     prime_factors = {8: 3, 12: 3}[mesh.size]

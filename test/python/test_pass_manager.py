@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from jaxlib.mlir import ir
 
+from gspmd.dialect.diagnostic import Diagnostic, Severity
 from gspmd.dialect.errors import InternalError, ParseError, Unsupported, UsageError
 from gspmd.pass_manager import PassManager
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import COMMON_PASSES
-from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity, remark
+from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located, new_context, parse_module
 from gspmd.transforms.passes import Pass, make_pass, option, options_of
 from gspmd.transforms.pipeline import PASSES, STAGES, default_pipeline
@@ -39,9 +41,9 @@ class Example(Pass):
     axes: tuple[str, ...] = option((), "along which axes")
     budget: int | None = option(None, "how many bytes")
 
-    def run(self, module: ir.Module) -> None:
-        function: Any = module.body.operations[0]
-        operation = function.regions[0].blocks[0].operations[0]
+    def run(self, module: Operation) -> None:
+        function: Any = module.regions[0].first
+        operation = function.regions[0].first
         if self.action == "refuse":
             with located(operation):
                 raise Unsupported("is not supported", hint="replicate it")
@@ -52,9 +54,7 @@ class Example(Pass):
         if self.action == "remark":
             remark(operation, "is replicated")
         if self.action == "build":
-            with ir.InsertionPoint(operation), operation.location:
-                ir.Operation.create("func.return", operands=[operation.result]).verify()
-                ir.Operation.parse('"stablehlo.add"() : () -> ()')
+            Operation("stablehlo.add", [], [], {}, operation.location).insert(Point.at(operation))
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_pass_that_makes_an_invalid_module_is_our_defect(module: ir.Module, ac
 
 def test_an_exception_in_a_pass_comes_out_unchanged(module: ir.Module) -> None:
     class Defect(Example):
-        def run(self, module: ir.Module) -> None:
+        def run(self, module: Operation) -> None:
             raise ZeroDivisionError("x")
 
     with pytest.raises(ZeroDivisionError) as caught:

@@ -13,7 +13,7 @@ from gspmd.checks.checking import check
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.reshard.planner import Path, Planner
 
 MESH = Mesh((("a", 2), ("b", 2), ("c", 2)))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding
 from gspmd.transforms.ir.signature import Signature, ValueSignature, tensor_text, write_signature
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 GROUP_OF_4 = (
@@ -40,7 +41,8 @@ def partitioned(mesh_text: str, inputs: Sequence[str], outputs: Sequence[str], b
     results = ", ".join(tensor_text(v.local_shape, v.element_type) for v in outs)
     text = f"module {{ func.func public @main({arguments}) -> ({results}) {{\n{body}\n}} }}"
     module = parse_module(text, new_context())
-    write_signature(module, Signature(mesh, ins, outs))
+    with in_memory(module) as top:
+        write_signature(top, Signature(mesh, ins, outs))
     return str(module)
 
 

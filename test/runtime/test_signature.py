@@ -6,7 +6,9 @@ from handwritten import partitioned, value
 from gspmd.dialect.errors import AnnotationError, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
-from gspmd.transforms.ir.signature import Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.signature import Signature, ValueSignature, signature_of, write_signature
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MESH = '<["x"=4, "y"=2], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>'
@@ -17,7 +19,7 @@ def test_what_is_written_is_read() -> None:
     inputs = ['w: f32[7,3] [{"x"}, {}] donated', 'bf16[5] [{"y", "x":(1)2}]', "complex<f64>[] []"]
     text = partitioned(MESH, inputs, ['loss: f32[7,3] [{"x"}, {}]'], "return %0 : tensor<2x3xf32>")
     mesh = parse_mesh(MESH)
-    signature = read_signature(parse_module(text, new_context()))
+    signature = signature_of(parse_module(text, new_context()))
     assert signature == Signature(
         mesh, tuple(value(v, mesh) for v in inputs), (value('loss: f32[7,3] [{"x"}, {}]', mesh),)
     )
@@ -36,7 +38,8 @@ def test_open_dimensions_are_closed_and_the_mesh_is_renamed() -> None:
     sharding = value('f32[8,3] [{"x"}, {?}]', Mesh((("x", 4),))).sharding
     module = parse_module(PLAIN, new_context())
     entry = ValueSignature((8, 3), "f32", sharding)
-    write_signature(module, Signature(mesh, (entry,), (entry,)))
+    with in_memory(module) as top:
+        write_signature(top, Signature(mesh, (entry,), (entry,)))
     assert 'gspmd.sharding = "<@mesh, [{\\22x\\22}, {}]>"' in str(module)
 
 
@@ -45,7 +48,7 @@ def test_names_come_from_locations_and_from_jax() -> None:
     text = text.replace(": tensor<2xf32> {", ': tensor<2xf32> {jax.result_info = "loss", ')
     text = text.replace("(tensor<2xf32> {", '(tensor<2xf32> {jax.result_info = "loss", ')
     text = text.replace('"{manual}"}) ->', '"{manual}"} loc("params[0]")) ->')
-    signature = read_signature(parse_module(text, new_context()))
+    signature = signature_of(parse_module(text, new_context()))
     assert (signature.inputs[0].name, signature.outputs[0].name) == ("params[0]", "loss")
 
 
@@ -68,19 +71,19 @@ def test_a_module_that_contradicts_itself_is_refused(old: str, new: str, message
     text = partitioned('<["x"=4]>', ['f32[8] [{"x"}]'], ['f32[8] [{"x"}]'], "return %0 : tensor<2xf32>")
     assert old in text
     with pytest.raises(ParseError) as caught:
-        read_signature(parse_module(text.replace(old, new), new_context()))
+        signature_of(parse_module(text.replace(old, new), new_context()))
     assert message in str(caught.value)
 
 
 def test_an_unpartitioned_module_has_no_signature() -> None:
     with pytest.raises(ParseError, match="not a partitioned module; run gspmd partition first"):
-        read_signature(parse_module(PLAIN, new_context()))
+        signature_of(parse_module(PLAIN, new_context()))
 
 
 def test_dynamic_shapes_are_refused() -> None:
     text = partitioned('<["x"=1]>', ["f32[8] [{}]"], ["f32[8] [{}]"], "return %0 : tensor<8xf32>")
     with pytest.raises(Unsupported, match="expected a tensor of static shape"):
-        read_signature(parse_module(text.replace("= tensor<8xf32>", "= tensor<?xf32>"), new_context()))
+        signature_of(parse_module(text.replace("= tensor<8xf32>", "= tensor<?xf32>"), new_context()))
 
 
 def test_values_of_another_mesh_are_refused() -> None:
@@ -90,6 +93,6 @@ def test_values_of_another_mesh_are_refused() -> None:
 
 
 def test_a_signature_of_another_length_is_refused() -> None:
-    module = parse_module(PLAIN, new_context())
+    top = model_of(parse_module(PLAIN, new_context()))
     with pytest.raises(ParseError, match="signature has 0 'arg_attrs', but '@main' has 1"):
-        write_signature(module, Signature(Mesh((("x", 4),)), (), ()))
+        write_signature(top, Signature(Mesh((("x", 4),)), (), ()))

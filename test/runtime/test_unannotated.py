@@ -12,6 +12,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from gspmd.dialect.errors import Unsupported
 from gspmd.runtime import executable as runtime
 from gspmd.runtime.unannotated import has_manual_regions, strip, strip_outside_manual_regions
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 ANNOTATED = """
@@ -53,7 +55,8 @@ module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32,
 
 def test_nothing_but_the_program_is_left() -> None:
     module = parse_module(ANNOTATED, new_context())
-    strip(module)
+    with in_memory(module) as top:
+        strip(top)
     assert module.operation.verify()
     assert str(module) == str(
         parse_module(
@@ -116,9 +119,9 @@ def _shard_map() -> str:
 
 
 def test_manual_regions_are_not_for_one_device() -> None:
-    module = parse_module(_shard_map(), new_context())
+    module = model_of(parse_module(_shard_map(), new_context()))
     assert has_manual_regions(module)
-    assert not has_manual_regions(parse_module(ANNOTATED, new_context()))
+    assert not has_manual_regions(model_of(parse_module(ANNOTATED, new_context())))
     with pytest.raises(Unsupported, match=r"'sdy.manual_computation' op has no meaning on one device"):
         strip(module)
 
@@ -138,7 +141,7 @@ def test_manual_regions_of_older_forms_are_refused() -> None:
       %0 = stablehlo.custom_call @SPMDFullToShardShape(%a) {mhlo.sharding = "{manual}"}
         : (tensor<8xf32>) -> tensor<2xf32>
       return %0 : tensor<2xf32> } }"""
-    module = parse_module(text, new_context())
+    module = model_of(parse_module(text, new_context()))
     assert has_manual_regions(module)
     with pytest.raises(Unsupported, match=r"write the manual region as sdy.manual_computation"):
         strip_outside_manual_regions(module)

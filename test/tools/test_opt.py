@@ -157,7 +157,7 @@ sys.exit(main(sys.argv[1:]))
     [
         ("{}['x']", "gspmd-opt: internal error: KeyError: 'x' in pass 'gspmd-optimize'; run again with --debug"),
         (
-            "del module.body.operations[0].attributes['sym_name']",
+            "del module.regions[0].first.attributes['sym_name']",
             "<stdin>:1:1: internal error: the module is invalid after pass 'gspmd-optimize': 'func.func' op requires",
         ),
     ],
@@ -174,8 +174,7 @@ def test_a_defect_of_a_pass_is_told_without_a_traceback(body: str, expected: str
 def test_remarks_of_passes_are_printed_and_can_be_expected() -> None:
     code = _BUG.replace(
         "{body}",
-        "from gspmd.transforms.parsing.diagnostics import remark\n"
-        "    remark(module.body.operations[0], 'is replicated')",
+        "from gspmd.transforms.parsing.diagnostics import remark\n    remark(module.regions[0].first, 'is replicated')",
     )
     finished = run_python(code, "--gspmd-optimize")
     assert finished.returncode == 0

@@ -6,18 +6,17 @@ that differ along manual axes may, and then take part in collectives in groups a
 
 from __future__ import annotations
 
-from typing import Any
-
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.manual import ManualRegion, read_region
+from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE
 from gspmd.transforms.ops import traits_of_op
 
 
-def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
+def parting_ops(op: Operation, codec: SdyCodec, mesh: Mesh) -> set[Operation]:
     """The control flow that may diverge inside an outermost manual computation that is not localized yet."""
     return _DivergenceWalk(op, codec, mesh).ops
 
@@ -25,25 +24,24 @@ def parting_ops(op: Any, codec: SdyCodec, mesh: Mesh) -> list[Any]:
 class _DivergenceWalk:
     """`varying` are the values that may differ along manual axes."""
 
-    def __init__(self, op: Any, codec: SdyCodec, mesh: Mesh) -> None:
-        self.ops: list[Any] = []  # compared with ==, as operations of the bindings do not hash
-        self._varying: set[Any] = set()
+    def __init__(self, op: Operation, codec: SdyCodec, mesh: Mesh) -> None:
+        self.ops: set[Operation] = set()
+        self._varying: set[Value] = set()
         self._codec = codec
         self._mesh = mesh
         self._manual(op, ())
 
-    def _manual(self, op: Any, held: Axes) -> None:
+    def _manual(self, op: Operation, held: Axes) -> None:
         region = read_region(op, self._codec, self._mesh)
-        block = op.regions[0].blocks[0]
+        block = op.regions[0]
         for operand, argument, sharding in zip(op.operands, block.arguments, region.in_shardings, strict=True):
             self._mark(argument, operand in self._varying or _is_split(region, sharding.used_axes()))
         self._block(block, held + region.axes)
         for result, value in zip(op.results, _returned(block), strict=True):
             self._mark(result, value in self._varying)
 
-    def _block(self, block: Any, held: Axes) -> None:
-        for view in block.operations:
-            op = view.operation
+    def _block(self, block: Block, held: Axes) -> None:
+        for op in block:
             name = op.name
             if name == MANUAL:
                 self._manual(op, held)
@@ -59,8 +57,8 @@ class _DivergenceWalk:
                 for result in op.results:
                     self._mark(result, varies)
 
-    def _loop(self, op: Any, held: Axes) -> None:
-        condition, body = (region.blocks[0] for region in op.regions)
+    def _loop(self, op: Operation, held: Axes) -> None:
+        condition, body = op.regions
         carried = [value in self._varying for value in op.operands]
         while True:
             for index, varies in enumerate(carried):
@@ -77,26 +75,25 @@ class _DivergenceWalk:
                 break
             carried = after
         if parts:
-            self.ops.append(op)
+            self.ops.add(op)
         for result, varies in zip(op.results, carried, strict=True):
             self._mark(result, varies)
 
-    def _branches(self, op: Any, held: Axes) -> None:
+    def _branches(self, op: Operation, held: Axes) -> None:
         parts = op.operands[0] in self._varying
         if parts:
-            self.ops.append(op)
-        blocks = [region.blocks[0] for region in op.regions]
-        for block in blocks:
+            self.ops.add(op)
+        for block in op.regions:
             self._block(block, held)
         for index, result in enumerate(op.results):
-            self._mark(result, parts or any(_returned(block)[index] in self._varying for block in blocks))
+            self._mark(result, parts or any(_returned(block)[index] in self._varying for block in op.regions))
 
-    def _is_over_all(self, op: Any, held: Axes) -> bool:
+    def _is_over_all(self, op: Operation, held: Axes) -> bool:
         """Whether a collective that the user wrote makes values equal along all manual axes."""
         axes = axes_of(op.attributes, self._mesh)
         return axes is not None and all(axis in axes for axis in held)
 
-    def _mark(self, value: Any, varies: bool) -> None:
+    def _mark(self, value: Value, varies: bool) -> None:
         if varies:
             self._varying.add(value)
 
@@ -105,5 +102,5 @@ def _is_split(region: ManualRegion, axes: Axes) -> bool:
     return any(overlap([axis], region.axes) for axis in axes)
 
 
-def _returned(block: Any) -> list[Any]:
-    return list(list(block.operations)[-1].operands)
+def _returned(block: Block) -> list[Value]:
+    return block.terminator.operands

@@ -16,7 +16,7 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.collective_notes import axes_of
-from gspmd.transforms.ir.program import WHILE, Block, Op, Program
+from gspmd.transforms.ir.program import WHILE, Body, Op, Program
 from gspmd.transforms.ops import traits_of_op
 
 Names = frozenset[str]
@@ -39,7 +39,7 @@ class _AxesFinder:
         self.all: Names = frozenset(name for name, size in mesh.axes if size > 1)
         self.equal: dict[int, Names] = {}
 
-    def block(self, block: Block) -> None:
+    def block(self, block: Body) -> None:
         for op in block.ops:
             if op.info.name == WHILE:
                 self._loop(op)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.operations import Block, Operation, Value
 
-def trip_count(loop: Any) -> int | None:
+
+def trip_count(loop: Operation) -> int | None:
     """Iterations of a `stablehlo.while` that counts up from a constant to a constant, else None.
 
     Recognised is what counted loops lower to: the condition compares a carried counter with a constant by
     less-than, and the body adds a positive constant to it.
     """
-    condition, body = (region.blocks[0] for region in loop.regions)
-    terminator = list(condition.operations)[-1].operation
-    compare = _owner(terminator.operands[0])
+    condition, body = loop.regions
+    compare = condition.terminator.operands[0].op
     if compare is None or compare.name != "stablehlo.compare":
         return None
     if "LT" not in str(compare.attributes["comparison_direction"]):
@@ -25,14 +24,14 @@ def trip_count(loop: Any) -> int | None:
     if counter is None or limit is None:
         return None
     start = constant_integer(loop.operands[counter])
-    step = _step(list(body.operations)[-1].operation.operands[counter], body, counter)
+    step = _step(body.terminator.operands[counter], body, counter)
     if start is None or step is None or step <= 0:
         return None
     return max(0, -(-(limit - start) // step))
 
 
-def _step(value: Any, body: Any, counter: int) -> int | None:
-    add = _owner(value)
+def _step(value: Value, body: Block, counter: int) -> int | None:
+    add = value.op
     if add is None or add.name != "stablehlo.add":
         return None
     for mine, other in ((0, 1), (1, 0)):
@@ -41,21 +40,13 @@ def _step(value: Any, body: Any, counter: int) -> int | None:
     return None
 
 
-def _owner(value: Any) -> Any:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
+def _argument_number(value: Value, block: Block) -> int | None:
+    return value.index if value.owner is block else None
 
 
-def _argument_number(value: Any, block: Any) -> int | None:
-    for index, argument in enumerate(block.arguments):
-        if argument == value:
-            return index
-    return None
-
-
-def constant_integer(value: Any) -> int | None:
+def constant_integer(value: Value) -> int | None:
     """The one integer that all elements of a constant are; None for what is no such constant."""
-    owner = _owner(value)
+    owner = value.op
     if owner is None or owner.name != "stablehlo.constant":
         return None
     attribute = owner.attributes["value"]

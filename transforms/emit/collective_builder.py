@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -17,12 +17,13 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.group_axes import write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
 from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.reducers import reducer_operation
+from gspmd.transforms.ir.types import TensorType
 
 KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
 """The collectives that partitioned programs have, by their names in StableHLO."""
@@ -36,12 +37,16 @@ class Cause:
     location: Any
 
 
-def _in_bytes(method: Callable[..., Any]) -> Callable[..., Any]:
+_Rest = ParamSpec("_Rest")
+_Collective: TypeAlias = "Callable[Concatenate[CollectiveBuilder, Value, _Rest], Value]"
+
+
+def _in_bytes(method: _Collective[_Rest]) -> _Collective[_Rest]:
     """A collective of integers of two bits is one of bytes, as XLA on CPU has none of these."""
 
     @functools.wraps(method)
-    def collective(self: CollectiveBuilder, value: Any, *arguments: Any, **named: Any) -> Any:
-        element = read_type(value).element
+    def collective(self: CollectiveBuilder, value: Value, /, *arguments: _Rest.args, **named: _Rest.kwargs) -> Value:
+        element = value.type.element
         if element not in ("i2", "ui2"):
             return method(self, value, *arguments, **named)
         return self.convert(method(self, self.convert(value, element.replace("2", "8")), *arguments, **named), element)
@@ -59,28 +64,21 @@ class CollectiveBuilder(Builder):
         self._groups: dict[Axes, Any] = {}
         self._channels = 0
 
-    def skip_channels(self, ops: Iterable[Any]) -> None:
+    def skip_channels(self, ops: Iterable[Operation]) -> None:
         """Leave out the channels that these operations have, if they have any."""
         self._channels = max([self._channels, *map(_channel_of, ops)])
 
-    def keep_channels(self, function: Any, names: Collection[str]) -> None:
+    def keep_channels(self, function: Operation, names: Collection[str]) -> None:
         """Let operations of these names keep their channels.
 
         All others of the function get higher ones, as do those that later passes add.
         """
-        kept: list[Any] = []
-        others: list[Any] = []
-
-        def visit(op: Any) -> Any:
-            if "channel_handle" in op.attributes:
-                (kept if op.name in names else others).append(op.operation)
-            return ir.WalkResult.ADVANCE
-
-        function.walk(visit)
-        self.skip_channels([*kept, *others])
+        with_channel = [op for op in function.walk() if "channel_handle" in op.attributes]
+        kept = [op for op in with_channel if op.name in names]
+        self.skip_channels(with_channel)
         highest = max(map(_channel_of, kept), default=0)
-        for op in others:
-            if _channel_of(op) <= highest:
+        for op in with_channel:
+            if op.name not in names and _channel_of(op) <= highest:
                 op.attributes["channel_handle"] = self.next_channel()
 
     def next_channel(self) -> Any:
@@ -88,7 +86,7 @@ class CollectiveBuilder(Builder):
         self._channels += 1
         return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
 
-    def nothing(self, type_: TensorType) -> Any:
+    def nothing(self, type_: TensorType) -> Value | None:
         """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
         return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
@@ -117,41 +115,30 @@ class CollectiveBuilder(Builder):
         return found
 
     def _with_reducer(
-        self, name: str, value: Any, result: TensorType, combiner: str, attributes: dict[str, Any]
-    ) -> Any:
-        created = ir.Operation.create(
-            name,
-            results=[self.mlir_type(result)],
-            operands=[value],
-            attributes=attributes,
-            regions=1,
-            loc=self.location,
-            ip=self.point,
-        )
-        scalar = self.mlir_type(TensorType((), result.element))
-        block = created.regions[0].blocks.append(scalar, scalar, arg_locs=[self.location, self.location])
-        point = self.point
-        self.point = ir.InsertionPoint(block)
-        combined = self.op(reducer_operation(combiner), list(block.arguments), [TensorType((), result.element)])
-        self.op("stablehlo.return", [combined], [])
-        self.point = point
-        return created.results[0]
+        self, name: str, value: Value, result: TensorType, combiner: str, attributes: dict[str, Any]
+    ) -> Value:
+        scalar = TensorType((), result.element)
+
+        def combined(arguments: list[Value]) -> list[Value]:
+            return [self.op(reducer_operation(combiner), arguments, [scalar])]
+
+        return self.create(name, [value], [result], attributes, [self.block([scalar, scalar], combined)]).result
 
     @_in_bytes
-    def all_reduce(self, value: Any, axes: Axes, combiner: str, cause: Cause) -> Any:
-        if not math.prod(read_type(value).shape):
+    def all_reduce(self, value: Value, axes: Axes, combiner: str, cause: Cause) -> Value:
+        if not math.prod(value.type.shape):
             return value
         if has_ordered_bits(value, combiner):
             return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         attributes = self._collective_attributes(axes, cause)
         attributes["replica_groups"] = self._replica_groups(axes)
         attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        return self._with_reducer("stablehlo.all_reduce", value, read_type(value), combiner, attributes)
+        return self._with_reducer("stablehlo.all_reduce", value, value.type, combiner, attributes)
 
     @_in_bytes
-    def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str, cause: Cause) -> Any:
+    def reduce_scatter(self, value: Value, dim: int, axes: Axes, combiner: str, cause: Cause) -> Value:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
-        result = _resized(read_type(value), dim, lambda n: n // size_of(axes))
+        result = _resized(value.type, dim, lambda n: n // size_of(axes))
         if (empty := self.nothing(result)) is not None:
             return empty
         if has_ordered_bits(value, combiner):
@@ -164,9 +151,9 @@ class CollectiveBuilder(Builder):
         return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
 
     @_in_bytes
-    def all_gather(self, value: Any, dim: int, axes: Axes, cause: Cause) -> Any:
+    def all_gather(self, value: Value, dim: int, axes: Axes, cause: Cause) -> Value:
         """Concatenate the shards along `axes` in dimension `dim`."""
-        result = _resized(read_type(value), dim, lambda n: n * size_of(axes))
+        result = _resized(value.type, dim, lambda n: n * size_of(axes))
         if (empty := self.nothing(result)) is not None:
             return empty
         attributes = self._collective_attributes(axes, cause)
@@ -180,12 +167,12 @@ class CollectiveBuilder(Builder):
             **attributes,
         )
 
-    def all_gather_dims(self, value: Any, dims: dict[int, Axes], cause: Cause) -> Any:
+    def all_gather_dims(self, value: Value, dims: dict[int, Axes], cause: Cause) -> Value:
         """Gather several dimensions with one collective."""
         if len(dims) == 1:
             ((dim, axes),) = dims.items()
             return self.all_gather(value, dim, axes, cause)
-        local = read_type(value).shape
+        local = value.type.shape
         joined = tuple(axis for axes in dims.values() for axis in axes)
         gathered = self.all_gather(self.reshape(value, (1, *local)), 0, joined, cause)
         counts = [size_of(axes) for axes in dims.values()]
@@ -199,10 +186,10 @@ class CollectiveBuilder(Builder):
         return self.reshape(self.transpose(gathered, permutation), shape)
 
     @_in_bytes
-    def all_to_all(self, value: Any, split: int, concat: int, axes: Axes, cause: Cause) -> Any:
+    def all_to_all(self, value: Value, split: int, concat: int, axes: Axes, cause: Cause) -> Value:
         """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
-        result = _resized(_resized(read_type(value), split, lambda n: n // count), concat, lambda n: n * count)
+        result = _resized(_resized(value.type, split, lambda n: n // count), concat, lambda n: n * count)
         if (empty := self.nothing(result)) is not None:
             return empty
         if _has_empty_pieces(value, split, count):
@@ -221,25 +208,25 @@ class CollectiveBuilder(Builder):
         )
 
     @_in_bytes
-    def collective_permute(self, value: Any, pairs: Any, axes: Axes, cause: Cause) -> Any:
-        if not math.prod(read_type(value).shape):
+    def collective_permute(self, value: Value, pairs: Any, axes: Axes, cause: Cause) -> Value:
+        if not math.prod(value.type.shape):
             return value
         attributes = self._collective_attributes(axes, cause)
         return self.op(
             "stablehlo.collective_permute",
             [value],
-            [read_type(value)],
+            [value.type],
             source_target_pairs=ir.DenseElementsAttr.get(np.ascontiguousarray(pairs), context=self.context),
             **attributes,
         )
 
 
-def _has_empty_pieces(value: Any, dim: int, count: int) -> bool:
+def _has_empty_pieces(value: Value, dim: int, count: int) -> bool:
     """Whether one of so many pieces of a dimension is nothing but padding."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.pad":
+    op = value.op
+    if op is None or op.name != "stablehlo.pad":
         return False
-    given, whole = read_type(owner.operands[0]).shape[dim], read_type(value).shape[dim]
+    given, whole = op.operands[0].type.shape[dim], value.type.shape[dim]
     return given <= whole - whole // count
 
 
@@ -248,7 +235,7 @@ def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> Tenso
     return TensorType(shape, type_.element)
 
 
-def _channel_of(op: Any) -> int:
+def _channel_of(op: Operation) -> int:
     """The channel of an operation, 0 if it has none."""
     if "channel_handle" not in op.attributes:
         return 0

@@ -11,9 +11,9 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of, without
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.types import TensorType
 
 INDEX = TensorType((), "i32")
 
@@ -24,36 +24,32 @@ class Emitter(CollectiveBuilder):
     Indices of shards are computed once, at the top of the function.
     """
 
-    def __init__(self, context: ir.Context, mesh: Mesh, entry: ir.Block, list_groups_up_to: int = 64) -> None:
+    def __init__(self, context: ir.Context, mesh: Mesh, entry: Block, list_groups_up_to: int = 64) -> None:
         super().__init__(context, mesh, list_groups_up_to)
         # Everything else in the function may be erased; index computations gather before this operation.
-        self._anchor = ir.Operation.create(
-            "stablehlo.partition_id",
-            results=[ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32, context), loc=self.location)],
-            loc=self.location,
-            ip=ir.InsertionPoint.at_block_begin(entry),
-        )
+        self.point = Point.at_begin(entry)
+        self._anchor = self.create("stablehlo.partition_id", [], [TensorType((), "ui32")], {})
         self.held: Axes = ()  # by manual computations around what is built
         self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
-        self._made: dict[Any, Any] = {}
-        self._position: Any = None
-        self._aliases: list[Any] = []
+        self._made: dict[Any, Value] = {}
+        self._position: Value | None = None
+        self._aliases: list[Operation] = []
 
     def finish(self) -> None:
         """Call once, when all is emitted."""
-        for alias in self._aliases:
-            alias.replace_all_uses_with(alias.owner.operands[0])
-            alias.owner.operation.erase()
+        for barrier in self._aliases:
+            barrier.replace(barrier.operands)
         self._anchor.erase()
 
-    def alias(self, value: Any) -> Any:
+    def alias(self, value: Value) -> Value:
         """The value under a name of its own until all is emitted: what is known of one does not hold for the other."""
-        self._aliases.append(self.kept_apart(value))
-        return self._aliases[-1]
+        kept = self.kept_apart(value)
+        self._aliases.append(kept.maker)
+        return kept
 
     # ---- where this device is ----
 
-    def shard_index(self, axes: Axes) -> Any:
+    def shard_index(self, axes: Axes) -> Value:
         """This device's index along the list of axes, as a scalar i32; made once per function."""
         return self._at_top(axes, lambda: self._make_index(axes))
 
@@ -61,30 +57,30 @@ class Emitter(CollectiveBuilder):
         """The axes that no manual computation holds here."""
         return without(self.mesh.all_axes(), self.held)
 
-    def is_first(self, axes: Axes) -> Any:
+    def is_first(self, axes: Axes) -> Value:
         """Whether this device is the first of those that differ along these axes only, as a scalar i1."""
         return self._at_top(("first", axes), lambda: self._equals(self.shard_index(axes), 0))
 
-    def is_partition(self, number: int) -> Any:
+    def is_partition(self, number: int) -> Value:
         """Whether this is the partition of that number, as a scalar i1."""
         return self._at_top(("partition", number), lambda: self._equals(self._partition(), number))
 
-    def _equals(self, value: Any, number: int) -> Any:
+    def _equals(self, value: Value, number: int) -> Value:
         return self.compare(value, "EQ", self.constant(INDEX, number))
 
-    def _at_top(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _at_top(self, key: Any, make: Callable[[], Any]) -> Value:
         """A value that the whole function sees, made once."""
         found = self._made.get(key)
         if found is None:
             point, location = self.point, self.location
-            self.point = ir.InsertionPoint(self._anchor)
+            self.point = Point.at(self._anchor)
             self.location = ir.Location.unknown(self.context)
             also, self.also = self.also, {}
             found = self._made[key] = make()
             self.point, self.location, self.also = point, location, also
         return found
 
-    def _make_index(self, axes: Axes) -> Any:
+    def _make_index(self, axes: Axes) -> Value:
         if self._position is None:
             self._position = self._mesh_position()
         terms, below = [], size_of(axes)
@@ -102,7 +98,7 @@ class Emitter(CollectiveBuilder):
             total = self.binary("add", total, term)
         return total
 
-    def _mesh_position(self) -> Any:
+    def _mesh_position(self) -> Value:
         """Row-major position of this partition in the mesh: its id, looked up when the order is special."""
         partition = self._partition()
         if not self.mesh.device_ids:
@@ -110,25 +106,25 @@ class Emitter(CollectiveBuilder):
         positions = np.argsort(np.array(self.mesh.device_ids))
         return self.element_of(positions, partition)
 
-    def _partition(self) -> Any:
+    def _partition(self) -> Value:
         return self.convert(self.op("stablehlo.partition_id", [], [TensorType((), "ui32")]), "i32")
 
-    def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Any:
+    def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Value:
         """Where this device's shard begins along a dimension split over `axes`, a scalar."""
         index = self.convert(self.shard_index(axes), element)
         if shard_size == 1:
             return index
         return self.binary("multiply", index, self.constant(TensorType((), element), shard_size))
 
-    def shard(self, value: Any, sharding: TensorSharding) -> Any:
+    def shard(self, value: Value, sharding: TensorSharding) -> Value:
         """This device's part of a value that every device holds whole."""
         return self.shard_dims(value, {d: dim.axes for d, dim in enumerate(sharding.dims) if dim.axes})
 
-    def shard_dims(self, value: Any, dims: dict[int, Axes]) -> Any:
+    def shard_dims(self, value: Value, dims: dict[int, Axes]) -> Value:
         """Split the local value further along `dims`; the last shards are padded with zeros."""
         if not dims:
             return value
-        type_ = read_type(value)
+        type_ = value.type
         counts = {d: size_of(axes) for d, axes in dims.items()}
         sizes = [-(-n // counts.get(d, 1)) for d, n in enumerate(type_.shape)]
         value = self.pad_to(value, [n if d not in counts else sizes[d] * counts[d] for d, n in enumerate(type_.shape)])
@@ -138,19 +134,19 @@ class Emitter(CollectiveBuilder):
 
     # ---- masks ----
 
-    def mask(self, value: Any, dim: int, axes: Axes, size: int, fill: Any) -> Any:
+    def mask(self, value: Value, dim: int, axes: Axes, size: int, fill: Any) -> Value:
         """Replace what lies beyond the global `size` of a dimension split over `axes`.
 
         `fill` is a scalar value of the operand's element type or a word for `splat`.
         """
-        type_ = read_type(value)
+        type_ = value.type
         local = type_.shape[dim]
         if local * size_of(axes) == size:
             return value
         position = self.op("stablehlo.iota", [], [TensorType(type_.shape, "i32")], iota_dimension=self.i64(dim))
         left = self.binary("subtract", self.constant(INDEX, size), self.shard_offset(axes, local))
         inside = self.compare(position, "LT", self.broadcast_scalar(left, TensorType(type_.shape, "i32")))
-        if isinstance(fill, ir.Value):
+        if isinstance(fill, Value):
             filler = self.broadcast_scalar(fill, type_)
         else:
             filler = self.constant(type_, fill)

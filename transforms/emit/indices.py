@@ -7,12 +7,11 @@ which keeps what they mean, then computed with in a signed type that holds every
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class WindowDim:
         """How far the last part reaches behind the window."""
         return self.part * size_of(self.part_axes) - self.window
 
-    def position(self, emit: Emitter, start: Any) -> Any:
+    def position(self, emit: Emitter, start: Value) -> Value:
         """Where this device's part of a window begins, counted from where its shard begins; may be anywhere."""
         if self.part_axes:
             start = emit.binary("add", start, _offset(emit, start, self.part_axes, self.part))
@@ -52,9 +51,9 @@ def index_element(sizes: tuple[int, ...]) -> str:
     return "i32" if max(sizes, default=0) < 2**30 else "i64"
 
 
-def clamp(emit: Emitter, indices: Any, low: int, high: int, element: str) -> Any:
+def clamp(emit: Emitter, indices: Value, low: int, high: int, element: str) -> Value:
     """Indices limited to [low, high], as far as their type reaches there, then converted to `element`."""
-    type_ = read_type(indices)
+    type_ = indices.type
     least, most = _range(type_.element)
     scalar = TensorType((), type_.element)
     limits = [emit.constant(scalar, min(max(limit, least), most)) for limit in (low, high)]
@@ -67,26 +66,26 @@ def _range(element: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if element.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def relative(emit: Emitter, indices: Any, axes: Axes, shard_size: int) -> Any:
+def relative(emit: Emitter, indices: Value, axes: Axes, shard_size: int) -> Value:
     """Indices counted from where this device's shard begins; may be negative."""
     return emit.binary("subtract", indices, _offset(emit, indices, axes, shard_size))
 
 
-def _offset(emit: Emitter, like: Any, axes: Axes, shard_size: int) -> Any:
+def _offset(emit: Emitter, like: Value, axes: Axes, shard_size: int) -> Value:
     """Where this device's shard begins, in the type of some indices."""
-    type_ = read_type(like)
+    type_ = like.type
     offset = emit.shard_offset(axes, shard_size, type_.element)
     return emit.broadcast_scalar(offset, type_) if type_.shape else offset
 
 
-def inside(emit: Emitter, indices: Any, size: int) -> Any:
+def inside(emit: Emitter, indices: Value, size: int) -> Value:
     """Whether indices are in [0, size), as i1."""
-    type_ = read_type(indices)
+    type_ = indices.type
     low, high = emit.constant(type_, 0), emit.constant(type_, size)
     return emit.binary("and", emit.compare(indices, "GE", low), emit.compare(indices, "LT", high))
 
 
-def both(emit: Emitter, first: Any, second: Any) -> Any:
+def both(emit: Emitter, first: Value | None, second: Value) -> Value:
     """The conjunction of two conditions, of which the first may be None for none."""
     return second if first is None else emit.binary("and", first, second)
 
@@ -98,11 +97,11 @@ class IndexVectors:
     with vectors of one element; where the indices have no dimension for vectors, one is added behind.
     """
 
-    def __init__(self, emit: Emitter, indices: Any, vector_dim: int, dims: list[int]) -> None:
+    def __init__(self, emit: Emitter, indices: Value, vector_dim: int, dims: list[int]) -> None:
         self._emit = emit
         self._vector_dim = vector_dim
         self.dims = list(dims)
-        type_ = read_type(indices)
+        type_ = indices.type
         shape = tuple(1 if d == vector_dim else n for d, n in enumerate(type_.shape))
         self._type = TensorType(shape if vector_dim < type_.rank else (*shape, 1), type_.element)
         self._indices = indices
@@ -112,7 +111,7 @@ class IndexVectors:
         """The shape without vectors."""
         return [n for d, n in enumerate(self._type.shape) if d != self._vector_dim]
 
-    def component(self, dim: int) -> Any:
+    def component(self, dim: int) -> Value:
         """The start in a dimension of the operand, 0 where vectors have none."""
         emit, type_ = self._emit, self._type
         if dim not in self.dims:
@@ -130,11 +129,11 @@ class IndexVectors:
             strides=emit.i64s([1] * type_.rank),
         )
 
-    def join(self, parts: list[Any]) -> Any:
+    def join(self, parts: list[Value]) -> Value:
         """The inverse: indices of these components."""
         if len(parts) == 1:
             return parts[0]
-        type_ = read_type(parts[0])
+        type_ = parts[0].type
         shape = tuple(len(parts) if d == self._vector_dim else n for d, n in enumerate(type_.shape))
         result = TensorType(shape, type_.element)
         return self._emit.op("stablehlo.concatenate", parts, [result], dimension=self._emit.i64(self._vector_dim))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gspmd.dialect.axes import Axes
@@ -9,7 +10,9 @@ from gspmd.dialect.rule import REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 
 
 class LocalOp:
@@ -22,7 +25,7 @@ class LocalOp:
 
     def __init__(
         self,
-        ir_op: Any,
+        ir_op: Operation,
         info: OpInfo,
         rule: OpShardingRule,
         operand_shardings: tuple[TensorSharding, ...],
@@ -36,7 +39,7 @@ class LocalOp:
         self.result_shardings = result_shardings
         self.emit = emit
         self.operands = list(ir_op.operands)
-        self.replaced: list[Any] | None = None
+        self.replaced: Sequence[Value | None] | None = None
 
     # ---- shapes ----
 
@@ -77,15 +80,14 @@ class LocalOp:
     def keep(self) -> None:
         """The same operation on local types, with the operands as they are now."""
         for index, operand in enumerate(self.operands):
-            if operand != self.ir.operands[index]:
-                self.ir.operands[index] = operand
+            self.ir.operands[index] = operand
         for index, result in enumerate(self.ir.results):
-            result.set_type(self.emit.mlir_type(self.local_result(index)))
+            result.type = self.local_result(index)
 
-    def replace(self, values: list[Any]) -> None:
+    def replace(self, values: Sequence[Value | None]) -> None:
         """Replace the results by other values and erase the operation. None stands for a result without uses."""
         given = {*self.ir.operands}
-        self.replaced = values = [self.emit.alias(value) if value in given else value for value in values]
+        self.replaced = values = [v if v is None or v not in given else self.emit.alias(v) for v in values]
         for result, value in zip(self.ir.results, values, strict=True):
             if value is not None:
                 result.replace_all_uses_with(value)

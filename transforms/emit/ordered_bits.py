@@ -7,37 +7,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from gspmd.transforms.emit.builder import Builder, read_type
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType, element_bytes
 
 # Types with a sign bit first and NaN as the largest bits.
 _ORDERED = frozenset({"f64", "f32", "f16", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3", "f8E3M4"})
 
 
-def has_ordered_bits(value: Any, combiner: str) -> bool:
+def has_ordered_bits(value: Value, combiner: str) -> bool:
     """Whether reducing the value so is done on integers."""
-    return combiner in ("max", "min") and read_type(value).element in _ORDERED
+    return combiner in ("max", "min") and value.type.element in _ORDERED
 
 
-def ordered(emit: Builder, value: Any, combiner: str) -> Any:
+def ordered(emit: Builder, value: Value, combiner: str) -> Value:
     """Integers that compare as the floats do, -0.0 below 0.0; NaN is what the reduction prefers to all others."""
-    type_ = read_type(value)
-    bits = type_._replace(element=f"i{round(8 * element_bytes(type_.element))}")
+    type_ = value.type
+    bits = type_.of_element(f"i{round(8 * element_bytes(type_.element))}")
     number = _turned(emit, emit.op("stablehlo.bitcast_convert", [value], [bits]))
     is_nan = emit.compare(value, "NE", value)
     beyond = emit.constant(bits, "highest" if combiner == "max" else "lowest")
     return emit.op("stablehlo.select", [is_nan, beyond, number], [bits])
 
 
-def from_ordered(emit: Builder, bits: Any, like: Any) -> Any:
+def from_ordered(emit: Builder, bits: Any, like: Any) -> Value:
     """The floats of `ordered`, of the element type that `like` has."""
-    result = TensorType(read_type(bits).shape, read_type(like).element)
+    result = TensorType(bits.type.shape, like.type.element)
     return emit.op("stablehlo.bitcast_convert", [_turned(emit, bits)], [result])
 
 
-def _turned(emit: Builder, bits: Any) -> Any:
+def _turned(emit: Builder, bits: Any) -> Value:
     """Negative numbers in the opposite order, between bits of sign and magnitude and those of integers."""
-    type_ = read_type(bits)
+    type_ = bits.type
     width = int(type_.element[1:])
     signs = emit.binary("shift_right_arithmetic", bits, emit.constant(type_, width - 1))
     turned = emit.binary("and", signs, emit.constant(type_, 2 ** (width - 1) - 1))

@@ -8,16 +8,16 @@ only the sum is known.
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.emit.bodies import op_with_body
-from gspmd.transforms.emit.builder import Builder, read_type
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, TensorType
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
 
 
@@ -34,18 +34,18 @@ def partial_sharding(sharding: TensorSharding) -> TensorSharding:
     return TensorSharding(sharding.mesh, tuple(rest), sharding.replicated, unreduced)
 
 
-def is_taking_apart(op: Any) -> bool:
+def is_taking_apart(op: Operation) -> bool:
     """Whether an operation of MLIR is the call that takes a value apart."""
     return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == TAKEN_APART)
 
 
-def summed(build: Builder, value: Any) -> Any:
+def summed(build: Builder, value: Value) -> Value:
     """The sum of all summands."""
-    type_ = read_type(value)
+    type_ = value.type
     scalar = TensorType((), type_.element)
 
-    def add(arguments: list[Any]) -> list[Any]:
-        return [build.binary("add", *arguments)]
+    def add(arguments: list[Value]) -> list[Value]:
+        return [build.binary("add", arguments[0], arguments[1])]
 
     zero = build.constant(scalar, "zero")
     made = op_with_body(
@@ -60,9 +60,9 @@ def summed(build: Builder, value: Any) -> Any:
     return made[0]
 
 
-def taken_apart(build: Builder, value: Any, count: int, sharding: ir.Attribute) -> Any:
+def taken_apart(build: Builder, value: Value, count: int, sharding: ir.Attribute) -> Value:
     """`count` summands of the value, whichever they are, split as said."""
-    type_ = read_type(value)
+    type_ = value.type
     return build.op(
         "stablehlo.custom_call",
         [value],

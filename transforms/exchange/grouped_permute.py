@@ -13,19 +13,19 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.exchange.pieces import lookup
 from gspmd.transforms.ir.groups import Ids, replica_groups
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 
 ABSENT = -1
 
 
-def permute(emit: Emitter, value: Any, pairs: Ids, axes: Axes, cause: Cause) -> Any:
+def permute(emit: Emitter, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Any:
     """The value of each target's source, by pairs of partition ids (`[pairs, 2]`); zero on all other devices."""
-    type_ = read_type(value)
+    type_ = value.type
     if not emit.apart or not math.prod(type_.shape):
         return emit.collective_permute(value, pairs, axes, cause)
     axes, source = sources(emit.mesh, pairs, axes)

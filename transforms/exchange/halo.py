@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at, without
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.exchange.grouped_permute import permute
@@ -35,8 +34,9 @@ from gspmd.transforms.exchange.intervals import (
 )
 from gspmd.transforms.exchange.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
 from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import is_splat
+from gspmd.transforms.ir.types import TensorType
 
 __all__ = [
     "Windows",
@@ -79,12 +79,12 @@ class Windows:
         return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
 
 
-def take_windows(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
+def take_windows(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
     """Each device's window of a dimension split over `axes`; its length replaces the shard's.
 
     Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
     """
-    exchange = windows.exchange(size_of(axes), read_type(value).shape[dim])
+    exchange = windows.exchange(size_of(axes), value.type.shape[dim])
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
     if fill is None or (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
         return found
@@ -180,7 +180,7 @@ def _whole(axes: Axes) -> Axes:
 
 
 def redistribute(
-    emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
+    emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Any:
     """What the exchange says every device wants of a dimension, which is held over `source`.
 
@@ -199,7 +199,7 @@ def redistribute(
 
 
 def _with_neighbours(
-    emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
+    emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
 ) -> Any:
     """Extend every shard by what its neighbours hold, then cut the window."""
     extended = _extend(emit, value, dim, axes, *margins, cause)
@@ -207,7 +207,9 @@ def _with_neighbours(
     return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
 
 
-def _gathered(emit: Emitter, value: Any, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause) -> Any:
+def _gathered(
+    emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
+) -> Any:
     """Gather everything, put the ranges held side by side, then cut the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
@@ -226,7 +228,7 @@ def _wanting(exchange: Exchange) -> Ints:
     return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
-def _in_rounds(emit: Emitter, value: Any, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
+def _in_rounds(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
     """Put what a device has already into its place, then what it is sent, round by round."""
     plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
     messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
@@ -273,9 +275,9 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
     return found
 
 
-def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Any) -> Any:
+def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Value) -> Any:
     """Write the part of a message that counts over the buffer, on devices that are sent something."""
-    type_, whole = read_type(received), read_type(buffer)
+    type_, whole = received.type, buffer.type
     start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
     zero = emit.constant(INDEX, 0)
     begin = emit.constant(INDEX, start) if isinstance(start, int) else start
@@ -310,7 +312,7 @@ def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: Tenso
         tests.append(emit.compare(places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
     if message.high.min() < message.length:
         tests.append(emit.compare(places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
-    return tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+    return emit.all_of(tests)
 
 
 def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
@@ -318,12 +320,12 @@ def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_
     return emit.constant(type_, found) if isinstance(found, int) else emit.broadcast_scalar(found, type_)
 
 
-def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
+def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
     """The shard with `left` elements of those before and `right` elements of those after it.
 
     Beyond the first and the last shard there are zeros.
     """
-    local = read_type(value).shape[dim]
+    local = value.type.shape[dim]
     groups = replica_groups(emit.mesh, axes)
     parts = [value]
     for distance in range(1, -(-left // local) + 1 if left else 1):
@@ -339,9 +341,9 @@ def _extend(emit: Emitter, value: Any, dim: int, axes: Axes, left: int, right: i
     return join_dim(emit, parts, dim)
 
 
-def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
+def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
     """Replace what lies before or behind the dimension by `fill`."""
-    type_ = read_type(value)
+    type_ = value.type
     position = TensorType(type_.shape, INDEX.element)
     last = windows.start + windows.step * (size_of(axes) - 1)
     lowest, highest = min(windows.start, last), max(windows.start, last) + windows.length
@@ -356,6 +358,6 @@ def _fill_outside(emit: Emitter, value: Any, dim: int, axes: Axes, windows: Wind
         tests.append(emit.compare(places, "GE", emit.constant(position, 0)))
     if highest > windows.size:
         tests.append(emit.compare(places, "LT", emit.constant(position, windows.size)))
-    here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+    here = emit.all_of(tests)
     filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
     return emit.op("stablehlo.select", [here, value, filler], [type_])

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.ir.types import TensorType, element_bytes
 
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]

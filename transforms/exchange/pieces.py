@@ -9,10 +9,10 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.exchange.intervals import Ints
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 
 
 def spread_size(size: int, spread: int) -> int:
@@ -20,14 +20,14 @@ def spread_size(size: int, spread: int) -> int:
     return (size - 1) * spread + 1 if size else 0
 
 
-def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) -> Any:
+def pad_interior(emit: Emitter, value: Value, dim: int, amount: int, fill: Any) -> Any:
     """A dimension with `amount` elements added after every element, so that shards stay in proportion.
 
     `fill` is a scalar value or a number.
     """
     if not amount:
         return value
-    type_ = read_type(value)
+    type_ = value.type
     scalar = emit.constant(TensorType((), type_.element), fill) if isinstance(fill, int | float) else fill
     amounts = emit.i64s([amount if d == dim else 0 for d in range(type_.rank)])
     return emit.op(
@@ -40,11 +40,11 @@ def pad_interior(emit: Emitter, value: Any, dim: int, amount: int, fill: Any) ->
     )
 
 
-def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: Any) -> Any:
+def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Any) -> Any:
     """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
     if not before and not after:
         return value
-    type_ = read_type(value)
+    type_ = value.type
     zeros = [0] * type_.rank
     return emit.op(
         "stablehlo.pad",
@@ -56,7 +56,7 @@ def pad_dim(emit: Emitter, value: Any, dim: int, before: int, after: int, fill: 
     )
 
 
-def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
+def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
     """Cut `length` elements from every device's value, each from a start of its own.
 
     `starts` has one entry for each device along `axes`, which counts where `care` is set. A cut may reach out of the
@@ -66,12 +66,12 @@ def cut_at(emit: Emitter, value: Any, dim: int, axes: Axes, starts: Ints, care: 
     if not len(wanted):
         starts, wanted = np.zeros_like(starts), np.zeros(1, np.int64)
     before = max(0, -int(wanted.min()))
-    after = max(0, int(wanted.max()) + length - read_type(value).shape[dim])
+    after = max(0, int(wanted.max()) + length - value.type.shape[dim])
     value = pad_dim(emit, value, dim, before, after, 0)
-    start = lookup(emit, axes, starts + before, care, read_type(value).shape[dim] - length)
+    start = lookup(emit, axes, starts + before, care, value.type.shape[dim] - length)
     if isinstance(start, int):
         return slice_dim(emit, value, dim, start, length)
-    type_, zero = read_type(value), emit.constant(INDEX, 0)
+    type_, zero = value.type, emit.constant(INDEX, 0)
     begins = [start if d == dim else zero for d in range(type_.rank)]
     return emit.dynamic_slice(value, begins, resized(type_, dim, length).shape)
 
@@ -120,14 +120,14 @@ def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
     """Values concatenated along a dimension; the value itself if there is only one."""
     if len(parts) == 1:
         return parts[0]
-    types = [read_type(part) for part in parts]
+    types = [part.type for part in parts]
     result = resized(types[0], dim, sum(t.shape[dim] for t in types))
     return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
 
 
-def slice_dim(emit: Emitter, value: Any, dim: int, start: int, length: int, stride: int = 1) -> Any:
+def slice_dim(emit: Emitter, value: Value, dim: int, start: int, length: int, stride: int = 1) -> Any:
     """`length` elements of a dimension from `start`, every `stride`-th."""
-    type_ = read_type(value)
+    type_ = value.type
     if length == type_.shape[dim]:
         return value
     result = resized(type_, dim, length)

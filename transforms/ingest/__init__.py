@@ -9,20 +9,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, Unsupported
 from gspmd.dialect.limits import MAX_DEVICES
-from gspmd.dialect.sdy_attrs import create_mesh, mesh_operations, write_mesh
+from gspmd.dialect.sdy_attrs import write_mesh
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results
 from gspmd.transforms.ingest.branches import inline_only_branches
-from gspmd.transforms.ingest.comparators import make_plain
+from gspmd.transforms.ingest.elements import make_bodies_plain, make_function_plain
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
@@ -38,9 +37,10 @@ from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
 from gspmd.transforms.ingest.value_types import check_types
 from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.modules import context_of, create_mesh, mesh_operations, symbol
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
-from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, option
 
@@ -61,8 +61,8 @@ class Ingest(Pass):
     )
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 
-    def run(self, module: ir.Module) -> None:
-        with module.context, ir.Location.unknown(module.context), _in_module(module):
+    def run(self, module: Operation) -> None:
+        with _in_module(module):
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -73,7 +73,7 @@ class Ingest(Pass):
             target = TargetMesh(annotations, devices, found.main, has_manual, manual_meshes(annotations, found))
             found = _convert_manual(module, found, calls, target)
             named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
-            main = text_of(found.main.attributes["sym_name"])
+            main = symbol(found.main)
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
@@ -85,6 +85,7 @@ class Ingest(Pass):
                 rename_devices(found.main, target.mesh)
             if found.all(*COLLECTIVES, REPLICA, PARTITION):
                 dissolve_lone(found.main, devices.module == 1)
+            make_bodies_plain(found.main)
             if may_batch:
                 batch_lookups(found.main)
             if compares:
@@ -96,17 +97,17 @@ class Ingest(Pass):
 
 
 @contextlib.contextmanager
-def _in_module(module: ir.Module) -> Iterator[None]:
+def _in_module(module: Operation) -> Iterator[None]:
     """Errors that no operation is to blame for get the module's place, if the text gives it one."""
     try:
         yield
     except Error as error:
-        place = source_location(module.operation.location)
+        place = source_location(module.location)
         raise error.at(place if place is not None and place.line else None) from None
 
 
-def _module_count(module: ir.Module, name: str) -> int | None:
-    attribute = module.operation.attributes.get(name)
+def _module_count(module: Operation, name: str) -> int | None:
+    attribute = module.attributes.get(name)
     if attribute is None:
         return None
     if not isinstance(attribute, ir.IntegerAttr):
@@ -114,7 +115,7 @@ def _module_count(module: ir.Module, name: str) -> int | None:
     return int(attribute.value)
 
 
-def _check_replicas(module: ir.Module) -> None:
+def _check_replicas(module: Operation) -> None:
     count = _module_count(module, _REPLICAS)
     if count is not None and count > 1:
         raise Unsupported(
@@ -122,7 +123,7 @@ def _check_replicas(module: ir.Module) -> None:
         )
 
 
-def _prepare(module: ir.Module) -> Survey:
+def _prepare(module: Operation) -> Survey:
     """Bring functions, tuples, shapes and operations to their modern form, annotations untouched."""
     functions = functions_of(module)
     entry = functions[find_main(functions)]
@@ -137,16 +138,16 @@ def _prepare(module: ir.Module) -> Survey:
         if has_dynamic_shapes(found):
             refuse_dynamic_shapes(found)
     check_types(found)
-    if _FROM_HLO in module.operation.attributes:
+    if _FROM_HLO in module.attributes:
         drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
     changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
     if changed:
         found = survey(module)
-    return survey(module) if modernise(module, found) else found
+    return modernise(module, found)
 
 
-def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: TargetMesh) -> Survey:
+def _convert_manual(module: Operation, found: Survey, calls: list[Operation], target: TargetMesh) -> Survey:
     """Express manual computations in the target's axes, and make regions of those that are calls."""
     for op in found.all("sdy.manual_computation"):
         rewrite(op, target)
@@ -156,22 +157,18 @@ def _convert_manual(module: ir.Module, found: Survey, calls: list[Any], target: 
     return survey(module)
 
 
-def _write_module(module: ir.Module, target: TargetMesh) -> None:
+def _write_module(module: Operation, target: TargetMesh) -> None:
     """Leave one mesh, and the number of its devices."""
     kept = None
-    attribute = write_mesh(target.mesh, module.context)
+    attribute = write_mesh(target.mesh, context_of(module))
     for op in mesh_operations(module):
-        if (
-            kept is None
-            and text_of(op.attributes["sym_name"]) == target.mesh.name
-            and op.attributes["mesh"] == attribute
-        ):
+        if kept is None and symbol(op) == target.mesh.name and op.attributes["mesh"] == attribute:
             kept = op
         else:
             op.erase()
     if kept is None:
-        create_mesh(target.mesh, ir.InsertionPoint.at_block_begin(module.body))
-    attributes = module.operation.attributes
+        create_mesh(target.mesh, Point.at_begin(module.regions[0]), module.location)
+    attributes = module.attributes
     attributes[_PARTITIONS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), target.mesh.size)
     if FRONTEND in attributes:
         rest = stripped(ir.DictAttr.get({FRONTEND: attributes[FRONTEND]}))
@@ -180,7 +177,7 @@ def _write_module(module: ir.Module, target: TargetMesh) -> None:
             attributes[name] = value
 
 
-def _finish(module: ir.Module, main: str, tuples: bool) -> None:
+def _finish(module: Operation, main: str, tuples: bool) -> None:
     """Leave @main, public, without foldable tuples, and of the other functions those that custom calls name."""
     functions = functions_of(module)
     entry = functions[main]
@@ -190,7 +187,7 @@ def _finish(module: ir.Module, main: str, tuples: bool) -> None:
             function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         if name != main:
             if name in named:
-                make_plain(function)
+                make_function_plain(function)
             else:
                 function.erase()
             continue

@@ -12,14 +12,16 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
-from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.callbacks import is_callback, is_one_call
-from gspmd.transforms.parsing.attribute_text import check_fits
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.native import check_fits
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.mlir import located
 
 # Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
@@ -60,9 +62,9 @@ def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Any]:
     return others
 
 
-def _rewrite(op: Any, target: TargetMesh) -> None:
+def _rewrite(op: Operation, target: TargetMesh) -> None:
     """An operation: `sdy.sharding` on it says how its results are split."""
-    if op.name == "stablehlo.reshape" and not any(True for _ in op.results[0].uses):
+    if op.name == "stablehlo.reshape" and not op.results[0].is_used:
         op.erase()  # XLA leaves annotated copies of a program's results behind
         return
     with located(op):
@@ -75,7 +77,7 @@ def _rewrite(op: Any, target: TargetMesh) -> None:
         written = None if said is None else target.list_of(said, [value.type for value in op.results])
         strip(op)
         if rule is not None:
-            op.attributes["sdy.sharding_rule"] = _carried_rule(rule, op.context)
+            op.attributes["sdy.sharding_rule"] = _carried_rule(rule, context_of(op))
             check_fits(op)
         if written is not None:
             op.attributes["sdy.sharding"] = written
@@ -88,7 +90,7 @@ def _carried_rule(text: str, context: ir.Context) -> ir.Attribute:
     return attribute
 
 
-def _rewrite_constraint(op: Any, target: TargetMesh) -> None:
+def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
     """A constraint, reshard or data-flow edge; one that says nothing goes."""
     attributes = op.attributes
     value = op.operands[0]
@@ -99,13 +101,13 @@ def _rewrite_constraint(op: Any, target: TargetMesh) -> None:
             new = target.attribute(old, value.type)
             partial = left_partial(op, value, Said(target.annotations.attribute(old), None), target)
         if partial is not None:
-            replace(op, [partial])
+            op.replace([partial])
             return
     if new is None:
-        replace(op, [value])
+        op.replace([value])
     elif op.name == "sdy.sharding_constraint":
         if new != old:
             attributes["sharding"] = new
         strip(op)
     else:
-        replace(op, [create("sdy.sharding_constraint", [value], [value.type], {"sharding": new}, op).results[0]])
+        op.replace([create("sdy.sharding_constraint", [value], [value.type], {"sharding": new}, op).result])

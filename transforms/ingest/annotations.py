@@ -19,10 +19,12 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_notation import parse_hlo_sharding, parse_open_dims
 from gspmd.dialect.hlo_sharding import HloSharding, Maximal, TupleOf
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations, read_mesh
+from gspmd.dialect.sdy_attrs import SdyCodec, read_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.ir.callbacks import is_callback
+from gspmd.transforms.ir.modules import codec_of, context_of, mesh_operations, symbol
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import parse_attribute, text_of
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
@@ -81,24 +83,24 @@ class Annotations:
     so that its `mhlo.sharding` are only their shadows.
     """
 
-    def __init__(self, module: ir.Module, num_devices: int | None = None, base: Mesh | None = None) -> None:
+    def __init__(self, module: Operation, num_devices: int | None = None, base: Mesh | None = None) -> None:
         """`num_devices` is what every `mhlo.sharding` must be for, None for whatever the first one says.
 
         With `base`, a mesh of all devices of the program, meshes of fewer are read as repeated over it.
         """
-        self.context = module.context
+        self.context = context_of(module)
         self.num_devices = num_devices
         self._base = base
         self._repeated: dict[Mesh, Mesh] = {}
         self._written_as: dict[Mesh, Mesh] = {}
         self.reader: Any = None  # the operation being read
         self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
-        self.mesh_ops = {text_of(op.attributes["sym_name"]): op for op in mesh_operations(module)}
+        self.mesh_ops = {symbol(op): op for op in mesh_operations(module)}
         for name, op in self.mesh_ops.items():
             with located(op):
                 read_mesh(op.attributes["mesh"], name).check_devices()
-        self._written = SdyCodec.of_module(module)
-        carried = frontend(module.operation.attributes).get(f"{PREFIX}meshes")
+        self._written = codec_of(module)
+        carried = frontend(module.attributes).get(f"{PREFIX}meshes")
         self.is_round_trip = carried is not None
         meshes = dict(self._written.meshes)
         if carried is not None:
@@ -221,7 +223,7 @@ class Annotations:
             self.num_devices = self.num_devices or count
 
 
-def read_annotations(module: ir.Module, found: Survey, num_devices: int | None) -> Annotations:
+def read_annotations(module: Operation, found: Survey, num_devices: int | None) -> Annotations:
     """Read everything that is said anywhere, so that a mesh for all of it can be chosen.
 
     Where that is over meshes of fewer devices than the program has, these are read as repeated over all. `num_devices`
@@ -262,13 +264,13 @@ def _collect(annotations: Annotations, found: Survey) -> None:
                     _remark_on(op, "a value", one)
 
 
-def _remark_on(op: Any, what: str, said: Said | None) -> None:
+def _remark_on(op: Operation, what: str, said: Said | None) -> None:
     """Tell of a value on one device: a copy on every one is the same to all that use it."""
     for device in () if said is None else said.devices()[:1]:
         remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")
 
 
-def called_by(op: Any) -> list[str]:
+def called_by(op: Operation) -> list[str]:
     """The functions of the module that a custom call names."""
     attributes = op.attributes
     return (
@@ -333,7 +335,7 @@ def stripped(attributes: Any) -> dict[str, ir.Attribute]:
     return kept
 
 
-def strip(op: Any) -> None:
+def strip(op: Operation) -> None:
     """Remove annotations in any form from an operation."""
     attributes = op.attributes
     written = {name: attributes[name] for name in CARRIERS if name in attributes}

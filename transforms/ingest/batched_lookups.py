@@ -12,8 +12,9 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.transforms.ingest.edits import create, terminator
-from gspmd.transforms.ingest.survey import all_operations
+from gspmd.transforms.ingest.edits import create
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import element_bytes
 
 GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
 _JOIN = "stablehlo.concatenate"
@@ -36,30 +37,29 @@ class _Numbers(NamedTuple):
     vector_dim: int
 
 
-def joins_indices(op: Any) -> bool:
+def joins_indices(op: Operation) -> bool:
     """Whether a gather or scatter has indices put together of several, of which one may count along a batch."""
     return _name_of(_indices(op)) == _JOIN
 
 
-def batch_lookups(main: Any) -> None:
+def batch_lookups(main: Operation) -> None:
     """Rewrite the gathers and scatters of a function, which has no calls left."""
-    for op in [op for op in all_operations(main) if op.name in (GATHER, SCATTER)]:
+    for op in [op for op in main.walk() if op.name in (GATHER, SCATTER)]:
         if joins_indices(op):
             _rewrite(op)
 
 
-def _indices(op: Any) -> Any:
+def _indices(op: Operation) -> Any:
     return op.operands[len(op.results)]
 
 
-def _name_of(value: Any) -> str:
-    owner = value.owner
-    return "" if isinstance(owner, ir.Block) else str(owner.operation.name)
+def _name_of(value: Value) -> str:
+    return "" if value.op is None else value.op.name
 
 
-def _rewrite(op: Any) -> None:
+def _rewrite(op: Operation) -> None:
     numbers = _read(op)
-    join = _indices(op).owner.operation
+    join = _indices(op).op
     parts = list(join.operands)
     if int(join.attributes["dimension"]) != numbers.vector_dim or len(parts) != len(numbers.start):
         return  # not one part for every component
@@ -86,7 +86,7 @@ def _rewrite(op: Any) -> None:
     _erase_unused(join)
 
 
-def _read(op: Any) -> _Numbers:
+def _read(op: Operation) -> _Numbers:
     if op.name == GATHER:
         gather = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
         return _Numbers(
@@ -108,44 +108,42 @@ def _read(op: Any) -> _Numbers:
     )
 
 
-def _write(op: Any, numbers: _Numbers) -> None:
+def _write(op: Operation, numbers: _Numbers) -> None:
     if op.name == GATHER:
         op.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(*numbers)
     else:
         op.attributes["scatter_dimension_numbers"] = stablehlo.ScatterDimensionNumbers.get(*numbers)
 
 
-def _shape(value: Any) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
+def _shape(value: Value) -> list[int]:
+    return list(value.type.shape)
 
 
 def _joined(parts: Sequence[Any], dim: int, like: Any, before: Any) -> Any:
     """Indices of these components, of which there may be none, in the type of `like` otherwise."""
     if len(parts) == 1:
         return parts[0]
-    type_ = ir.RankedTensorType(like.type)
-    shape = [len(parts) if d == dim else n for d, n in enumerate(type_.shape)]
-    result = ir.RankedTensorType.get(shape, type_.element_type)
+    result = like.type.of_shape(tuple(len(parts) if d == dim else n for d, n in enumerate(like.type.shape)))
     if not parts:
-        empty = ir.Attribute.parse(f"dense<> : {result}")
+        empty = ir.Attribute.parse(f"dense<> : {result.text}")
         return create("stablehlo.constant", [], [result], {"value": empty}, before).results[0]
     number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
     return create(_JOIN, parts, [result], {"dimension": number}, before).results[0]
 
 
-def _erase_unused(op: Any) -> None:
+def _erase_unused(op: Operation) -> None:
     """The operation, and what it is made of, as far as nothing else uses it."""
     for found in reversed(_makers(op, {})):
-        if not any(True for result in found.results for _ in result.uses):
+        if not any(result.is_used for result in found.results):
             found.erase()
 
 
-def _makers(op: Any, seen: dict[Any, None]) -> list[Any]:
+def _makers(op: Operation, seen: dict[Any, None]) -> list[Any]:
     """The operations that an operation's value is made with, each behind those that it needs."""
     for value in op.operands:
-        owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
-        if owner is not None and owner.name in _PURE and owner not in seen:
-            _makers(owner, seen)
+        made = value.op
+        if made is not None and made.name in _PURE and made not in seen:
+            _makers(made, seen)
     seen[op] = None
     return list(seen)
 
@@ -153,36 +151,34 @@ def _makers(op: Any, seen: dict[Any, None]) -> list[Any]:
 # ---- what counts ----
 
 
-def _counted_dim(value: Any) -> int | None:
+def _counted_dim(value: Value) -> int | None:
     """The dimension along which the value counts 0, 1, 2 and so on, being the same along all others.
 
     None where this is not certain. Dimensions of one element do not count.
     """
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        passed = _carried(value, owner)
+    op = value.op
+    if op is None:
+        passed = _carried(value)
         return None if passed is None else _counted_dim(passed)
-    op = owner.operation
     known = _COUNTED.get(op.name)
     return None if known is None else known(op)
 
 
-def _carried(argument: Any, block: Any) -> Any | None:
+def _carried(argument: Value) -> Value | None:
     """What a loop was given as a value that it does not change."""
-    loop = block.owner.operation
-    if loop.name != "stablehlo.while":
+    loop, index = argument.block.owner, argument.index
+    if loop is None or loop.name != "stablehlo.while":
         return None
-    index = ir.BlockArgument(argument).arg_number
-    body = loop.regions[1].blocks[0]
-    return loop.operands[index] if terminator(body).operands[index] == body.arguments[index] else None
+    body = loop.regions[1]
+    return loop.operands[index] if body.terminator.operands[index] is body.arguments[index] else None
 
 
-def _iota(op: Any) -> int | None:
+def _iota(op: Operation) -> int | None:
     dim = int(op.attributes["iota_dimension"])
     return dim if _shape(op.results[0])[dim] > 1 else None
 
 
-def _constant(op: Any) -> int | None:
+def _constant(op: Operation) -> int | None:
     """A constant that was written out."""
     value, shape = op.attributes["value"], _shape(op.results[0])
     if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MOST_ELEMENTS:
@@ -195,12 +191,12 @@ def _constant(op: Any) -> int | None:
     return None
 
 
-def _broadcast(op: Any) -> int | None:
+def _broadcast(op: Operation) -> int | None:
     dim = _counted_dim(op.operands[0])
     return None if dim is None else int(list(op.attributes["broadcast_dimensions"])[dim])
 
 
-def _reshape(op: Any) -> int | None:
+def _reshape(op: Operation) -> int | None:
     """Only dimensions of one element may come and go."""
     before, after = _shape(op.operands[0]), _shape(op.results[0])
     dim = _counted_dim(op.operands[0])
@@ -209,15 +205,15 @@ def _reshape(op: Any) -> int | None:
     return [d for d, n in enumerate(after) if n != 1][sum(n != 1 for n in before[:dim])]
 
 
-def _convert(op: Any) -> int | None:
+def _convert(op: Operation) -> int | None:
     """Only to an integer type that holds all the numbers."""
-    dim, element = _counted_dim(op.operands[0]), ir.RankedTensorType(op.results[0].type).element_type
-    if dim is None or not isinstance(element, ir.IntegerType):
+    dim, element = _counted_dim(op.operands[0]), op.results[0].type.element
+    if dim is None or not element.startswith(("i", "ui")) or element == "index":
         return None
-    return dim if _shape(op.results[0])[dim] <= 2 ** (ir.IntegerType(element).width - 1) else None
+    return dim if _shape(op.results[0])[dim] <= 2 ** (round(8 * element_bytes(element)) - 1) else None
 
 
-def _select(op: Any) -> int | None:
+def _select(op: Operation) -> int | None:
     """`x < 0 ? x + n : x` is x where x counts, as it is never negative."""
     return _counted_dim(op.operands[2]) if _is_never(op.operands[0]) else None
 
@@ -225,22 +221,22 @@ def _select(op: Any) -> int | None:
 def _is_never(test: Any) -> bool:
     if _name_of(test) != "stablehlo.compare":
         return _is_zero(test)
-    compare = test.owner.operation
+    compare = test.maker
     is_less = "LT" in str(compare.attributes["comparison_direction"])
     return is_less and _is_zero(compare.operands[1]) and _counted_dim(compare.operands[0]) is not None
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: Value) -> bool:
     name = _name_of(value)
     if name == "stablehlo.broadcast_in_dim":
-        return _is_zero(value.owner.operation.operands[0])
+        return _is_zero(value.maker.operands[0])
     if name != "stablehlo.constant":
         return False
-    number = value.owner.operation.attributes["value"]
+    number = value.maker.attributes["value"]
     return isinstance(number, ir.DenseIntElementsAttr) and number.is_splat and not number.get_splat_value().value
 
 
-def _first(op: Any) -> int | None:
+def _first(op: Operation) -> int | None:
     return _counted_dim(op.operands[0])
 
 

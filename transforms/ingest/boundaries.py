@@ -17,18 +17,20 @@ from gspmd.dialect.own_attributes import DEVICE_IDS, UNREDUCED
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.partial_values import apart_sharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped
-from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create, replace, terminator
+from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create
 from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.target import TargetMesh
-from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.ir.modules import symbol
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
 RESULT_MARKER = f"{PREFIX}FuncResultSharding"
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 
 
-def signature(function: Any) -> Iterator[Any]:
+def signature(function: Operation) -> Iterator[Any]:
     """The attributes of all arguments and results that have any."""
     for name in (_ARGUMENTS, _RESULTS):
         if name in function.attributes:
@@ -41,17 +43,17 @@ def drop_copied_results(functions: list[Any]) -> None:
     XLA's converter from HLO repeats it there, without saying which dimensions are open. Only for its modules.
     """
     for function in functions:
-        returned = terminator(function.regions[0].blocks[0]).operands
+        returned = function.regions[0].terminator.operands
         old = _dictionaries(function, _RESULTS, len(returned))
         new = [_without_copy(attributes, value) for attributes, value in zip(old, returned, strict=True)]
         if new != old:
             function.attributes[_RESULTS] = ir.ArrayAttr.get(new)
 
 
-def _without_copy(attributes: Any, value: Any) -> Any:
-    if "mhlo.sharding" not in attributes or isinstance(value.owner, ir.Block):
+def _without_copy(attributes: Any, value: Value) -> Any:
+    if "mhlo.sharding" not in attributes or value.op is None:
         return attributes
-    own = given(value.owner.operation.attributes, "mhlo.sharding")
+    own = given(value.op.attributes, "mhlo.sharding")
     if own is None or own != attributes["mhlo.sharding"]:
         return attributes
     return ir.DictAttr.get({name: kept for name, kept in entries_of(attributes).items() if name != "mhlo.sharding"})
@@ -67,30 +69,31 @@ class ResultMarkers:
             with located(op):
                 self._take(op, target)
 
-    def of(self, function: Any, index: int) -> Said | None:
-        return self._said.get((text_of(function.attributes["sym_name"]), index))
+    def of(self, function: Operation, index: int) -> Said | None:
+        return self._said.get((symbol(function), index))
 
-    def _take(self, op: Any, target: TargetMesh) -> None:
+    def _take(self, op: Operation, target: TargetMesh) -> None:
         said = target.annotations.of(op.attributes)
         if said is None:
             raise AnnotationError(
                 f"custom call '{RESULT_MARKER}' has no sharding", hint=f"add '{PREFIX}sharding' to it", code=Code.MARKER
             )
-        users = [(use.owner.operation, use.operand_number) for use in op.results[0].uses]
+        users = op.results[0].uses()
         returned = [(user, index) for user, index in users if user.name == "func.return"]
         for user, index in returned:
-            self._said[text_of(user.parent.attributes["sym_name"]), index] = said
+            assert user.parent is not None
+            self._said[symbol(user.parent), index] = said
         value = op.operands[0]
         sharding = target.attributes_of(said, [value.type])[0]
         if sharding is not None and not returned:
             value = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, op).results[0]
-        replace(op, [value])
+        op.replace([value])
 
 
-def rewrite_main(function: Any, target: TargetMesh, markers: ResultMarkers) -> None:
+def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
     """Leave every argument and result of @main with at most one `sdy.sharding`."""
-    block = function.regions[0].blocks[0]
-    for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, terminator(block).operands)):
+    block = function.regions[0]
+    for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, block.terminator.operands)):
         old = _dictionaries(function, name, len(values))
         new = []
         for index, (attributes, value) in enumerate(zip(old, values, strict=True)):
@@ -113,15 +116,16 @@ def rewrite_main(function: Any, target: TargetMesh, markers: ResultMarkers) -> N
             function.attributes[name] = ir.ArrayAttr.get(new)
 
 
-def _unreduced(target: TargetMesh, sayings: Iterable[Said | None], type_: ir.Type) -> Axes:
+def _unreduced(target: TargetMesh, sayings: Iterable[Said | None], type_: TensorType) -> Axes:
     """The axes over which the first of these that says anything leaves the value partial."""
     return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
 
-def rewrite_callee(function: Any, target: TargetMesh, markers: ResultMarkers) -> None:
+def rewrite_callee(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
     """Turn what is said of a private function's arguments and results into constraints in its body."""
-    block = function.regions[0].blocks[0]
-    first, last = block.operations[0].operation, terminator(block)
+    block = function.regions[0]
+    first, last = block.first, block.terminator
+    assert first is not None
     for index, attributes in enumerate(_dictionaries(function, _ARGUMENTS, len(block.arguments))):
         argument = block.arguments[index]
         with located(function):
@@ -129,7 +133,7 @@ def rewrite_callee(function: Any, target: TargetMesh, markers: ResultMarkers) ->
         if sharding is not None:
             content = {"sharding": target.write(sharding)}
             constraint = create("sdy.sharding_constraint", [argument], [argument.type], content, first)
-            argument.replace_all_uses_except(constraint.results[0], constraint)
+            argument.replace_all_uses_with(constraint.results[0], [constraint])
     for index, attributes in enumerate(_dictionaries(function, _RESULTS, len(last.operands))):
         said, marked = target.annotations.of(attributes), markers.of(function, index)
         with located(function):
@@ -138,7 +142,7 @@ def rewrite_callee(function: Any, target: TargetMesh, markers: ResultMarkers) ->
             constrain_operand(last, index, target.write(sharding))
 
 
-def rewrite_call(call: Any, target: TargetMesh) -> None:
+def rewrite_call(call: Operation, target: TargetMesh) -> None:
     """Turn what is said of a call's results into constraints behind it."""
     with located(call):
         said = target.annotations.of(call.attributes)
@@ -159,7 +163,7 @@ def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
     return None if filler and annotations.is_round_trip else said
 
 
-def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: ir.Type) -> TensorSharding | None:
+def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: TensorType) -> TensorSharding | None:
     """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
     own = None if said is None else target.resolve(said, 0, [type_])
     if marked is None:
@@ -175,7 +179,7 @@ def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: 
     return by_marker
 
 
-def _dictionaries(function: Any, name: str, count: int) -> list[Any]:
+def _dictionaries(function: Operation, name: str, count: int) -> list[Any]:
     if name in function.attributes:
         return list(function.attributes[name])
     return [ir.DictAttr.get({})] * count

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.transforms.ingest.annotations import entries_of
+from gspmd.transforms.ir.modules import context_of, functions
+from gspmd.transforms.ir.native import module_of, run_native
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
-_EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+_EXPAND = "func.func(chlo-legalize-to-stablehlo)"
 # Operations of one operand that CHLO, MHLO, custom calls and composites all know by the same name.
 POINTWISE = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
 _CHLO = {f"chlo.{name}" for name in (*POINTWISE, "top_k")}
@@ -35,48 +37,37 @@ class Expansions:
         """The operation of CHLO that the composite is both by name and by its decomposition."""
         attributes = composite.attributes
         name, decomposition = text_of(attributes["name"]), str(attributes["decomposition"].value)
-        if name not in _CHLO or len(composite.regions):
+        if name not in _CHLO or composite.regions:
             return None
         given = attributes.get("composite_attributes")
         key = (name, decomposition, given)
         if key not in self._known:
             expansion = _expansion(composite, name, {} if given is None else entries_of(given))
-            self._known[key] = expansion is not None and _alike(
-                expansion.body.operations[0].operation, self._functions[decomposition]
-            )
+            self._known[key] = expansion is not None and _alike(expansion, self._functions[decomposition])
         return name if self._known[key] else None
 
 
-def _expansion(composite: Any, name: str, attributes: dict[str, ir.Attribute]) -> ir.Module | None:
+def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribute]) -> Operation | None:
     """One function, what StableHLO's pass makes of the operation; None where it cannot be one on these operands."""
-    context = composite.context
-    operands = [value.type for value in composite.operands]
-    results = [value.type for value in composite.results]
-    with ir.Location.unknown(context):
-        module = ir.Module.create()
-        type_ = ir.TypeAttr.get(ir.FunctionType.get(operands, results))
-        named = {"sym_name": ir.StringAttr.get("expansion"), "function_type": type_}
-        with ir.InsertionPoint(module.body):
-            function = ir.Operation.create("func.func", attributes=named, regions=1)
-        block = function.regions[0].blocks.append(*operands)
-        handler = context.attach_diagnostic_handler(lambda _: True)
-        try:
-            with ir.InsertionPoint(block):
-                made = ir.Operation.create(name, operands=list(block.arguments), results=results, attributes=attributes)
-                ir.Operation.create("func.return", operands=list(made.results))
-            module.operation.verify()
-            PassManager.parse(_EXPAND).run(module.operation)
-        except ir.MLIRError:
-            return None
-        finally:
-            handler.detach()
-    return module
+    wanted = Operation(
+        name, composite.operands, [value.type for value in composite.results], attributes, composite.location
+    )
+    module = module_of(wanted)
+    wanted.drop_operands()
+    handler = context_of(composite).attach_diagnostic_handler(lambda _: True)
+    try:
+        run_native(module, _EXPAND)
+    except ir.MLIRError:
+        return None
+    finally:
+        handler.detach()
+    return functions(module)[0]
 
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether two functions compute the same by the same operations."""
     numbering = _Numbering()
-    first, second = (numbering.of_block(function.regions[0].blocks[0], {}) for function in (one, other))
+    first, second = (numbering.of_block(function.regions[0], {}) for function in (one, other))
     return first == second
 
 
@@ -97,12 +88,11 @@ class _Numbering:
         known = dict(around)
         for argument in block.arguments:
             known[argument] = ("argument", len(known), argument.type)
-        for view in block.operations:
-            op = view.operation
+        for op in block:
             operands = tuple(known[value] for value in op.operands)
             if op.name.endswith(".return"):
                 return self._number(operands)
-            regions = tuple(self.of_block(inner, known) for region in op.regions for inner in region.blocks)
+            regions = tuple(self.of_block(region, known) for region in op.regions)
             types = tuple(value.type for value in op.results)
             number = self._number((op.name, _attributes(op), operands, regions, types))
             for index, value in enumerate(op.results):
@@ -110,6 +100,6 @@ class _Numbering:
         raise AssertionError("a block ends with a return")
 
 
-def _attributes(op: Any) -> tuple[tuple[str, str], ...]:
+def _attributes(op: Operation) -> tuple[tuple[str, str], ...]:
     written = ((name, str(op.attributes[name])) for name in op.attributes)
     return tuple(sorted((name, text) for name, text in written if _DEFAULTS.get(name, "\0") not in text))

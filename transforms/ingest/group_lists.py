@@ -8,21 +8,22 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.group_axes import names_axes, read_group_axes
-from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.modules import codec_of
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.mlir import located
 
 _GROUPS = "replica_groups"
 
 
-def list_groups(module: ir.Module, collectives: Iterable[Any]) -> None:
+def list_groups(module: Operation, collectives: Iterable[Any]) -> None:
     """Write out the groups of these operations where they name axes of a mesh.
 
     Errors: AnnotationError (located) for a mesh or an axis that is not there.
     """
     named = [op for op in collectives if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS])]
     if named:
-        meshes = SdyCodec.of_module(module).meshes
+        meshes = codec_of(module).meshes
         for op in named:
             with located(op):
                 groups = replica_groups(*read_group_axes(op.attributes[_GROUPS], meshes))

@@ -9,18 +9,15 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_CALL_DEPTH, MAX_INLINED_GROWTH, MAX_INLINED_OPERATIONS, MAX_REGION_DEPTH
-from gspmd.transforms.ingest.edits import replace
-from gspmd.transforms.ingest.survey import Survey, all_operations, callee_of
+from gspmd.transforms.ingest.survey import Survey, callee_of
+from gspmd.transforms.ir.modules import FUNCTION, symbol
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CALLS
-from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
-
-_MARKER = "builtin.unrealized_conversion_cast"
 
 
 def check_calls(found: Survey) -> None:
@@ -33,7 +30,7 @@ def check_calls(found: Survey) -> None:
     depths: dict[str, int] = {}
     regions: dict[str, int] = {}  # around what each function calls, directly or not
     for function, calls, size in zip(found.functions, found.calls, found.sizes, strict=True):
-        name, depth = text_of(function.attributes["sym_name"]), 0
+        name, depth = symbol(function), 0
         deepest = 0
         for call in calls:
             callee = callee_of(call)
@@ -46,10 +43,10 @@ def check_calls(found: Survey) -> None:
         sizes[name], depths[name], regions[name] = size, depth, deepest
 
 
-def _regions_around(call: Any) -> int:
+def _regions_around(call: Operation) -> int:
     """Those inside the function that the call is in."""
     depth, op = 0, call.parent
-    while op.name != "func.func":
+    while op is not None and op.name != FUNCTION:
         depth, op = depth + 1, op.parent
     return depth
 
@@ -84,7 +81,8 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
 
     What is copied is a function as it was written, so that nothing is copied twice; its own calls come after it.
     """
-    functions = {text_of(op.attributes["sym_name"]): op for op in found.functions}
+    functions = {symbol(op): op for op in found.functions}
+    locations: dict[Any, Any] = {}
     calls_in = {name: len(calls) for name, calls in zip(functions, found.calls, strict=True)}
     for name, calls in reversed(list(zip(functions, found.calls, strict=True))):
         if functions[name] != found.main and name not in kept:
@@ -93,19 +91,44 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
         while pending:
             call = pending.pop()
             callee = callee_of(call)
-            with ir.InsertionPoint(call):
-                marker = ir.Operation.create(_MARKER, loc=call.location) if calls_in[callee] else None
-                values = inlined_func_call(functions[callee], list(call.operands), call.location)
-            if marker is not None:
-                pending += [op for op in _between(marker, call) if op.name in CALLS][::-1]
-                marker.erase()
-            replace(call, values)
+            before, block = call.previous, call.block
+            assert block is not None
+            _inline(call, functions[callee], locations)
+            if calls_in[callee]:
+                first = block.first if before is None else before.next
+                pending += [op for op in _between(first, call) if op.name in CALLS][::-1]
+            call.detach()
         calls_in[name] = 0
 
 
-def _between(first: Any, last: Any) -> Iterator[Any]:
-    """The operations between two of one block, with those in their regions."""
-    while (first := ir.InsertionPoint.after(first).ref_operation.operation) != last:
+def _inline(call: Operation, function: Operation, locations: dict[Any, Any]) -> None:
+    """Put copies of what a function consists of in front of a call, and let these take its place; the call stays."""
+    block = function.regions[0]
+    values = dict(zip(block.arguments, call.operands, strict=True))
+    point = Point.at(call)
+    for op in block:
+        if op is block.last:
+            break
+        made = op.clone(values).insert(point)
+        values.update(zip(op.results, made.results, strict=True))
+        for each in (made, *made.walk()):
+            each.location = _called_from(each.location, call.location, locations)
+    for result, value in zip(call.results, block.terminator.operands, strict=True):
+        result.replace_all_uses_with(values[value])
+    call.drop_operands()
+
+
+def _called_from(location: Any, caller: Any, known: dict[Any, Any]) -> Any:
+    """Where an operation is that is called from somewhere."""
+    found = known.get((location, caller))
+    if found is None:
+        found = known[location, caller] = ir.Location.callsite(location, [caller])
+    return found
+
+
+def _between(first: Operation | None, end: Operation | None) -> Iterator[Operation]:
+    """The operations of a block from one to before another, with those in their regions."""
+    while first is not None and first is not end:
         yield first
-        if len(first.regions):
-            yield from all_operations(first)
+        yield from first.walk()
+        first = first.next

@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.analysis.trip_count import constant_integer
 from gspmd.transforms.ingest.annotations import NESTED, called_by, entries_of
 from gspmd.transforms.ingest.composites import POINTWISE, Expansions
-from gspmd.transforms.ingest.edits import create, drop, mark, replace, terminator
-from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey
+from gspmd.transforms.ingest.edits import create, drop, mark
+from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey, survey
+from gspmd.transforms.ir.modules import context_of, function_block, symbol
+from gspmd.transforms.ir.native import run_native
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
-from gspmd.transforms.parsing.mlir import function_block, located, mlir_errors
+from gspmd.transforms.parsing.mlir import located, mlir_errors
 
 # MHLO's operations and CHLO's that mean the same.
 _CHLO = {f"mhlo.{name}": f"chlo.{name}" for name in POINTWISE}
@@ -31,34 +33,38 @@ _THROUGH_MHLO = ("stablehlo.einsum", "stablehlo.torch_index_select")
 _MHLO_PASSES = ("mhlo-legalize-einsum-to-dot-general", "mhlo-legalize-torch-index-select-to-gather")
 
 
-def modernise(module: ir.Module, survey: Survey) -> bool:
-    """Replace what only older producers write. Returns whether anything was changed.
+def modernise(module: Operation, found: Survey) -> Survey:
+    """Replace what only older producers write; what is found afterwards.
 
     Raises Unsupported (located) for MHLO operations that have no counterpart.
     """
     changed = False
-    expansions = Expansions({text_of(op.attributes["sym_name"]): op for op in survey.functions})
+    expansions = Expansions({symbol(op): op for op in found.functions})
     for op in [
-        *survey.all("stablehlo.custom_call", "stablehlo.composite", _SIZED, *_CONSTANTS),
-        *survey.dialect("mhlo"),
+        *found.all("stablehlo.custom_call", "stablehlo.composite", _SIZED, *_CONSTANTS),
+        *found.dialect("mhlo"),
     ]:
         with located(op):
             changed |= _replace_one(op, expansions)
-    if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in survey.found if _is_mhlo(name)):
+    if any(name not in _CHLO and name not in ("mhlo.topk", "mhlo.copy") for name in found.found if _is_mhlo(name)):
         _run(module, "hlo-legalize-to-stablehlo")
         changed = True
-    deprecated = survey.all(*DEPRECATED)
+    if changed:
+        found = survey(module)
+    deprecated = found.all(*DEPRECATED)
+    if not deprecated:
+        return found
+    through_mhlo = bool(found.all(*_THROUGH_MHLO))
     for op in deprecated:
         with located(op):
             _prepare_deprecated(op)
-    if deprecated:
-        _run(module, "func.func(stablehlo-legalize-deprecated-ops)")
-    if survey.all(*_THROUGH_MHLO):
+    _run(module, "func.func(stablehlo-legalize-deprecated-ops)")
+    if through_mhlo:
         _run(module, ",".join(f"func.func({name})" for name in _MHLO_PASSES) + ",hlo-legalize-to-stablehlo")
-    return changed or bool(deprecated)
+    return survey(module)
 
 
-def _prepare_deprecated(op: Any) -> None:
+def _prepare_deprecated(op: Operation) -> None:
     """Hand on what is said of the operation, and rename it where it is MHLO that knows what it means."""
     said = _said(op)
     if said:
@@ -66,7 +72,7 @@ def _prepare_deprecated(op: Any) -> None:
         drop(op, CARRIERS)
     if op.name not in _THROUGH_MHLO:
         return
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = dict(op.attributes)
     if op.name == "stablehlo.einsum":
         _check_einsum(text_of(attributes["einsum_config"]))
     _rename(op, op.name.replace("stablehlo.", "mhlo."), attributes)
@@ -92,7 +98,7 @@ def _is_mhlo(name: str) -> bool:
     return name.startswith("mhlo.")
 
 
-def _replace_one(op: Any, expansions: Expansions) -> bool:
+def _replace_one(op: Operation, expansions: Expansions) -> bool:
     """Replace the operation by its counterpart, if it is known; the known ones have no regions."""
     name, attributes = op.name, op.attributes
     given: dict[str, ir.Attribute] = {}
@@ -111,25 +117,25 @@ def _replace_one(op: Any, expansions: Expansions) -> bool:
         return _top_k(op, given)
     if name == _TOP_K and "call_target_name" in attributes:
         _check_top_k(op)
-        k = ir.RankedTensorType(op.results[0].type).shape[-1]
+        k = op.results[0].type.shape[-1]
         return _rename(op, "chlo.top_k", {"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)})
     if name == "mhlo.copy" or (name == _SIZED and _is_whole(op)):
         mark(op.results[0], _said(op), op)
-        replace(op, [op.operands[0]])
+        op.replace([op.operands[0]])
         return True
     if name in _CONSTANTS:
         return _rename(op, _CONSTANTS[name], {"value": attributes["value"]})
     return name in _CHLO and _rename(op, _CHLO[name], {})
 
 
-def _is_whole(op: Any) -> bool:
+def _is_whole(op: Operation) -> bool:
     """Whether the size set is that of the whole dimension, as TensorFlow sets it of what its top-k found."""
-    type_, dim = ir.RankedTensorType(op.results[0].type), ir.IntegerAttr(op.attributes["dimension"]).value
+    type_, dim = op.results[0].type, ir.IntegerAttr(op.attributes["dimension"]).value
     size = constant_integer(op.operands[1])
-    return type_ == op.operands[0].type and not type_.is_dynamic_dim(dim) and type_.get_dim_size(dim) == size
+    return bool(type_.is_tensor and type_ == op.operands[0].type and type_.shape[dim] == size)
 
 
-def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:
+def _top_k(op: Operation, given: dict[str, ir.Attribute]) -> bool:
     if "largest" in given and not given["largest"].value:
         raise Unsupported(
             "top-k of the smallest elements", hint="negate the operand and the values", code=Code.OPERATION
@@ -139,10 +145,10 @@ def _top_k(op: Any, given: dict[str, ir.Attribute]) -> bool:
     return _rename(op, "chlo.top_k", {"k": given["k"]})
 
 
-def _check_top_k(op: Any) -> None:
+def _check_top_k(op: Operation) -> None:
     """Raises Unsupported for a call of XLA's `TopK` that does not find the largest elements and where they are."""
     value, *others = op.operands
-    if others or len(op.results) != 2 or not ir.RankedTensorType(value.type).rank:
+    if others or len(op.results) != 2 or not value.type.rank:
         raise Unsupported(
             f"custom call '{_TOP_K}' that is not of one operand and two results",
             hint="use 'chlo.top_k'",
@@ -161,19 +167,19 @@ def _is_greater(block: Any) -> bool:
     """Whether a comparator's block says that its first argument is greater than its second."""
     if block is None:
         return False
-    first, last = block.operations[0].operation, terminator(block)
+    first, last = block.first, block.terminator
     direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
     arguments = list(block.arguments)[:2]
     return "GT" in direction and list(first.operands) == arguments and list(last.operands) == list(first.results)
 
 
-def _rename(op: Any, name: str, attributes: dict[str, ir.Attribute]) -> bool:
+def _rename(op: Operation, name: str, attributes: dict[str, ir.Attribute]) -> bool:
     types = [value.type for value in op.results]
-    replace(op, create(name, op.operands, types, {**attributes, **_said(op)}, op).results)
+    op.replace(create(name, op.operands, types, {**attributes, **_said(op)}, op).results)
     return True
 
 
-def _said(op: Any) -> dict[str, ir.Attribute]:
+def _said(op: Operation) -> dict[str, ir.Attribute]:
     """What carries the operation's annotations, without nesting."""
     attributes = op.attributes
     said = {name: attributes[name] for name in CARRIERS if name in attributes and name != NESTED}
@@ -182,8 +188,7 @@ def _said(op: Any) -> dict[str, ir.Attribute]:
     return said
 
 
-def _run(module: ir.Module, passes: str) -> None:
+def _run(module: Operation, passes: str) -> None:
     """Run a pass of StableHLO's. Raises Unsupported, located, when it fails."""
-    manager = PassManager.parse(f"builtin.module({passes})")
-    with mlir_errors(module.context, Unsupported):
-        manager.run(module.operation)
+    with mlir_errors(context_of(module), Unsupported):
+        run_native(module, passes)

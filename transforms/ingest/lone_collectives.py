@@ -6,15 +6,14 @@ of partitions where the program was written for one of them, outside manual comp
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.ingest.edits import constrain_users, replace
-from gspmd.transforms.ir.op_info import TypeReader
+from gspmd.transforms.ingest.edits import constrain_users
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import MANUAL
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, FLAGGED
 
@@ -22,7 +21,7 @@ REPLICA, PARTITION = "stablehlo.replica_id", "stablehlo.partition_id"
 _PERMUTE = "stablehlo.collective_permute"
 
 
-def dissolve_lone(main: Any, one_partition: bool) -> None:
+def dissolve_lone(main: Operation, one_partition: bool) -> None:
     """Replace collectives of one device each by their operands, and the number of the only device by 0.
 
     `one_partition` says that the module is for one partition; its collectives then name no other. Annotations are those
@@ -31,23 +30,22 @@ def dissolve_lone(main: Any, one_partition: bool) -> None:
     _dissolve_inside(main, one_partition, in_manual=False)
 
 
-def _dissolve_inside(op: Any, one_partition: bool, in_manual: bool) -> None:
+def _dissolve_inside(op: Operation, one_partition: bool, in_manual: bool) -> None:
     for region in op.regions:
-        for block in region.blocks:
-            for inner in [view.operation for view in block.operations]:
-                name = inner.name
-                values = None
-                if name in COLLECTIVES:
-                    values = _alone(inner, name, one_partition, in_manual)
-                elif name == REPLICA or (name == PARTITION and one_partition and not in_manual):
-                    values = _zeros(inner)
-                if values is not None:
-                    _replace(inner, values)
-                elif len(inner.regions) and name not in COLLECTIVES:
-                    _dissolve_inside(inner, one_partition, in_manual or name == MANUAL)
+        for inner in region:
+            name = inner.name
+            values = None
+            if name in COLLECTIVES:
+                values = _alone(inner, name, one_partition, in_manual)
+            elif name == REPLICA or (name == PARTITION and one_partition and not in_manual):
+                values = _zeros(inner)
+            if values is not None:
+                _replace(inner, values)
+            elif inner.regions and name not in COLLECTIVES:
+                _dissolve_inside(inner, one_partition, in_manual or name == MANUAL)
 
 
-def _alone(op: Any, name: str, one_partition: bool, in_manual: bool) -> list[Any] | None:
+def _alone(op: Operation, name: str, one_partition: bool, in_manual: bool) -> list[Value] | None:
     """The results of a collective in which every device is by itself, None for any other."""
     attributes = op.attributes
     has_channel = "channel_handle" in attributes and stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
@@ -64,16 +62,16 @@ def _alone(op: Any, name: str, one_partition: bool, in_manual: bool) -> list[Any
     return list(op.operands) if alone else None
 
 
-def _zeros(op: Any) -> list[Any]:
-    build, read = Builder(op.context), TypeReader()
-    build.point, build.location = ir.InsertionPoint(op), op.location
-    return [build.constant(read(value.type), "zero") for value in op.results]
+def _zeros(op: Operation) -> list[Value]:
+    build = Builder(context_of(op))
+    build.point, build.location = Point.at(op), op.location
+    return [build.constant(value.type, "zero") for value in op.results]
 
 
-def _replace(op: Any, values: list[Any]) -> None:
+def _replace(op: Operation, values: list[Value]) -> None:
     """Let users see the values instead, split as the operation says that its results are."""
     if "sdy.sharding" in op.attributes:
         shardings = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
         for value, sharding in zip(op.results, shardings, strict=True):
             constrain_users(value, sharding, op)
-    replace(op, values)
+    op.replace(values)

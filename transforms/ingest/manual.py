@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, without
 from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.error_codes import Code
@@ -27,7 +25,10 @@ from gspmd.transforms.ingest.orders import mark_orders, order_of_mesh
 from gspmd.transforms.ingest.repeated_meshes import held_axes, mark_repeated
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import TargetMesh
-from gspmd.transforms.parsing.mlir import located, splice
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.parsing.mlir import located
 
 _ENTER = (f"{PREFIX}GlobalToLocalShape", "SPMDFullToShardShape")
 _LEAVE = (f"{PREFIX}LocalToGlobalShape", "SPMDShardToFullShape")
@@ -77,10 +78,10 @@ def manual_meshes(annotations: Annotations, found: Survey) -> set[Mesh]:
     return {sharding.mesh for sharding in shardings if sharding.mesh.size > 1}
 
 
-def _is_left(value: Any) -> bool:
+def _is_left(value: Value) -> bool:
     """Whether a result leaves by `@SPMDShardToFullShape`, which all do; operands, if there are some, show it sooner."""
-    inside = [use.owner.operation for use in value.uses if _called(use.owner.operation) == "Sharding"]
-    return any(_called(use.owner.operation) == _LEAVE[1] for op in inside for use in op.results[0].uses)
+    inside = [use.op for use in value.uses() if _called(use.op) == "Sharding"]
+    return any(_called(use.op) == _LEAVE[1] for op in inside for use in op.results[0].uses())
 
 
 def convert_calls(calls: list[Any], target: TargetMesh) -> None:
@@ -93,7 +94,7 @@ def convert_calls(calls: list[Any], target: TargetMesh) -> None:
             _convert(call, target)
 
 
-def rewrite(op: Any, target: TargetMesh) -> None:
+def rewrite(op: Operation, target: TargetMesh) -> None:
     """Express a `sdy.manual_computation` in the target's axes; one left without manual axes dissolves."""
     attributes = op.attributes
     ins = target.annotations.attribute(attributes["in_shardings"])
@@ -107,12 +108,12 @@ def rewrite(op: Any, target: TargetMesh) -> None:
         attributes["out_shardings"] = target.write_list(map(target.sharding, outs))
         orders = {order_of_mesh(sharding.mesh, target.orders) for sharding in (*ins, *outs)}
         mark_orders(op, orders)
-    attributes["manual_axes"] = write_manual_axes(kept, op.context)
+    attributes["manual_axes"] = write_manual_axes(kept, context_of(op))
     if not kept:
         _dissolve(op, ins, outs, target)
 
 
-def dissolve_named(op: Any, target: TargetMesh) -> None:
+def dissolve_named(op: Operation, target: TargetMesh) -> None:
     """Replace a `sdy.named_computation` by its body between constraints."""
     with located(op):
         ins = target.annotations.attribute(op.attributes["in_shardings"]) if "in_shardings" in op.attributes else ()
@@ -120,18 +121,18 @@ def dissolve_named(op: Any, target: TargetMesh) -> None:
         _dissolve(op, ins, outs, target)
 
 
-def _dissolve(op: Any, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: TargetMesh) -> None:
+def _dissolve(op: Operation, ins: Sequence[TensorSharding], outs: Sequence[TensorSharding], target: TargetMesh) -> None:
     for index, sharding in enumerate(ins):
         constrain_operand(op, index, target.write(target.sharding(sharding)))
     for index, sharding in enumerate(outs):
         constrain_users(op.results[index], target.write(target.sharding(sharding)), op)
-    splice(op)
+    op.inline()
 
 
-def _convert(call: Any, target: TargetMesh) -> None:
+def _convert(call: Operation, target: TargetMesh) -> None:
     """Build the computation in front of the call, with a call of the same function as its body."""
     entering = [_entering(value, target) for value in call.operands]
-    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in _in_order(value)]
+    leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in value.uses()]
     axes = {crossing.manual for crossing in (*entering, *leaving)}
     if len(axes) != 1:
         raise Unsupported(
@@ -142,23 +143,21 @@ def _convert(call: Any, target: TargetMesh) -> None:
     attributes = {
         "in_shardings": target.write_list(crossing.sharding for crossing in entering),
         "out_shardings": target.write_list(crossing.sharding for crossing in leaving),
-        "manual_axes": write_manual_axes(names, call.context),
+        "manual_axes": write_manual_axes(names, context_of(call)),
     }
-    computation = ir.Operation.create(
+    block = Block(operands, [call.location] * len(operands))
+    callee, results = {"callee": call.attributes["callee"]}, [value.type for value in call.results]
+    inner = Operation("func.call", block.arguments, results, callee, call.location).insert(Point(block))
+    returned = [inner.results[crossing.index] for crossing in leaving]
+    Operation("sdy.return", returned, [], {}, call.location).insert(Point(block))
+    computation = Operation(
         "sdy.manual_computation",
-        operands=[crossing.whole for crossing in entering],
-        results=[crossing.whole.type for crossing in leaving],
-        attributes=attributes,
-        regions=1,
-        loc=call.location,
-        ip=ir.InsertionPoint(call),
-    )
-    block = computation.regions[0].blocks.append(*operands, arg_locs=[call.location] * len(operands))
-    with ir.InsertionPoint(block), call.location:
-        callee = {"callee": call.attributes["callee"]}
-        results = [value.type for value in call.results]
-        inner = ir.Operation.create("func.call", operands=list(block.arguments), results=results, attributes=callee)
-        ir.Operation.create("sdy.return", operands=[inner.results[crossing.index] for crossing in leaving])
+        [crossing.whole for crossing in entering],
+        [crossing.whole.type for crossing in leaving],
+        attributes,
+        call.location,
+        [block],
+    ).insert(Point.at(call))
     mark_orders(computation, {crossing.order for crossing in (*entering, *leaving)})
     mark_repeated(computation, target.annotations, {c.mesh for c in (*entering, *leaving) if c.mesh is not None})
     for crossing, result in zip(leaving, computation.results, strict=True):
@@ -168,52 +167,35 @@ def _convert(call: Any, target: TargetMesh) -> None:
         _dissolve(computation, [c.sharding for c in entering], [c.sharding for c in leaving], target)
 
 
-def _erase_around(call: Any) -> None:
+def _erase_around(call: Operation) -> None:
     """Erase the call and the markers that nothing uses any more."""
-    leaving = [use.owner.operation for value in call.results for use in value.uses]
-    behind = [use.owner.operation for op in leaving if target_name(op) == "Sharding" for use in op.results[0].uses]
-    entering = [value.owner.operation for value in call.operands]
-    before = [op.operands[0].owner.operation for op in entering if target_name(op) == _ENTER[1]]
-    for op in _each_once([*behind, *leaving, call, *entering, *before]):
-        if not any(True for value in op.results for _ in value.uses):
+    leaving = [use.op for value in call.results for use in value.uses()]
+    behind = [use.op for op in leaving if target_name(op) == "Sharding" for use in op.results[0].uses()]
+    entering = [value.maker for value in call.operands]
+    before = [op.operands[0].maker for op in entering if target_name(op) == _ENTER[1]]
+    for op in dict.fromkeys([*behind, *leaving, call, *entering, *before]):
+        if not any(value.is_used for value in op.results):
             op.erase()
 
 
-def _in_order(value: Any) -> list[Any]:
-    """The uses of a value in program order; MLIR lists the newest first."""
-    return list(value.uses)[::-1]
-
-
-def _each_once(ops: list[Any]) -> list[Any]:
-    kept: list[Any] = []
-    for op in ops:
-        if all(op != other for other in kept):
-            kept.append(op)
-    return kept
-
-
-def _marker(value: Any, names: Sequence[str]) -> Any | None:
+def _marker(value: Value, names: Sequence[str]) -> Any | None:
     """The custom call of one of these names that makes the value."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    op = owner.operation
-    return op if _called(op) in names else None
+    return value.op if value.op is not None and _called(value.op) in names else None
 
 
-def _called(op: Any) -> str:
+def _called(op: Operation) -> str:
     """What any operation calls, nothing if it is no custom call."""
     return target_name(op) if op.name == "stablehlo.custom_call" else ""
 
 
-def _entering(value: Any, target: TargetMesh) -> _Crossing:
+def _entering(value: Value, target: TargetMesh) -> _Crossing:
     op = _marker(value, _ENTER)
     if op is None:
         raise Unsupported(
             "manual computation with an operand that is not made local by a marker", hint=_HINT, code=Code.MANUAL
         )
     if target_name(op) == _ENTER[0]:
-        index = ir.OpResult(value).result_number
+        index = value.index
         return _Crossing(op.operands[index], *_shardy(op, "in_shardings", index, target))
     outside = _marker(op.operands[0], ("Sharding",))
     if outside is None:
@@ -224,12 +206,12 @@ def _entering(value: Any, target: TargetMesh) -> _Crossing:
 
 
 def _leaving(use: Any, index: int, target: TargetMesh) -> _Crossing:
-    op, operand = use.owner.operation, use.operand_number
+    op, operand = use.op, use.position
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
         return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
     if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
         inside = _gspmd(op, op.results[0].type, target)
-        users = [inner.owner.operation for inner in op.results[0].uses]
+        users = [inner.op for inner in op.results[0].uses()]
         if len(users) == 1 and users[0].name == "stablehlo.custom_call" and target_name(users[0]) == _LEAVE[1]:
             whole = users[0].results[0]
             outside = _gspmd(users[0], whole.type, target)
@@ -239,7 +221,7 @@ def _leaving(use: Any, index: int, target: TargetMesh) -> _Crossing:
     )
 
 
-def _order(op: Any, target: TargetMesh) -> DeviceOrder | None:
+def _order(op: Operation, target: TargetMesh) -> DeviceOrder | None:
     """The device order at a marker of GSPMD's."""
     return target.order(target.annotations.of(op.attributes))
 
@@ -252,7 +234,9 @@ def _gspmd_crossing(
     return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
 
 
-def _shardy(op: Any, key: str, index: int, target: TargetMesh) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
+def _shardy(
+    op: Operation, key: str, index: int, target: TargetMesh
+) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
     """The sharding of one value at a marker of Shardy's, the manual axes, the device order, and the mesh as read."""
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
@@ -261,15 +245,17 @@ def _shardy(op: Any, key: str, index: int, target: TargetMesh) -> tuple[TensorSh
             f"custom call '{target_name(op)}' lacks '{PREFIX}{key}' or '{PREFIX}manual_axes'", code=Code.MANUAL
         )
     mesh = shardings[index].mesh
-    names = target.axes(mesh, held_axes(target.annotations, mesh, read_manual_axes(parse_carried(text, op.context))))
+    names = target.axes(
+        mesh, held_axes(target.annotations, mesh, read_manual_axes(parse_carried(text, context_of(op))))
+    )
     held = tuple(target.mesh.axis(name) for name in names)
     return target.sharding(shardings[index]), held, order_of_mesh(mesh, target.orders), mesh
 
 
-def _gspmd(op: Any, type_: ir.Type, target: TargetMesh) -> TensorSharding:
+def _gspmd(op: Operation, type_: TensorType, target: TargetMesh) -> TensorSharding:
     """The sharding at a marker of GSPMD's."""
     said = target.annotations.of(op.attributes)
-    found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, ir.ShapedType(type_).rank)
+    found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, type_.rank)
     if found is None:
         raise AnnotationError(
             f"custom call '{target_name(op)}' has no sharding", hint="add an 'mhlo.sharding' to it", code=Code.MARKER

@@ -11,9 +11,11 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import LIKE
 from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried
-from gspmd.transforms.ingest.edits import create, replace
+from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import TargetMesh
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 
@@ -33,12 +35,12 @@ GROUP_MARKER = f"{PREFIX}ShardingGroup"
 COMPARING = ("ApproxTopK",)
 
 
-def target_name(op: Any) -> str:
+def target_name(op: Operation) -> str:
     """What a custom call calls."""
     return text_of(op.attributes["call_target_name"])
 
 
-def convert_markers(custom_calls: list[Any], target: TargetMesh) -> list[Any]:
+def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[Operation]:
     """Replace every marker; returns the custom calls that are none.
 
     Raises Unsupported (located) for calls of functions of the module and for markers we do not know, and
@@ -68,26 +70,27 @@ def convert_markers(custom_calls: list[Any], target: TargetMesh) -> list[Any]:
     return rest
 
 
-def _check_values(op: Any, name: str) -> None:
+def _check_values(op: Operation, name: str) -> None:
     """A marker takes one value, and hands it on or makes nothing that is used."""
     makes = [value.type for value in op.results]
     if len(op.operands) == 1 and makes == [op.operands[0].type]:
         return
-    if len(op.operands) != 1 or name != GROUP_MARKER or any(True for value in op.results for _ in value.uses):
-        takes = ", ".join(str(value.type) for value in op.operands)
+    if len(op.operands) != 1 or name != GROUP_MARKER or any(value.is_used for value in op.results):
+        takes = ", ".join(value.type.text for value in op.operands)
         raise AnnotationError(
-            f"custom call '{name}' makes ({', '.join(map(str, makes))}) of ({takes}); expected the type it takes"
+            f"custom call '{name}' makes ({', '.join(type_.text for type_ in makes)}) of ({takes}); "
+            "expected the type it takes"
         )
 
 
-def _check_called(op: Any, name: str) -> None:
+def _check_called(op: Operation, name: str) -> None:
     if name not in COMPARING and called_by(op):
         raise Unsupported(
             f"custom call '{name}' calls functions of the module", hint="inline what it computes", code=Code.CUSTOM_CALL
         )
 
 
-def _sharding(op: Any, target: TargetMesh) -> None:
+def _sharding(op: Operation, target: TargetMesh) -> None:
     """`@Sharding`: a constraint, a member of a shard group, or both."""
     operand, result = op.operands[0], op.results[0]
     said = target.annotations.of(op.attributes)
@@ -105,20 +108,19 @@ def _sharding(op: Any, target: TargetMesh) -> None:
     sharding = target.attributes_of(said, [result.type])[0]
     partial = left_partial(op, operand, said, target)
     if partial is not None:
-        replace(op, [partial])
+        op.replace([partial])
     elif sharding is None:
-        replace(op, [operand])
+        op.replace([operand])
     else:
-        replace(
-            op, [create("sdy.sharding_constraint", [operand], [result.type], {"sharding": sharding}, op).results[0]]
-        )
+        said_so = {"sharding": sharding}
+        op.replace([create("sdy.sharding_constraint", [operand], [result.type], said_so, op).result])
 
 
-def _sharding_group(op: Any, target: TargetMesh) -> None:
+def _sharding_group(op: Operation, target: TargetMesh) -> None:
     group = _carried_integer(op, "sharding_group_id")
     int64 = ir.IntegerType.get_signless(64)
     create("sdy.sharding_group", [op.operands[0]], [], {"group_id": ir.IntegerAttr.get(int64, group)}, op)
-    if any(True for result in op.results for _ in result.uses):
+    if any(result.is_used for result in op.results):
         raise AnnotationError(
             f"custom call '{target_name(op)}' has a result that is used; it says something of its operand",
             code=Code.MARKER,
@@ -126,7 +128,7 @@ def _sharding_group(op: Any, target: TargetMesh) -> None:
     op.erase()
 
 
-def _propagation_barrier(op: Any, target: TargetMesh) -> None:
+def _propagation_barrier(op: Operation, target: TargetMesh) -> None:
     direction = _carried_integer(op, "allowed_direction")
     if not _NO_DIRECTION <= direction <= _BOTH:
         raise AnnotationError(
@@ -135,33 +137,33 @@ def _propagation_barrier(op: Any, target: TargetMesh) -> None:
             code=Code.MARKER,
         )
     if direction == _BOTH:  # which stops nothing, and is no barrier of `sdy`
-        replace(op, [op.operands[0]])
+        op.replace([op.operands[0]])
     else:
         _barrier(op, direction)
 
 
-def _barrier(op: Any, direction: int) -> None:
+def _barrier(op: Operation, direction: int) -> None:
     operand = op.operands[0]
     attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), direction)
     barrier = create("sdy.propagation_barrier", [operand], [operand.type], {"allowed_direction": attribute}, op)
-    replace(op, [barrier.results[0]])
+    op.replace([barrier.results[0]])
 
 
-def _barrier_from(op: Any, target: TargetMesh) -> None:
+def _barrier_from(op: Operation, target: TargetMesh) -> None:
     _barrier(op, _BACKWARD)  # it stops what flows forward
 
 
-def _barrier_to(op: Any, target: TargetMesh) -> None:
+def _barrier_to(op: Operation, target: TargetMesh) -> None:
     _barrier(op, _FORWARD)
 
 
-def _carried_integer(op: Any, key: str) -> int:
+def _carried_integer(op: Operation, key: str) -> int:
     text = frontend(op.attributes).get(f"{PREFIX}{key}")
     if text is None:
         raise AnnotationError(
             f"custom call '{target_name(op)}' has no frontend attribute '{PREFIX}{key}'", code=Code.MARKER
         )
-    attribute = parse_carried(text, op.context)
+    attribute = parse_carried(text, context_of(op))
     if not isinstance(attribute, ir.IntegerAttr):
         raise AnnotationError(f"frontend attribute '{PREFIX}{key}' is '{text}'; expected an integer", code=Code.MARKER)
     return int(attribute.value)

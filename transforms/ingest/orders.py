@@ -25,15 +25,16 @@ from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written,
 from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
 from gspmd.transforms.ingest.annotations import Annotations, Said, given
-from gspmd.transforms.ingest.survey import all_operations
 from gspmd.transforms.ir.groups import renamed_groups
-from gspmd.transforms.ir.op_info import TensorType, TypeReader
+from gspmd.transforms.ir.modules import context_of, function_types
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
 
-def several_orders(annotations: Annotations, main: Any, whole: Collection[Mesh]) -> Orders:
+def several_orders(annotations: Annotations, main: Operation, whole: Collection[Mesh]) -> Orders:
     """The orders of all that was read; `main` is the function whose arguments and results count.
 
     Axes of the meshes `whole`, which manual computations are over, become whole axes.
@@ -63,16 +64,16 @@ def several_orders(annotations: Annotations, main: Any, whole: Collection[Mesh])
     return dataclasses.replace(orders, mesh=dataclasses.replace(orders.mesh, name=name))
 
 
-def _weights(annotations: Annotations, main: Any) -> dict[Tiled, int]:
+def _weights(annotations: Annotations, main: Operation) -> dict[Tiled, int]:
     """Bytes of @main's arguments and results by what they are written over."""
-    type_ = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-    read, found = TypeReader(), dict[Tiled, int]()
-    for name, types in (("arg_attrs", type_.inputs), ("res_attrs", type_.results)):
+    inputs, results = function_types(main)
+    found = dict[Tiled, int]()
+    for name, types in (("arg_attrs", inputs), ("res_attrs", results)):
         entries = given(main.attributes, name) or ()
-        for entry, mlir_type in zip(entries, types, strict=False):
+        for entry, type_ in zip(entries, types, strict=False):
             tiling = _tiling_said(annotations.of(entry))
             if tiling is not None:
-                found[tiling] = found.get(tiling, 0) + int(bytes_of(read(mlir_type)))
+                found[tiling] = found.get(tiling, 0) + int(bytes_of(type_))
     return found
 
 
@@ -103,7 +104,7 @@ def order_of_mesh(mesh: Mesh, orders: Orders | None) -> DeviceOrder | None:
     return None if orders is None or mesh.size == 1 else orders.of(tiling_of(mesh))
 
 
-def mark_orders(op: Any, found: set[DeviceOrder | None]) -> None:
+def mark_orders(op: Operation, found: set[DeviceOrder | None]) -> None:
     """Note the order of a manual computation, None where it does not matter. Raises Unsupported for several."""
     orders = [order for order in found if order is not None]
     if len(orders) > 1:
@@ -113,25 +114,25 @@ def mark_orders(op: Any, found: set[DeviceOrder | None]) -> None:
             code=Code.DEVICE_ORDERS,
         )
     for order in orders:
-        op.attributes[DEVICE_IDS] = order_attribute(order, op.context)
+        op.attributes[DEVICE_IDS] = order_attribute(order, context_of(op))
 
 
-def rename_devices(main: Any, mesh: Mesh) -> None:
+def rename_devices(main: Operation, mesh: Mesh) -> None:
     """Rename the devices that the bodies of marked manual computations name, and take the marks off.
 
     Raises Unsupported (located) for one order inside another.
     """
-    for op in [op for op in all_operations(main) if op.name == MANUAL]:
+    for op in [op for op in main.walk() if op.name == MANUAL]:
         if DEVICE_IDS in op.attributes:  # those inside another are done with it
             mark = op.attributes[DEVICE_IDS]
             renaming = np.empty(mesh.size, np.int64)
             renaming[np.array(ir.DenseI64ArrayAttr(mark))] = device_order.expand(order_of(mesh))
-            for inner in list(all_operations(op)):
+            for inner in list(op.walk()):
                 _rename(inner, mark, renaming)
             del op.attributes[DEVICE_IDS]
 
 
-def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
+def _rename(op: Operation, mark: ir.Attribute, renaming: Any) -> None:
     """`renaming`: by device id as written, the program's."""
     attributes = op.attributes
     if op.name == MANUAL and DEVICE_IDS in attributes:
@@ -153,10 +154,10 @@ def _rename(op: Any, mark: ir.Attribute, renaming: Any) -> None:
         rename_partition_id(op, np.argsort(renaming))
 
 
-def rename_partition_id(op: Any, names: npt.NDArray[np.int64]) -> None:
+def rename_partition_id(op: Operation, names: npt.NDArray[np.int64]) -> None:
     """Let the users of a `stablehlo.partition_id` see the name of each device instead."""
-    build = Builder(op.context)
-    build.point, build.location = ir.InsertionPoint(op), op.location
+    build = Builder(context_of(op))
+    build.point, build.location = Point.at(op), op.location
     own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
     known = build.element_of(names, build.convert(own, "i32"))
     op.results[0].replace_all_uses_with(build.convert(known, "ui32"))

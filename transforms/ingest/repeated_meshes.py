@@ -20,7 +20,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.own_attributes import REPEATED
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
-from gspmd.transforms.ingest.survey import all_operations
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
@@ -37,7 +38,7 @@ def held_axes(annotations: Annotations, mesh: Mesh, names: Sequence[str]) -> Seq
     return [mesh.axes[0][0], *names]
 
 
-def mark_repeated(op: Any, annotations: Annotations, meshes: Iterable[Mesh]) -> None:
+def mark_repeated(op: Operation, annotations: Annotations, meshes: Iterable[Mesh]) -> None:
     """Note what the numbers of devices in the body stand for, if one of the meshes was written with fewer."""
     for mesh in meshes:
         written = annotations.written_as(mesh)
@@ -45,15 +46,15 @@ def mark_repeated(op: Any, annotations: Annotations, meshes: Iterable[Mesh]) -> 
             table = np.empty((mesh.size // written.size, written.size), np.int64)
             devices = np.array(device_order.expand(order_of(mesh))).reshape(table.shape)
             table[:, list(device_order.expand(order_of(written)))] = devices
-            op.attributes[REPEATED] = ir.DenseElementsAttr.get(table, context=op.context)
+            op.attributes[REPEATED] = ir.DenseElementsAttr.get(table, context=context_of(op))
 
 
-def number_all_devices(main: Any) -> None:
+def number_all_devices(main: Operation) -> None:
     """Let the bodies of marked computations number all devices, and take the marks off.
 
     Raises Unsupported (located) for one over other devices than the one around it.
     """
-    for op in [op for op in all_operations(main) if op.name == MANUAL]:
+    for op in [op for op in main.walk() if op.name == MANUAL]:
         if REPEATED not in op.attributes:  # those inside another are done with it
             continue
         mark = op.attributes[REPEATED]
@@ -61,18 +62,18 @@ def number_all_devices(main: Any) -> None:
         table = np.array(mark)
         numbers = np.empty(table.size, np.int64)
         numbers[table] = np.arange(table.shape[1])
-        for inner in list(all_operations(op)):
+        for inner in list(op.walk()):
             if inner.name == MANUAL:
                 _check_inside(inner, mark)
             elif inner.name in COLLECTIVES:
                 for name in GROUPS:
                     if name in inner.attributes:
-                        inner.attributes[name] = _for_each_copy(np.array(inner.attributes[name]), table, op.context)
+                        inner.attributes[name] = _for_each_copy(np.array(inner.attributes[name]), table, context_of(op))
             elif inner.name == "stablehlo.partition_id":
                 rename_partition_id(inner, numbers)
 
 
-def _check_inside(op: Any, mark: ir.Attribute) -> None:
+def _check_inside(op: Operation, mark: ir.Attribute) -> None:
     if REPEATED not in op.attributes or op.attributes[REPEATED] != mark:
         with located(op):
             raise Unsupported(

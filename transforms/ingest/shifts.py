@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ingest.edits import create, replace
-from gspmd.transforms.ingest.survey import PAD, all_operations
+from gspmd.transforms.ingest.edits import create
+from gspmd.transforms.ingest.survey import PAD
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
 _SAID = "sdy.sharding"
@@ -23,12 +25,12 @@ class _PaddedPart(NamedTuple):
 
     begin: int
     end: int
-    value: Any
+    value: Value
 
 
-def join_shifts(main: Any) -> None:
+def join_shifts(main: Operation) -> None:
     """Rewrite the shifts of a function, which has no calls left."""
-    for op in [op for op in all_operations(main) if op.name in (SLICE, PAD, ADD, WINDOW)]:
+    for op in [op for op in main.walk() if op.name in (SLICE, PAD, ADD, WINDOW)]:
         if op.name == SLICE:
             _cut_pad(op)
         elif op.name == PAD:
@@ -39,44 +41,40 @@ def join_shifts(main: Any) -> None:
             _join(op)
 
 
-def _owner(value: Any) -> Any:
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+def _is_used_once(value: Value) -> bool:
+    return len(value.uses()) == 1
 
 
-def _is_used_once(value: Any) -> bool:
-    return sum(1 for _ in value.uses) == 1
+def _shape(value: Value) -> list[int]:
+    return list(value.type.shape)
 
 
-def _shape(value: Any) -> list[int]:
-    return list(ir.RankedTensorType(value.type).shape)
-
-
-def _ints(op: Any, name: str) -> list[int]:
+def _ints(op: Operation, name: str) -> list[int]:
     return [int(n) for n in op.attributes[name]]
 
 
 # ---- pads that are cut ----
 
 
-def _cut_pad(op: Any) -> None:
+def _cut_pad(op: Operation) -> None:
     """One pad for a pad and the slice of it."""
     if all(step == 1 for step in _ints(op, "strides")):
         rest = [n - limit for n, limit in zip(_shape(op.operands[0]), _ints(op, "limit_indices"), strict=True)]
         _pad_once(op, [-start for start in _ints(op, "start_indices")], [-n for n in rest])
 
 
-def _pad_again(op: Any) -> None:
+def _pad_again(op: Operation) -> None:
     """One pad for two with the same value."""
-    pad = _owner(op.operands[0])
+    pad = op.operands[0].op
     if pad is None or pad.name != PAD or any(_ints(op, "interior_padding")):
         return
-    if _constant(pad.operands[1]) is not None and _constant(pad.operands[1]) == _constant(op.operands[1]):
+    if _is_one_constant(pad.operands[1], op.operands[1]):
         _pad_once(op, _ints(op, "edge_padding_low"), _ints(op, "edge_padding_high"))
 
 
-def _pad_once(op: Any, low: list[int], high: list[int]) -> None:
+def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
     """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less."""
-    pad = _owner(op.operands[0])
+    pad = op.operands[0].op
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
         return
     size, before = _shape(pad.operands[0]), (_ints(pad, "edge_padding_low"), _ints(pad, "edge_padding_high"))
@@ -88,32 +86,33 @@ def _pad_once(op: Any, low: list[int], high: list[int]) -> None:
         or any(min(a, b) <= -n for a, b, n in zip(*edges, size, strict=True))
     ):
         return  # other elements than those of one pad
-    attributes = {name: pad.attributes[name] for name in pad.attributes}
+    attributes = dict(pad.attributes)
     attributes["edge_padding_low"], attributes["edge_padding_high"] = map(ir.DenseI64ArrayAttr.get, edges)
     if _SAID in op.attributes:
         attributes[_SAID] = op.attributes[_SAID]
-    replace(op, create(PAD, pad.operands, [op.results[0].type], attributes, op).results)
+    op.replace(create(PAD, pad.operands, [op.result.type], attributes, op).results)
     pad.erase()
 
 
-def _constant(value: Any) -> str | None:
-    """A constant as text, None for other values: the bindings do not read those of complex numbers."""
-    op = _owner(value)
-    return str(op).partition(" = ")[2] if op is not None and op.name == "stablehlo.constant" else None
+def _is_one_constant(one: Value, other: Value) -> bool:
+    """Whether two values are constants, and equal."""
+    ops = (one.op, other.op)
+    found = [op.attributes["value"] for op in ops if op is not None and op.name == "stablehlo.constant"]
+    return len(found) == 2 and bool(found[0] == found[1])
 
 
 # ---- pads that windows read ----
 
 
-def _window_pads(op: Any) -> None:
+def _window_pads(op: Operation) -> None:
     """Let a reduction over windows pad its operand itself, where that is padded with the initial value."""
     if len(op.operands) != 2:
         return
-    pad, initial = _owner(op.operands[0]), _constant(op.operands[1])
+    pad = op.operands[0].op
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
         return
     edges = [_ints(pad, name) for name in ("edge_padding_low", "edge_padding_high")]
-    if initial is None or initial != _constant(pad.operands[1]) or min(map(min, edges), default=0) < 0:
+    if not _is_one_constant(op.operands[1], pad.operands[1]) or min(map(min, edges), default=0) < 0:
         return
     rank = len(edges[0])
     dilations = _ints(op, "base_dilations") if "base_dilations" in op.attributes else [1] * rank
@@ -131,18 +130,18 @@ def _window_pads(op: Any) -> None:
 # ---- sums of padded values ----
 
 
-def _is_only_padding(value: Any) -> bool:
+def _is_only_padding(value: Value) -> bool:
     """Whether the value is made by a zero pad, for this sum alone."""
-    pad = _owner(value)
+    pad = value.op
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(value):
         return False
     edges = (*_ints(pad, "edge_padding_low"), *_ints(pad, "edge_padding_high"))
     return not any(_ints(pad, "interior_padding")) and min(edges) >= 0 and _is_zero(pad.operands[1])
 
 
-def _is_zero(value: Any) -> bool:
-    op = _owner(value)
-    if op is None or op.name != "stablehlo.constant" or "complex" in str(value.type):
+def _is_zero(value: Value) -> bool:
+    op = value.op
+    if op is None or op.name != "stablehlo.constant" or "complex" in value.type.element:
         return False
     number: Any = op.attributes["value"]
     if not isinstance(number, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr) or not number.is_splat:
@@ -150,11 +149,11 @@ def _is_zero(value: Any) -> bool:
     return not number.get_splat_value().value
 
 
-def _join(op: Any) -> None:
+def _join(op: Operation) -> None:
     """One concatenation for the sum, where two padded values fill one dimension together."""
-    pads = [_owner(operand) for operand in op.operands]
-    element = ir.RankedTensorType(op.results[0].type).element_type
-    if pads[0] == pads[1] or str(element) == "i1":
+    pads = [operand.maker for operand in op.operands]
+    element = op.results[0].type.element
+    if pads[0] is pads[1] or element == "i1":
         return
     shape = _shape(op.results[0])
     padded = [
@@ -175,16 +174,16 @@ def _join(op: Any) -> None:
     number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
     value = create("stablehlo.concatenate", [first.value, second.value], [type_], {"dimension": number}, op).results[0]
     said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
-    if not isinstance(element, ir.IntegerType):
+    if not element.startswith(("i", "ui")):
         value = create(ADD, [value, _zeros(pads[0].operands[1], type_, op)], [type_], said, op).results[0]
-    elif said:
-        value.owner.operation.attributes[_SAID] = said[_SAID]
-    replace(op, [value])
+    elif said and value.op is not None:
+        value.op.attributes[_SAID] = said[_SAID]
+    op.replace([value])
     for pad in pads:
         pad.erase()
 
 
-def _zeros(zero: Any, type_: ir.Type, before: Any) -> Any:
+def _zeros(zero: Any, type_: TensorType, before: Any) -> Any:
     """What was padded with, everywhere: the sum with it makes of -0.0 what it was made of, 0.0."""
     dims = ir.DenseI64ArrayAttr.get([])
     return create("stablehlo.broadcast_in_dim", [zero], [type_], {"broadcast_dimensions": dims}, before).results[0]

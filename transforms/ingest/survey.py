@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
-
-from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.ir.modules import FUNCTION, symbol
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CALLS
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.parsing.mlir import located
 
@@ -59,45 +59,44 @@ class Survey:
     `types` are all types of results and of functions' arguments.
     """
 
-    functions: list[Any] = dataclasses.field(default_factory=list)
-    calls: list[list[Any]] = dataclasses.field(default_factory=list)
+    functions: list[Operation] = dataclasses.field(default_factory=list)
+    calls: list[list[Operation]] = dataclasses.field(default_factory=list)
     sizes: list[int] = dataclasses.field(default_factory=list)
-    annotated: list[Any] = dataclasses.field(default_factory=list)
-    found: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
-    lookups: list[Any] = dataclasses.field(default_factory=list)
-    types: set[ir.Type] = dataclasses.field(default_factory=set)
+    annotated: list[Operation] = dataclasses.field(default_factory=list)
+    found: dict[str, list[Operation]] = dataclasses.field(default_factory=dict)
+    lookups: list[Operation] = dataclasses.field(default_factory=list)
+    types: set[TensorType] = dataclasses.field(default_factory=set)
     has_pads: bool = False
 
     @property
-    def main(self) -> Any:
+    def main(self) -> Operation:
         return self.functions[-1]
 
-    def all(self, *names: str) -> list[Any]:
+    def all(self, *names: str) -> list[Operation]:
         """The operations that were found under these names."""
         return [op for name in names for op in self.found.get(name, ())]
 
-    def dialect(self, name: str) -> list[Any]:
+    def dialect(self, name: str) -> list[Operation]:
         """The operations of one dialect that were found."""
         return self.all(*(found for found in self.found if found.startswith(f"{name}.")))
 
-    def known(self) -> Iterator[Any]:
+    def known(self) -> Iterator[Operation]:
         """All that were found by name."""
         for ops in self.found.values():
             yield from ops
 
-    def every(self) -> Iterator[Any]:
+    def every(self) -> Iterator[Operation]:
         """All operations that may say something."""
         yield from self.annotated
         yield from self.known()
 
 
-def functions_of(module: ir.Module) -> dict[str, Any]:
+def functions_of(module: Operation) -> dict[str, Operation]:
     """The module's functions by symbol name, in order."""
     found = {}
-    for view in module.body:
-        op = view.operation
-        if op.name == "func.func":
-            found[ir.StringAttr(op.attributes["sym_name"]).value] = op
+    for op in module.regions[0]:
+        if op.name == FUNCTION:
+            found[symbol(op)] = op
         elif op.name == "builtin.module":
             with located(op):
                 raise Unsupported(
@@ -106,7 +105,7 @@ def functions_of(module: ir.Module) -> dict[str, Any]:
     return found
 
 
-def find_main(functions: dict[str, Any]) -> str:
+def find_main(functions: dict[str, Operation]) -> str:
     """The entry: the function @main, else the only public function."""
     public = [name for name, op in functions.items() if not is_private(op)]
     if "main" in functions:
@@ -119,7 +118,7 @@ def find_main(functions: dict[str, Any]) -> str:
             f"no function '@main'; the public functions are {names}", hint="call one of them '@main'", code=Code.NO_MAIN
         )
     op = functions[name]
-    if len(op.regions[0].blocks) != 1:
+    if op.regions[0].last is None:
         with located(op):
             raise Unsupported(
                 f"function '@{name}' has no body of one block", hint="give its definition", code=Code.CALLS
@@ -127,29 +126,29 @@ def find_main(functions: dict[str, Any]) -> str:
     return name
 
 
-def is_private(function: Any) -> bool:
+def is_private(function: Operation) -> bool:
     attributes = function.attributes
     return "sym_visibility" in attributes and attributes["sym_visibility"].value == "private"
 
 
-def callee_of(call: Any) -> str:
+def callee_of(call: Operation) -> str:
     """The function that a `func.call` or `stablehlo.composite` names."""
     attributes = call.attributes
     return str(attributes["callee" if call.name == "func.call" else "decomposition"].value)
 
 
-def survey(module: ir.Module) -> Survey:
+def survey(module: Operation) -> Survey:
     """Walk over @main and everything it calls. Raises Unsupported (located) for recursion and missing bodies."""
     result = Survey()
     functions = functions_of(module)
     known: set[str] = set()
     # The functions that call each other up to the one looked at: their calls, those that are left, and their sizes.
-    active: dict[str, tuple[list[Any], Iterator[Any], int]] = {}
+    active: dict[str, tuple[list[Operation], Iterator[Operation], int]] = {}
 
     def enter(name: str) -> None:
-        op, calls = functions[name], list[Any]()
+        op, calls = functions[name], list[Operation]()
         known.add(name)
-        result.types.update(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs)
+        result.types.update(argument.type for argument in op.regions[0].arguments)
         size = _walk(op, result, calls)
         active[name] = calls, iter(calls), size
 
@@ -169,7 +168,7 @@ def survey(module: ir.Module) -> Survey:
     return result
 
 
-def _check_call(call: Any, functions: dict[str, Any], active: Iterable[str]) -> None:
+def _check_call(call: Operation, functions: dict[str, Operation], active: Iterable[str]) -> None:
     callee = callee_of(call)
     with located(call):
         if callee in active:
@@ -177,7 +176,7 @@ def _check_call(call: Any, functions: dict[str, Any], active: Iterable[str]) -> 
             raise Unsupported(
                 f"recursive call {chain}", hint="write the recursion as a 'stablehlo.while'", code=Code.CALLS
             )
-        if callee not in functions or len(functions[callee].regions[0].blocks) != 1:
+        if callee not in functions or functions[callee].regions[0].last is None:
             raise Unsupported(
                 f"function '@{callee}' has no body of one block",
                 hint="give its definition, or use a custom call",
@@ -185,54 +184,39 @@ def _check_call(call: Any, functions: dict[str, Any], active: Iterable[str]) -> 
             )
 
 
-def _walk(op: Any, result: Survey, calls: list[Any]) -> int:
+def _walk(op: Operation, result: Survey, calls: list[Operation]) -> int:
     """Sort the operations inside `op`, and count them; this is the hot loop of ingest."""
     found, annotated, types, size = result.found, result.annotated, result.types, 0
-    for region in op.regions:
-        for block in region:
-            size += len(block.operations)
-            for view in block:
-                inner = view.operation
-                name = inner.name
-                if name in _SOUGHT or name in DEPRECATED or name.startswith(("sdy.", "mhlo.")):
-                    found.setdefault(name, []).append(inner)
-                    if name in CALLS:
-                        calls.append(inner)
-                else:
-                    if name in COLLECTIVES:
-                        found.setdefault(name, []).append(inner)
-                    elif name in _LOOKUPS:
-                        result.lookups.append(inner)
-                    elif name == PAD:
-                        result.has_pads = True
-                    attributes = inner.attributes
-                    if (
-                        "mhlo.sharding" in attributes
-                        or "sdy.sharding" in attributes
-                        or "mhlo.frontend_attributes" in attributes
-                    ):
-                        annotated.append(inner)
-                for value in inner.results:
-                    types.add(value.type)
-                if len(inner.regions):
-                    size += _walk(inner, result, calls)
+    for inner in op.walk():
+        size += 1
+        name, attributes = inner.name, inner.attributes
+        if name in _SOUGHT or name in DEPRECATED or name.startswith(("sdy.", "mhlo.")):
+            found.setdefault(name, []).append(inner)
+            if name in CALLS:
+                calls.append(inner)
+        else:
+            if name in COLLECTIVES:
+                found.setdefault(name, []).append(inner)
+            elif name in _LOOKUPS:
+                result.lookups.append(inner)
+            elif name == PAD:
+                result.has_pads = True
+            if (
+                "mhlo.sharding" in attributes
+                or "sdy.sharding" in attributes
+                or "mhlo.frontend_attributes" in attributes
+            ):
+                annotated.append(inner)
+        for value in inner.results:
+            types.add(value.type)
     return size
 
 
-def value_types(survey: Survey) -> Iterator[tuple[Any, ir.Type]]:
+def value_types(survey: Survey) -> Iterator[tuple[Operation, TensorType]]:
     """The types of all values, each with the operation or function that it belongs to, those of @main first."""
     for function in survey.functions[::-1]:
-        for argument in function.regions[0].blocks[0].arguments:
+        for argument in function.regions[0].arguments:
             yield function, argument.type
-        for op in all_operations(function):
+        for op in function.walk():
             for value in op.results:
                 yield op, value.type
-
-
-def all_operations(op: Any) -> Iterator[Any]:
-    """Every operation inside `op`, in program order, with the operations that hold regions first."""
-    for region in op.regions:
-        for block in region:
-            for view in list(block):
-                yield view.operation
-                yield from all_operations(view.operation)

@@ -23,6 +23,8 @@ from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
 from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
 from gspmd.transforms.ingest.orders import order_written, several_orders
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
 _MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
@@ -76,7 +78,12 @@ class TargetMesh:
     """
 
     def __init__(
-        self, annotations: Annotations, devices: Devices, main: Any, has_manual: bool, manual_meshes: Collection[Mesh]
+        self,
+        annotations: Annotations,
+        devices: Devices,
+        main: Operation,
+        has_manual: bool,
+        manual_meshes: Collection[Mesh],
     ) -> None:
         self.annotations = annotations
         self.has_manual = has_manual
@@ -93,7 +100,7 @@ class TargetMesh:
         self.mesh.check_devices()
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
-        self._attributes: dict[tuple[ir.Attribute, ir.Type], ir.Attribute | None] = {}
+        self._attributes: dict[tuple[ir.Attribute, TensorType], ir.Attribute | None] = {}
         self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
 
     def sharding(self, sharding: TensorSharding) -> TensorSharding:
@@ -136,7 +143,7 @@ class TargetMesh:
                 )
         return tuple(axis.name for axis in axes)
 
-    def resolve(self, said: Said, index: int, types: Sequence[ir.Type]) -> TensorSharding | None:
+    def resolve(self, said: Said, index: int, types: Sequence[TensorType]) -> TensorSharding | None:
         """Where value `index` of those with these types is said to be; None for nothing.
 
         Values that are to be left unreduced are summed where their users are no sums, as all partial results are.
@@ -145,17 +152,17 @@ class TargetMesh:
         Unsupported for manual shardings outside manual computations.
         """
         type_ = types[index]
-        rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
+        rank = type_.rank
         key = (said, index, len(types), rank)
         if key not in self._resolved:
             self._resolved[key] = self._resolve(said, index, len(types), rank)
         found = self._resolved[key]
         return dataclasses.replace(found, unreduced=()) if found is not None and found.unreduced else found
 
-    def unreduced(self, said: Said, type_: ir.Type) -> Axes:
+    def unreduced(self, said: Said, type_: TensorType) -> Axes:
         """Axes over which a single value is said to be partial."""
         self.resolve(said, 0, [type_])
-        rank = type_.rank if isinstance(type_, ir.ShapedType) else 0
+        rank = type_.rank
         found = self._resolved[said, 0, 1, rank]
         return () if found is None else found.unreduced
 
@@ -240,7 +247,7 @@ class TargetMesh:
             )
         return devices[0] if devices else None
 
-    def attribute(self, attribute: ir.Attribute, type_: ir.Type) -> ir.Attribute | None:
+    def attribute(self, attribute: ir.Attribute, type_: TensorType) -> ir.Attribute | None:
         """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
         key = (attribute, type_)
         if key not in self._attributes:
@@ -248,17 +255,17 @@ class TargetMesh:
             self._attributes[key] = self.attributes_of(said, [type_])[0]
         return self._attributes[key]
 
-    def attributes_of(self, said: Said, types: Sequence[ir.Type]) -> list[ir.Attribute | None]:
+    def attributes_of(self, said: Said, types: Sequence[TensorType]) -> list[ir.Attribute | None]:
         """`#sdy.sharding` of every value of which something is said."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         return [None if sharding is None else self._codec.write(sharding) for sharding in resolved]
 
-    def list_of(self, said: Said, types: Sequence[ir.Type]) -> ir.Attribute | None:
+    def list_of(self, said: Said, types: Sequence[TensorType]) -> ir.Attribute | None:
         """`#sdy.sharding_per_value` of an operation's results, None if nothing is said of any."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         if all(sharding is None for sharding in resolved):
             return None
-        ranks = [type_.rank if isinstance(type_, ir.ShapedType) else 0 for type_ in types]
+        ranks = [type_.rank for type_ in types]
         return self.write_list(
             unknown(self.mesh, rank) if sharding is None else sharding
             for sharding, rank in zip(resolved, ranks, strict=True)

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Callable
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_ELEMENTS
 from gspmd.transforms.ingest.survey import Survey, value_types
+from gspmd.transforms.ingest.tuples import is_tuple, parts
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
 _ELEMENTS = re.compile(
@@ -25,22 +25,22 @@ def check_types(survey: Survey) -> None:
             for op, type_ in value_types(survey):
                 if _holds(type_, is_one):
                     with located(op):
-                        raise Unsupported(f"a value of type '{type_}', {what}", hint=hint)
+                        raise Unsupported(f"a value of type '{type_.text}', {what}", hint=hint)
 
 
-def _holds(type_: ir.Type, is_one: Callable[[ir.RankedTensorType], bool]) -> bool:
+def _holds(type_: TensorType, is_one: Callable[[TensorType], bool]) -> bool:
     """Whether a type is such a tensor, or a tuple that holds one."""
-    if isinstance(type_, ir.TupleType):
-        return any(_holds(type_.get_type(index), is_one) for index in range(type_.num_types))
-    return isinstance(type_, ir.RankedTensorType) and is_one(type_)
+    if is_tuple(type_):
+        return any(_holds(part, is_one) for part in parts(type_))
+    return type_.is_tensor and is_one(type_)
 
 
-def _is_too_large(type_: ir.RankedTensorType) -> bool:
-    return bool(type_.has_static_shape) and math.prod(type_.shape) > MAX_ELEMENTS
+def _is_too_large(type_: TensorType) -> bool:
+    return math.prod(type_.shape) > MAX_ELEMENTS
 
 
-def _is_unknown(type_: ir.RankedTensorType) -> bool:
-    return _ELEMENTS.fullmatch(str(type_.element_type)) is None
+def _is_unknown(type_: TensorType) -> bool:
+    return _ELEMENTS.fullmatch(type_.element) is None
 
 
 _REFUSED = (

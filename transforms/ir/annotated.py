@@ -10,8 +10,10 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.manual import ManualRegion, read_region
+from gspmd.transforms.ir.modules import codec_of, function_types, main_function
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op, Program
-from gspmd.transforms.parsing.mlir import main_function, source_location
+from gspmd.transforms.parsing.mlir import source_location
 
 
 class AnnotatedModule:
@@ -20,14 +22,14 @@ class AnnotatedModule:
     `arguments` and `results` are the shardings of @main's, None where nothing is said.
     """
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: Operation) -> None:
         self.module = module
-        self.codec = SdyCodec.of_module(module)
+        self.codec = codec_of(module)
         self.mesh = the_mesh(module, self.codec)
-        self.function = main_function(module).operation
-        type_ = ir.FunctionType(ir.TypeAttr(self.function.attributes["function_type"]).value)
-        self.arguments = self._signature("arg_attrs", len(type_.inputs))
-        self.results = self._signature("res_attrs", len(type_.results))
+        self.function = main_function(module)
+        inputs, results = function_types(self.function)
+        self.arguments = self._signature("arg_attrs", len(inputs))
+        self.results = self._signature("res_attrs", len(results))
 
     def _signature(self, name: str, count: int) -> list[TensorSharding | None]:
         if name not in self.function.attributes:
@@ -54,7 +56,7 @@ class AnnotatedModule:
 class AnnotatedProgram(AnnotatedModule):
     """A program and the `sdy` shardings on its operations."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: Operation) -> None:
         super().__init__(module)
         self.program = Program(module)
 
@@ -74,14 +76,14 @@ class AnnotatedProgram(AnnotatedModule):
         return read_region(op.ir, self.codec, self.mesh)
 
 
-def the_mesh(module: ir.Module, codec: SdyCodec) -> Mesh:
+def the_mesh(module: Operation, codec: SdyCodec) -> Mesh:
     """The one mesh of an ingested module."""
     meshes = list(codec.meshes.values())
     if len(meshes) == 1:
         return meshes[0]
     raise AnnotationError(
         f"expected one mesh but the module has {len(meshes)}",
-        location=source_location(module.operation.location),
+        location=source_location(module.location),
         hint="run gspmd-ingest first",
         code=Code.MESH,
     )

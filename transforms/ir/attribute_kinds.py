@@ -8,6 +8,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.own_attributes import AXES, CAUSE, COMBINER, DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
+from gspmd.transforms.ir.modules import function_types
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
 from gspmd.transforms.parsing.mlir import located
 
@@ -34,17 +36,17 @@ _ON_MODULES = {
 }
 
 
-def check_operation(op: Any) -> None:
+def check_operation(op: Operation) -> None:
     """Raises AnnotationError, located, for an attribute of an operation that is of another kind than is read."""
     with located(op):
         _check(op.attributes, _ON_OPERATIONS)
 
 
-def check_signature(module: ir.Module, function: Any) -> None:
+def check_signature(module: Operation, function: Operation) -> None:
     """The same for the attributes of the module, and of the arguments and results of its entry."""
-    _check(module.operation.attributes, _ON_MODULES)
+    _check(module.attributes, _ON_MODULES)
     with located(function):
-        results = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).results)
+        results = len(function_types(function)[1])
         for name in ("arg_attrs", "res_attrs"):
             for entry in function.attributes.get(name, ()):
                 _check(entry, _ON_VALUES)

@@ -10,6 +10,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
 _PLATFORMS = ("cpu", "gpu")
@@ -26,17 +27,17 @@ TRANSFERS = frozenset({"stablehlo.send", "stablehlo.recv"})
 """What JAX writes calls as for TPUs: operands are sent to the host, results received from it."""
 
 
-def is_callback(op: Any) -> bool:
+def is_callback(op: Operation) -> bool:
     """Whether an operation is a call of Python, or a part of one."""
     return is_one_call(op) or (op.name == CUSTOM_CALL and target_of(op) in EACH_CALLS)
 
 
-def is_one_call(op: Any) -> bool:
+def is_one_call(op: Operation) -> bool:
     """Whether an operation is a call, or a part of one, that one device makes with whole operands."""
     return op.name in TRANSFERS or (op.name == CUSTOM_CALL and target_of(op) in ONE_CALLS)
 
 
-def target_of(op: Any) -> str:
+def target_of(op: Operation) -> str:
     """The target of a custom call."""
     return text_of(op.attributes["call_target_name"])
 

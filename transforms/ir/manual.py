@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, take, without
 from gspmd.dialect.error_codes import Code
@@ -18,7 +17,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.dialect.sdy_attrs import SdyCodec, read_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.transforms.ir.program import MANUAL, Block, Op, Program
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.program import MANUAL, Body, Op, Program
 from gspmd.transforms.parsing.mlir import located
 
 
@@ -69,7 +69,7 @@ class ManualRegion:
         return sharding.with_axes(tuple(dims))
 
 
-def read_region(op: Any, codec: SdyCodec, mesh: Mesh) -> ManualRegion:
+def read_region(op: Operation, codec: SdyCodec, mesh: Mesh) -> ManualRegion:
     """Raises Unsupported (located) for operands or results that are partial sums."""
     attributes = op.attributes
     axes = tuple(mesh.axis(name) for name in read_manual_axes(attributes["manual_axes"]))
@@ -85,7 +85,7 @@ def read_region(op: Any, codec: SdyCodec, mesh: Mesh) -> ManualRegion:
 def ops_in_regions(program: Program, codec: SdyCodec, mesh: Mesh) -> Iterator[tuple[Op, Axes, int]]:
     """Every operation, the manual axes held around it, and the index of the innermost region (-1 for none)."""
 
-    def walk(block: Block, held: Axes, region: int) -> Iterator[tuple[Op, Axes, int]]:
+    def walk(block: Body, held: Axes, region: int) -> Iterator[tuple[Op, Axes, int]]:
         for op in block.ops:
             yield op, held, region
             inner, index = held, region

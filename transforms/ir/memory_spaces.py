@@ -12,6 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONTROL_FLOW, WHILE, Program
 from gspmd.transforms.ir.signature import MEMORY_KIND, dictionaries
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
@@ -39,19 +40,19 @@ def is_host(kind: str | None) -> bool:
     return kind is not None and kind.endswith("_host")
 
 
-def _frontend(op: Any, name: str) -> str | None:
+def _frontend(op: Operation, name: str) -> str | None:
     attributes = op.attributes
     if _FRONTEND not in attributes or name not in attributes[_FRONTEND]:
         return None
     return text_of(attributes[_FRONTEND][name])
 
 
-def host_computation(op: Any) -> dict[str, ir.Attribute]:
+def host_computation(op: Operation) -> dict[str, ir.Attribute]:
     """What marks an operation as one that the host computes; nothing for others."""
     return {_FRONTEND: op.attributes[_FRONTEND]} if _frontend(op, _COMPUTE) == "host" else {}
 
 
-def placed_in(op: Any) -> str | None:
+def placed_in(op: Operation) -> str | None:
     """The memory that a custom call brings its operand to, None for any other operation."""
     if op.name != CUSTOM_CALL:
         return None
@@ -59,9 +60,9 @@ def placed_in(op: Any) -> str | None:
     return _frontend(op, _PLACEMENT) if target == _PLACING else _FIXED.get(target)
 
 
-def place(value: Any, kind: str, sharding: ir.Attribute | None, point: ir.InsertionPoint, location: Any) -> Any:
+def place(value: Value, kind: str, sharding: ir.Attribute | None, point: Point, location: Any) -> Value:
     """The value in another memory, by an operation as JAX writes it."""
-    context = value.context
+    context = location.context
     attributes: dict[str, ir.Attribute] = {
         "call_target_name": ir.StringAttr.get(_PLACING, context),
         "backend_config": ir.StringAttr.get("", context),
@@ -70,10 +71,7 @@ def place(value: Any, kind: str, sharding: ir.Attribute | None, point: ir.Insert
     }
     if sharding is not None:
         attributes["sdy.sharding"] = sharding
-    created = ir.Operation.create(
-        CUSTOM_CALL, operands=[value], results=[value.type], attributes=attributes, loc=location, ip=point
-    )
-    return created.results[0]
+    return Operation(CUSTOM_CALL, [value], [value.type], attributes, location).insert(point).result
 
 
 def says_host(program: Program) -> bool:
@@ -90,11 +88,11 @@ def says_host(program: Program) -> bool:
 class HostValues:
     """The values of a function that are in a host's memory, and in which; follows what hands values on."""
 
-    def __init__(self, function: Any, staying: Iterable[str] = ()) -> None:
+    def __init__(self, function: Operation, staying: Iterable[str] = ()) -> None:
         """`staying` are further operations whose result is where their operand is."""
         self._staying = _STAYING | set(staying)
         self.kinds: dict[Any, str] = {}
-        block = function.regions[0].blocks[0]
+        block = function.regions[0]
         for argument, entry in zip(
             block.arguments, dictionaries(function, "arg_attrs", len(block.arguments)), strict=True
         ):
@@ -103,11 +101,11 @@ class HostValues:
                 self.kinds[argument] = kind
         self._block(block)
 
-    def _block(self, block: Any) -> None:
-        for view in block.operations:
-            self._op(view.operation)
+    def _block(self, block: Block) -> None:
+        for op in block:
+            self._op(op)
 
-    def _op(self, op: Any) -> None:
+    def _op(self, op: Operation) -> None:
         name, kind = op.name, placed_in(op)
         if kind is not None:
             self._set(op.results, kind)
@@ -120,12 +118,10 @@ class HostValues:
         elif name in CONTROL_FLOW:
             loop = name == WHILE
             for region in op.regions:
-                block = region.blocks[0]
                 if loop:
-                    self._hand_on(op.operands, block.arguments)
-                self._block(block)
-            last = op.regions[len(op.regions) - 1].blocks[0].operations
-            self._hand_on(last[len(last) - 1].operation.operands, op.results)
+                    self._hand_on(op.operands, region.arguments)
+                self._block(region)
+            self._hand_on(op.regions[-1].terminator.operands, op.results)
 
     def _set(self, values: Iterable[Any], kind: str | None) -> None:
         for value in values:

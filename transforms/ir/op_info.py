@@ -4,47 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
 
 CUSTOM_CALL = "stablehlo.custom_call"
-
-
-class TensorType(NamedTuple):
-    """Shape and element type (MLIR's spelling) of a value; what is not a tensor has rank 0."""
-
-    shape: tuple[int, ...]
-    element: str
-    is_tensor: bool = True
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    @property
-    def brief(self) -> str:
-        """`f32[8,4]`; of what is no tensor its name, as `token`."""
-        if not self.is_tensor:
-            return self.element.removeprefix("!stablehlo.")
-        return f"{self.element}[{','.join(map(str, self.shape))}]"
-
-
-_ELEMENT_BITS = {"i1": 8, "index": 64}
-
-
-def element_bytes(element: str) -> float:
-    """Bytes that one element takes on the wire; i1 travels as a byte."""
-    if element in _ELEMENT_BITS:
-        return _ELEMENT_BITS[element] / 8
-    if element.startswith("complex<"):
-        return 2 * element_bytes(element[8:-1])
-    if element.startswith("!quant"):
-        return 1.0
-    digits = "".join(c if c.isdigit() else " " for c in element).split()
-    return int(digits[0]) / 8 if digits else 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -78,88 +46,60 @@ class OpInfo:
         return text_of(self.attributes.get(name))
 
 
-class TypeReader:
-    """MLIR types as values, each read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, TensorType] = {}
-
-    def __call__(self, type_: Any) -> TensorType:
-        found = self._known.get(type_)
-        if found is None:
-            found = self._known[type_] = _read_type(type_)
-        return found
-
-
-def _read_type(type_: Any) -> TensorType:
-    if isinstance(type_, ir.RankedTensorType):
-        shaped = ir.RankedTensorType(type_)
-        return TensorType(tuple(shaped.shape), str(shaped.element_type))
-    return TensorType((), str(type_), is_tensor=False)
-
-
 SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes"})
 
 
 class InfoReader:
     """Descriptions of operations, interned."""
 
-    def __init__(self, types: TypeReader) -> None:
-        self._types = types
+    def __init__(self) -> None:
         self._known: dict[Any, OpInfo] = {}
 
-    def __call__(self, op: Any, name: str, operands: tuple[TensorType, ...], with_body: bool) -> OpInfo:
-        """Describe `op` (an MLIR operation), whose name and operand types the caller has read already."""
-        types = self._types
-        results = tuple([types(r.type) for r in op.results])
-        attributes = op.attributes
-        try:
-            pairs = tuple([(n, attributes[n]) for n in attributes if n not in SKIPPED_ATTRIBUTES])
-        except TypeError:
-            pairs = _complex_attributes(op)
-        body = _body(op) if with_body and len(op.regions) else ()
-        key = (name, operands, results, pairs, body)
+    def __call__(self, op: Operation, operands: tuple[TensorType, ...], with_body: bool = True) -> OpInfo:
+        """Describe an operation on operands of these types, which may have other types by now."""
+        results = tuple([result.type for result in op.results])
+        pairs = tuple([pair for pair in op.attributes.items() if pair[0] not in SKIPPED_ATTRIBUTES])
+        body = _body(op) if with_body and op.regions else ()
+        key = (op.name, operands, results, pairs, body)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = OpInfo(name, operands, results, dict(pairs), body)
+            found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body)
         return found
 
 
-def _complex_attributes(op: Any) -> tuple[tuple[str, str]]:
-    """The bindings cannot represent complex constants: the operation's text stands for its attributes."""
-    return (("value", str(op).partition(" = ")[2]),)
-
-
-def _body(op: Any) -> tuple[str, ...]:
+def _body(op: Operation) -> tuple[str, ...]:
     """Names of the operations in the op's regions, its terminator last, as one flat list.
 
     A region of plain reductions has them in the order of the results. Any other is marked, so that `combiners` does not
     take it for such.
     """
     names: list[str] = []
-    for region in op.regions:
-        for block in region.blocks:
-            ops = [view.operation for view in block.operations]
-            plain = _plain_reductions(block, ops)
-            names.extend(o.name for o in plain or ops)
-            if plain is None:
-                names.append("...")
+    for block in op.regions:
+        ops = list(block)
+        plain = _plain_reductions(block, ops)
+        names.extend(o.name for o in plain or ops)
+        if plain is None:
+            names.append("...")
     return tuple(names)
 
 
-def _plain_reductions(block: Any, ops: list[Any]) -> list[Any] | None:
+def _plain_reductions(block: Block, ops: list[Operation]) -> list[Operation] | None:
     """The operations of a reducer's block in the order of its results, the terminator last.
 
     None unless the block applies one operation to each of its results so far and the new value, and returns that.
     """
-    arguments, terminator = list(block.arguments), ops[-1]
-    count = len(ops) - 1
-    if not count or len(arguments) != 2 * count or len(terminator.operands) != count:
+    arguments, count = block.arguments, len(ops) - 1
+    if count < 1 or len(arguments) != 2 * count or len((terminator := ops[-1]).operands) != count:
         return None
     ordered = []
     for index, value in enumerate(terminator.operands):
-        made = next((o for o in ops[:-1] if len(o.results) == 1 and o.results[0] == value), None)
-        if made is None or set(made.operands) != {arguments[index], arguments[count + index]}:
+        made = value.op
+        if (
+            made is None
+            or made.block is not block
+            or len(made.results) != 1
+            or set(made.operands) != {arguments[index], arguments[count + index]}
+        ):
             return None
         ordered.append(made)
     return [*ordered, terminator]

@@ -1,4 +1,4 @@
-"""A module's @main as plain values: what the stages analyse instead of walking the IR again and again.
+"""What of a module's @main shares one sharding: values, slots, and the description of every operation.
 
 Values are numbered; so are slots. A slot is a set of values that always share one sharding: most are
 a single value, a while loop's carry is several. Every use of a constant, an iota or a broadcast scalar
@@ -8,12 +8,12 @@ is a slot of its own (see docs/design.md).
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from jaxlib.mlir import ir
-
-from gspmd.transforms.ir.op_info import InfoReader, OpInfo, TensorType, TypeReader
-from gspmd.transforms.parsing.mlir import main_function
+from gspmd.transforms.ir import operations
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.op_info import InfoReader, OpInfo
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 
 WHILE, BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
 CALLS = ("func.call", "stablehlo.composite")
@@ -30,24 +30,24 @@ class Op:
     """One operation: its description, the values it reads and makes, and their slots."""
 
     index: int
-    ir: Any
+    ir: Operation
     info: OpInfo
     operands: list[int]
     results: list[int]
     operand_slots: list[int]
     result_slots: list[int]
-    regions: list[Block]
+    regions: list[Body]
     splittable: bool = False
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Block:
+class Body:
     """One block of the function or of a region that Program reads; `returned` are its terminator's operands."""
 
-    ir: Any
+    ir: operations.Block
     arguments: list[int]
+    terminator: Operation
     ops: list[Op] = dataclasses.field(default_factory=list)
-    terminator: Any = None
     returned: list[int] = dataclasses.field(default_factory=list)
     returned_slots: list[int] = dataclasses.field(default_factory=list)
 
@@ -60,20 +60,19 @@ class Program:
     `slot_value` (a value of that slot, for naming it).
     """
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: Operation) -> None:
         self.module = module
         self.ops: list[Op] = []
         self.value_type: list[TensorType] = []
-        self.value_ir: list[Any] = []
+        self.value_ir: list[Value] = []
         self.value_def: list[int] = []
         self.slot_type: list[TensorType] = []
         self.slot_value: list[int] = []
         self._slot_of: list[int] = []
-        self._numbers: dict[Any, int] = {}
-        self._types = TypeReader()
-        self._infos = InfoReader(self._types)
-        self.function = main_function(module).operation
-        self.body = self._read_block(self.function.regions[0].blocks[0], None)
+        self._numbers: dict[Value, int] = {}
+        self._infos = InfoReader()
+        self.function = main_function(module)
+        self.body = self._read_block(self.function.regions[0], None)
 
     # ---- numbering ----
 
@@ -82,8 +81,8 @@ class Program:
         self.slot_value.append(value)
         return len(self.slot_type) - 1
 
-    def _add_value(self, value: Any, type_: TensorType, definer: int, slot: int | None) -> int:
-        number = len(self.value_type)
+    def _add_value(self, value: Value, definer: int, slot: int | None) -> int:
+        number, type_ = len(self.value_type), value.type
         self._numbers[value] = number
         self.value_type.append(type_)
         self.value_ir.append(value)
@@ -103,39 +102,38 @@ class Program:
 
     # ---- reading ----
 
-    def _read_block(self, block: Any, argument_slots: list[int] | None) -> Block:
+    def _read_block(self, block: operations.Block, argument_slots: list[int] | None) -> Body:
         arguments = []
         for index, argument in enumerate(block.arguments):
             slot = None if argument_slots is None else argument_slots[index]
-            arguments.append(self._add_value(argument, self._types(argument.type), -1, slot))
-        result = Block(block, arguments)
-        operations = [view.operation for view in block.operations]
-        result.ops = [self._read_op(op) for op in operations[:-1]]
-        result.terminator = operations[-1]
-        result.returned = [self._numbers[v] for v in result.terminator.operands]
+            arguments.append(self._add_value(argument, -1, slot))
+        last = block.terminator
+        result = Body(block, arguments, last)
+        result.ops = [self._read_op(op) for op in block if op is not last]
+        result.returned = [self._numbers[v] for v in last.operands]
         result.returned_slots = [self._use(v) for v in result.returned]
         return result
 
-    def _read_op(self, op: Any) -> Op:
+    def _read_op(self, op: Operation) -> Op:
         name = op.name
-        value_type, ops = self.value_type, self.ops
+        ops = self.ops
         operands = [self._numbers[v] for v in op.operands]
         if name == GROUP and self.value_def[operands[0]] >= 0:
             ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
         control = name in CONTROL_FLOW or name == MANUAL
-        info = self._infos(op, name, tuple([value_type[v] for v in operands]), not control)
+        info = self._infos(op, tuple([value.type for value in op.operands]), not control)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
         node.splittable = name in SPLITTABLE or (
             name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
         )
         ops.append(node)
-        for value, type_ in zip(op.results, info.results, strict=True):
-            number = self._add_value(value, type_, node.index, None)
+        for value in op.results:
+            number = self._add_value(value, node.index, None)
             node.results.append(number)
             node.result_slots.append(self._slot_of[number])
         if control:
             slots = node.result_slots if name == WHILE else None
-            node.regions = [self._read_block(r.blocks[0], slots) for r in op.regions]
+            node.regions = [self._read_block(r, slots) for r in op.regions]
         return node
 
     def _is_scalar_constant(self, value: int) -> bool:
@@ -144,7 +142,7 @@ class Program:
 
     # ---- walking ----
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[Body]:
         """Every block, parents first."""
         found = [self.body]
         for op in self.ops:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ir.operations import Value
+
+Number: TypeAlias = int | float | str
+"""One number of a constant, or a word for it that `splat` reads."""
 
 _OPERATIONS = {
     "add": "stablehlo.add",
@@ -21,7 +25,7 @@ _OPERATIONS = {
     "xor": "stablehlo.xor",
 }
 REDUCER_OF = {operation: combiner for combiner, operation in _OPERATIONS.items()}
-_IDENTITIES: dict[str, Any] = {
+_IDENTITIES: dict[str, Number] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
 }  # fmt: skip
 
@@ -31,7 +35,7 @@ def reducer_operation(combiner: str) -> str:
     return _OPERATIONS[combiner]
 
 
-def identity_of(combiner: str) -> Any:
+def identity_of(combiner: str) -> Number:
     """What combining with changes nothing, as `splat` reads it.
 
     That of add is -0.0: adding +0.0 would turn -0.0 into +0.0.
@@ -39,7 +43,7 @@ def identity_of(combiner: str) -> Any:
     return _IDENTITIES[combiner]
 
 
-def is_identity(init: Any, reducer: str) -> bool:
+def is_identity(init: Value, reducer: str) -> bool:
     """Whether an initial value is known to change nothing."""
     words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
     return any(is_splat(init, word) for word in words)
@@ -50,7 +54,7 @@ def partial_combiner(element: str) -> str:
     return "or" if element == "i1" else "add"
 
 
-def splat(type_: Any, value: Any) -> Any:
+def splat(type_: Any, value: Number) -> Any:
     """The attribute of a constant of tensor type `type_` with one value everywhere.
 
     The value is a number or a word: `lowest` (the identity of max: -inf for floats that have it), `highest` (of min),
@@ -62,18 +66,16 @@ def splat(type_: Any, value: Any) -> Any:
     return ir.DenseElementsAttr.get_splat(type_, _scalar(element, value))
 
 
-def is_splat(value: Any, word: Any) -> bool:
+def is_splat(value: Value, word: Number) -> bool:
     """Whether a value is a constant with this everywhere, as `splat` reads it; no complex one is known to be."""
-    owner = value.owner
-    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "stablehlo.constant":
+    op = value.op
+    if op is None or op.name != "stablehlo.constant":
         return False
-    if "complex" in str(value.type):  # the bindings have no attributes for these
-        return False
-    found = owner.operation.attributes["value"]
+    found = op.attributes["value"]  # which the bindings do not read where it is complex
     return isinstance(found, ir.DenseElementsAttr) and bool(found == splat(found.type, word))
 
 
-def _scalar(element: Any, value: Any) -> Any:
+def _scalar(element: Any, value: Number) -> Any:
     if isinstance(element, ir.IntegerType):
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
@@ -87,7 +89,8 @@ def _scalar(element: Any, value: Any) -> Any:
             hint="convert to another type before, or split evenly",
             code=Code.OPERATION,
         )
-    return ir.FloatAttr.get(element, float(value if limits else _INFINITE.get(value, value)))
+    number = float(value if limits else _INFINITE.get(str(value), value))
+    return ir.FloatAttr.get(element, number, ir.Location.unknown(element.context))
 
 
 _INFINITE = {"lowest": -math.inf, "highest": math.inf}
@@ -104,11 +107,11 @@ _FINITE = {
 }
 
 
-def _integer(element: Any, value: Any) -> int:
+def _integer(element: Any, value: Number) -> int:
     bits = element.width
     signed = not element.is_unsigned and bits > 1
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    number = {"lowest": low, "highest": high, "ones": -1 if signed else high}.get(value, value)
+    number = {"lowest": low, "highest": high, "ones": -1 if signed else high}.get(str(value), value)
     if bits == 1 and number == 1:
         return -1
     if not signed and number >= 2 ** (bits - 1) and bits == 64:

@@ -21,8 +21,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
 from gspmd.dialect.own_attributes import DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.modules import context_of, function_types, main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import read_boundary
+from gspmd.transforms.ir.types import TensorType, read_type
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
-from gspmd.transforms.parsing.mlir import main_function, name_in
+from gspmd.transforms.parsing.mlir import name_in
 
 TOKEN = "!stablehlo.token"
 MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
@@ -105,19 +109,19 @@ def tensor_text(shape: Sequence[int], element_type: str) -> str:
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
 
 
-def tensor_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+def tensor_of(type_: TensorType, what: str) -> tuple[tuple[int, ...], str]:
     """Shape and element type of a static tensor type. Raises Unsupported for any other type."""
-    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
-        raise Unsupported(f"{what} has type {type_}, expected a tensor of static shape", code=Code.DYNAMIC_SHAPE)
-    return tuple(type_.shape), str(type_.element_type)
+    if not type_.is_tensor:
+        raise Unsupported(f"{what} has type {type_.text}, expected a tensor of static shape", code=Code.DYNAMIC_SHAPE)
+    return type_.shape, type_.element
 
 
-def _type_of(type_: ir.Type, what: str) -> tuple[tuple[int, ...], str]:
+def _type_of(type_: TensorType, what: str) -> tuple[tuple[int, ...], str]:
     """The same for what arguments and results may be, tokens included."""
-    return ((), TOKEN) if str(type_) == TOKEN else tensor_of(type_, what)
+    return ((), TOKEN) if type_.element == TOKEN else tensor_of(type_, what)
 
 
-def dictionaries(func: Any, key: str, count: int) -> list[dict[str, ir.Attribute]]:
+def dictionaries(func: Operation, key: str, count: int) -> list[dict[str, ir.Attribute]]:
     """The attributes (`arg_attrs` or `res_attrs`) of every argument or result, as dictionaries."""
     if key not in func.attributes:
         return [{} for _ in range(count)]
@@ -129,7 +133,7 @@ def as_dictionary(attribute: Any) -> dict[str, ir.Attribute]:
     return {named.name: named.attr for named in attribute}
 
 
-def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
+def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
     """Write what `dictionaries` reads; no attribute at all where every entry is empty."""
     if any(entries):
         func.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
@@ -137,22 +141,21 @@ def set_dictionaries(func: Any, key: str, entries: Sequence[dict[str, ir.Attribu
         del func.attributes[key]
 
 
-def device_orders(func: Any) -> tuple[tuple[DeviceIds | None, ...], tuple[DeviceIds | None, ...]]:
+def device_orders(func: Operation) -> tuple[tuple[DeviceIds | None, ...], tuple[DeviceIds | None, ...]]:
     """What `DEVICE_IDS` says of the arguments and of the results of `@main` before `gspmd-order`; None for nothing."""
-    type_ = ir.FunctionType(ir.TypeAttr(func.attributes["function_type"]).value)
+    inputs, results = function_types(func)
 
     def read(key: str, count: int) -> tuple[DeviceIds | None, ...]:
         given = [entry.get(DEVICE_IDS) for entry in dictionaries(func, key, count)]
         return tuple(None if order is None else tuple(ir.DenseI64ArrayAttr(order)) for order in given)
 
-    return read("arg_attrs", len(type_.inputs)), read("res_attrs", len(type_.results))
+    return read("arg_attrs", len(inputs)), read("res_attrs", len(results))
 
 
-def argument_name(argument: Any, entry: dict[str, ir.Attribute]) -> str | None:
+def argument_name(location: Any, entry: dict[str, ir.Attribute]) -> str | None:
     """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
     if NAME in entry:
         return required_text(entry, NAME)
-    location = argument.location
     return name_in(location) if isinstance(location, ir.NameLoc) else None
 
 
@@ -164,32 +167,33 @@ def result_name(entry: dict[str, ir.Attribute]) -> str | None:
     return None
 
 
-def read_signature(module: ir.Module) -> Signature:
+def read_signature(module: Operation) -> Signature:
     """The signature that `write_signature` left, checked against the types of `@main`.
 
     Errors: ParseError when the module is not partitioned, or its attributes and types disagree.
     """
-    if MESH not in module.operation.attributes:
+    if MESH not in module.attributes:
         raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
-    mesh = parse_mesh(required_text(module.operation.attributes, MESH), _MESH_SYMBOL)
+    mesh = parse_mesh(required_text(module.attributes, MESH), _MESH_SYMBOL)
     _check_num_partitions(module, mesh)
     func = main_function(module)
-    types, arguments = func.type, list(func.arguments)
-    in_entries = dictionaries(func, "arg_attrs", len(arguments))
-    out_entries = dictionaries(func, "res_attrs", len(types.results))
+    block = func.regions[0]
+    types, results = function_types(func)
+    in_entries = dictionaries(func, "arg_attrs", len(types))
+    out_entries = dictionaries(func, "res_attrs", len(results))
     inputs = tuple(
-        _read_value(f"argument {i}", entry, argument.type, mesh, argument_name(argument, entry))
-        for i, (entry, argument) in enumerate(zip(in_entries, arguments, strict=True))
+        _read_value(f"argument {i}", entry, type_, mesh, argument_name(location, entry))
+        for i, (entry, type_, location) in enumerate(zip(in_entries, types, block.locations, strict=True))
     )
     outputs = tuple(
         _read_value(f"result {i}", entry, type_, mesh, result_name(entry))
-        for i, (entry, type_) in enumerate(zip(out_entries, types.results, strict=True))
+        for i, (entry, type_) in enumerate(zip(out_entries, results, strict=True))
     )
     return Signature(mesh, inputs, outputs)
 
 
-def _check_num_partitions(module: ir.Module, mesh: Mesh) -> None:
-    attribute = module.operation.attributes.get("mhlo.num_partitions")
+def _check_num_partitions(module: Operation, mesh: Mesh) -> None:
+    attribute = module.attributes.get("mhlo.num_partitions")
     if attribute is not None and ir.IntegerAttr(attribute).value != mesh.size:
         raise ParseError(
             f"'mhlo.num_partitions' is {ir.IntegerAttr(attribute).value}, "
@@ -199,7 +203,7 @@ def _check_num_partitions(module: ir.Module, mesh: Mesh) -> None:
 
 
 def _read_value(
-    what: str, entry: dict[str, ir.Attribute], local_type: ir.Type, mesh: Mesh, name: str | None
+    what: str, entry: dict[str, ir.Attribute], local_type: TensorType, mesh: Mesh, name: str | None
 ) -> ValueSignature:
     for key in (GLOBAL_TYPE, SHARDING):
         if key not in entry:
@@ -208,7 +212,7 @@ def _read_value(
                 hint="run gspmd partition first",
                 code=Code.SIGNATURE,
             )
-    shape, element_type = _type_of(ir.TypeAttr(entry[GLOBAL_TYPE]).value, what)
+    shape, element_type = _type_of(read_type(ir.TypeAttr(entry[GLOBAL_TYPE]).value), what)
     try:
         sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
@@ -218,14 +222,19 @@ def _read_value(
         raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
     if _type_of(local_type, what) != (value.local_shape, element_type):
         raise ParseError(
-            f"{what} has type {local_type}, but a part of {value.type_text()} sharded "
+            f"{what} has type {local_type.text}, but a part of {value.type_text()} sharded "
             f"{print_sharding(sharding)} is {value.type_text(local=True)}",
             code=Code.SIGNATURE,
         )
     return value
 
 
-def write_signature(module: ir.Module, signature: Signature) -> None:
+def signature_of(module: ir.Module) -> Signature:
+    """The signature of a partitioned module of MLIR's. Errors: as `read_signature`."""
+    return read_signature(read_boundary(module))
+
+
+def write_signature(module: Operation, signature: Signature) -> None:
     """Make `module`, whose `@main` has per-device types, a partitioned module of this signature.
 
     Donation is read from `tf.aliasing_output` and `jax.buffer_donor`. These stay as they are, but for an argument whose
@@ -235,14 +244,15 @@ def write_signature(module: ir.Module, signature: Signature) -> None:
     """
     mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
     func = main_function(module)
-    with module.context:
+    block = func.regions[0]
+    with context_of(module):
         known: dict[ValueSignature, dict[str, ir.Attribute]] = {}
-        attributes = module.operation.attributes
+        attributes = module.attributes
         attributes[MESH] = ir.StringAttr.get(print_mesh(mesh))
         attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
         for key, values, count in (
-            ("arg_attrs", signature.inputs, len(func.type.inputs)),
-            ("res_attrs", signature.outputs, len(func.type.results)),
+            ("arg_attrs", signature.inputs, len(block.arguments)),
+            ("res_attrs", signature.outputs, len(block.terminator.operands)),
         ):
             if len(values) != count:
                 raise ParseError(f"signature has {len(values)} '{key}', but '@main' has {count}", code=Code.SIGNATURE)

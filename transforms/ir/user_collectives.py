@@ -23,6 +23,8 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.manual import check_free, ops_in_regions
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
 from gspmd.transforms.parsing.mlir import located
 
@@ -80,7 +82,7 @@ def _check_device(held: Axes, mesh: Mesh) -> None:
     )
 
 
-def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
+def _check_collective(op: Operation, name: str, held: Axes, mesh: Mesh) -> None:
     attributes = op.attributes
     names_partitions = "channel_handle" in attributes and (
         stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
@@ -108,7 +110,7 @@ def _check_collective(op: Any, name: str, held: Axes, mesh: Mesh) -> None:
         )
     if not axes and len(groups) < mesh.size:
         axes = held  # some devices take part alone, others not at all
-    for note, said in notes(axes, mesh, "written by the user", op.context).items():
+    for note, said in notes(axes, mesh, "written by the user", context_of(op)).items():
         attributes[note] = said
 
 

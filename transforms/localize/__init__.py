@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.own_attributes import UNREDUCED
-from gspmd.dialect.sdy_attrs import mesh_operations
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.partial_values import partial_sharding
 from gspmd.transforms.ir.annotated import AnnotatedModule
-from gspmd.transforms.ir.op_info import TypeReader
+from gspmd.transforms.ir.modules import context_of, function_types, mesh_operations
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import Signature, ValueSignature, dictionaries, write_signature
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.localize.fitting import RESHARDED
 from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
@@ -40,11 +40,11 @@ class Localize(Pass):
     )
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         annotated = AnnotatedModule(module)
         signature = _global_signature(annotated)
-        entry = annotated.function.regions[0].blocks[0]
-        emit = Emitter(module.context, annotated.mesh, entry, self.list_groups_up_to)
+        entry = annotated.function.regions[0]
+        emit = Emitter(context_of(module), annotated.mesh, entry, self.list_groups_up_to)
         Localizer(annotated, RuleBook(OPS | CALLS, self.replicate_unsupported), emit).run()
         emit.finish()
         drop_counts(annotated.function)
@@ -53,10 +53,7 @@ class Localize(Pass):
 
 
 def _global_signature(annotated: AnnotatedModule) -> Signature:
-    read = TypeReader()
-
-    def value(mlir_type: Any, sharding: TensorSharding | None, entry: dict[str, ir.Attribute]) -> ValueSignature:
-        type_ = read(mlir_type)
+    def value(type_: TensorType, sharding: TensorSharding | None, entry: dict[str, ir.Attribute]) -> ValueSignature:
         sharding = sharding or replicated(annotated.mesh, len(type_.shape))
         if UNREDUCED in entry:
             if not type_.shape or type_.shape[0] != sharding.shard_counts()[0]:
@@ -64,14 +61,14 @@ def _global_signature(annotated: AnnotatedModule) -> Signature:
             return ValueSignature(type_.shape[1:], type_.element, partial_sharding(sharding))
         return ValueSignature(type_.shape, type_.element, sharding)
 
-    def values(key: str, types: list[Any], shardings: list[TensorSharding | None]) -> tuple[ValueSignature, ...]:
+    def values(key: str, types: list[TensorType], shardings: list[TensorSharding | None]) -> tuple[ValueSignature, ...]:
         return tuple(map(value, types, shardings, dictionaries(annotated.function, key, len(types))))
 
-    type_ = ir.FunctionType(ir.TypeAttr(annotated.function.attributes["function_type"]).value)
+    inputs, results = function_types(annotated.function)
     return Signature(
         annotated.mesh,
-        values("arg_attrs", list(type_.inputs), annotated.arguments),
-        values("res_attrs", list(type_.results), annotated.results),
+        values("arg_attrs", inputs, annotated.arguments),
+        values("res_attrs", results, annotated.results),
     )
 
 

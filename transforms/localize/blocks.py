@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.exchange.blocks import AxisMoves, BlockExchange, Dims
@@ -15,10 +14,11 @@ from gspmd.transforms.exchange.grouped_permute import permute
 from gspmd.transforms.exchange.intervals import Ints, Pieces
 from gspmd.transforms.exchange.pieces import cut_at, lookup
 from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 
 
-def exchange_blocks(emit: Emitter, value: Any, exchange: BlockExchange, cause: Cause) -> Any:
+def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause: Cause) -> Any:
     """The target shard of every device, in whole blocks, made of what it has and of what it is sent.
 
     What is in padding is unspecified.
@@ -41,7 +41,7 @@ def _by_device(where: Ints, values: Ints, devices: int) -> Ints:
     return found
 
 
-def _taken(emit: Emitter, value: Any, exchange: BlockExchange, pieces: Pieces) -> Any:
+def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces) -> Any:
     devices = size_of(exchange.axes)
     sends = _by_device(pieces.source, np.ones_like(pieces.source), devices)
     for dim, places in enumerate(np.unravel_index(pieces.taken, exchange.held)):
@@ -53,7 +53,7 @@ def _taken(emit: Emitter, value: Any, exchange: BlockExchange, pieces: Pieces) -
 
 def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, block: Any) -> Any:
     """The block in its place on the devices that get one."""
-    devices, axes, type_ = size_of(exchange.axes), exchange.axes, read_type(block)
+    devices, axes, type_ = size_of(exchange.axes), exchange.axes, block.type
     shape = tuple(n * count for n, count in zip(exchange.block, exchange.wanted, strict=True))
     gets = _by_device(pieces.target, np.ones_like(pieces.target), devices)
     starts = []
@@ -70,16 +70,16 @@ def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, blo
         block = emit.op("stablehlo.select", [here, block, old], [type_])
     if shape == type_.shape:
         return block
-    return emit.op("stablehlo.dynamic_update_slice", [whole, block, *starts], [read_type(whole)])
+    return emit.op("stablehlo.dynamic_update_slice", [whole, block, *starts], [whole.type])
 
 
-def all_to_all_dims(emit: Emitter, value: Any, moves: AxisMoves, after: Dims, cause: Cause) -> Any:
+def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, cause: Cause) -> Any:
     """One all-to-all for axes that leave several dimensions or come to several, all of which divide.
 
     `moves` are in the order in which the axes stand in the dimensions that they leave; `after` are the axes of every
     dimension then, which give the order in those that they come to.
     """
-    local = read_type(value).shape
+    local = value.type.shape
     order = range(len(moves))
     sizes = [size_of(axes) for axes, _, _ in moves]
 

@@ -14,7 +14,6 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.own_attributes import CAUSE, COMBINER, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.dialect.sdy_attrs import read_axes, read_axis_lists, read_axis_moves
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.exchange.blocks import AxisMoves, all_to_all_moves, exchange_between_orders, nests_either_way
@@ -22,7 +21,8 @@ from gspmd.transforms.exchange.direct import Retiling, changed_dims, direct_way
 from gspmd.transforms.exchange.grouped_permute import permute
 from gspmd.transforms.exchange.halo import realignments, redistribute
 from gspmd.transforms.ir.groups import permutation_pairs
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.localize.blocks import all_to_all_dims, exchange_blocks
 from gspmd.transforms.parsing.attribute_text import required_text
 
@@ -33,7 +33,13 @@ class GlobalCollective:
     """One `sdy` collective: `type` is global, `before` and `after` its shardings, `value` per-device."""
 
     def __init__(
-        self, op: Any, type_: TensorType, before: TensorSharding, after: TensorSharding, value: Any, emit: Emitter
+        self,
+        op: Operation,
+        type_: TensorType,
+        before: TensorSharding,
+        after: TensorSharding,
+        value: Value,
+        emit: Emitter,
     ) -> None:
         self.op = op
         self.type = type_
@@ -93,7 +99,7 @@ def _moved(c: GlobalCollective, moves: AxisMoves) -> Any:
         return _at_once(c, moves)
     value = c.value
     for axes, source, target in moves:
-        count, local = size_of(axes), list(read_type(value).shape)
+        count, local = size_of(axes), list(value.type.shape)
         local[target] = -(-local[target] // count) * count
         value = c.emit.all_to_all(c.emit.pad_to(value, local), target, source, axes, c.cause)
         sizes = c.type.shape[source], c.type.shape[target]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import overlap
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.notation import print_dims
@@ -19,7 +17,8 @@ from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Block, Op
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
@@ -53,7 +52,7 @@ class _Check:
         for value, sharding in zip(values, shardings, strict=False):
             self._of[value] = sharding or self._whole(value)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Body) -> None:
         for op in block.ops:
             with located(op.ir):
                 self._op(op)
@@ -94,7 +93,7 @@ class _Check:
             if not (loop and index == 0):
                 self._handed_on(block.terminator, block.returned, made)
 
-    def _handed_on(self, user: Any, values: Sequence[int], wanted: Sequence[TensorSharding]) -> None:
+    def _handed_on(self, user: Operation, values: Sequence[int], wanted: Sequence[TensorSharding]) -> None:
         for index, (value, need) in enumerate(zip(values, wanted, strict=True)):
             if self._of[value].dim_axes() != need.dim_axes():
                 with located(user):
@@ -133,7 +132,7 @@ def _fits(rule: OpShardingRule, shardings: tuple[TensorSharding, ...], operands:
     return all(tensor_axes(rule, tensor, axes) == each.dim_axes() for tensor, each in enumerate(shardings))
 
 
-def _check(module: ir.Module) -> None:
+def _check(module: Operation) -> None:
     annotated = AnnotatedProgram(module)
     _Check(annotated).run()
 

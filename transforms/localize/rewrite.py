@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from jaxlib.mlir import ir
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gspmd.dialect.own_attributes import AXES
 from gspmd.dialect.sharding import TensorSharding, replicated
@@ -15,13 +14,16 @@ from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.callbacks import TRANSFERS
 from gspmd.transforms.ir.manual import read_region
 from gspmd.transforms.ir.memory_spaces import host_computation
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, TensorType, TypeReader
+from gspmd.transforms.ir.modules import declare_types
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
 from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, GlobalCollective
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
-from gspmd.transforms.parsing.mlir import located, splice
+from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.repairs.xla_repairs import REPAIRED, repair
 
 
@@ -43,52 +45,47 @@ class Localizer:
         self.codec = annotated.codec
         self.rules = rules
         self.emit = emit
-        self.placed: dict[Any, ShardedType] = {}
-        self._types = TypeReader()
-        self._infos = InfoReader(self._types)
+        self.placed: dict[Value, ShardedType] = {}
+        self._infos = InfoReader()
         self._whole: dict[int, TensorSharding] = {}
-        self._local: dict[ShardedType, Any] = {}
-        self._regions: list[Any] = []
+        self._local: dict[ShardedType, TensorType] = {}
+        self._regions: list[Operation] = []
         self._to_repair = False
         self._to_host = False
-        self._parting: list[Any] | None = None  # known inside manual computations
+        self._parting: set[Operation] | None = None  # known inside manual computations
 
     def run(self) -> None:
-        block = self.annotated.function.regions[0].blocks[0]
+        block = self.annotated.function.regions[0]
         for argument, sharding in zip(block.arguments, self.annotated.arguments, strict=True):
             if sharding is not None:
                 self._place(argument, sharding)
-        operations = [view.operation for view in block.operations]
-        self._operations(operations)
+        self._operations(block)
         for region in self._regions:
-            splice(region)
+            region.inline()
         if self._to_repair:
             repair(self.annotated.function)
         if self._to_host:  # by channels that the host knows
             self.emit.keep_channels(self.annotated.function, TRANSFERS)
-        inputs = [argument.type for argument in block.arguments]
-        outputs = [value.type for value in operations[-1].operands]
-        function_type = ir.FunctionType.get(inputs, outputs, self.emit.context)
-        self.annotated.function.attributes["function_type"] = ir.TypeAttr.get(function_type, self.emit.context)
+        declare_types(self.annotated.function)
 
     # ---- values ----
 
-    def _place(self, value: Any, sharding: TensorSharding) -> None:
+    def _place(self, value: Value, sharding: TensorSharding) -> None:
         """Give a value its per-device type."""
         if sharding.is_replicated():
             return
-        placed = ShardedType(self._types(value.type), sharding)
+        placed = ShardedType(value.type, sharding)
         local = self._local.get(placed)
         if local is None:
-            local = self._local[placed] = self.emit.mlir_type(local_type(*placed))
+            local = self._local[placed] = local_type(*placed)
         self.placed[value] = placed
-        value.set_type(local)
+        value.type = local
 
-    def _of(self, value: Any) -> ShardedType:
+    def _of(self, value: Value) -> ShardedType:
         found = self.placed.get(value)
         if found is not None:
             return found
-        type_ = self._types(value.type)
+        type_ = value.type
         rank = len(type_.shape)
         whole = self._whole.get(rank)
         if whole is None:
@@ -97,9 +94,9 @@ class Localizer:
 
     # ---- operations ----
 
-    def _operations(self, operations: list[Any]) -> None:
+    def _operations(self, block: Block) -> None:
         table = self.rules.table
-        for op in operations:
+        for op in block:
             name = op.name
             self._to_repair |= name in REPAIRED
             self._to_host |= name in TRANSFERS
@@ -128,33 +125,33 @@ class Localizer:
             elif name in CONTROL_FLOW:
                 self._control_flow(op, shardings)
 
-    def _control_flow(self, op: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
+    def _control_flow(self, op: Operation, shardings: tuple[TensorSharding, ...] | None) -> None:
         apart = self.emit.apart
         self.emit.apart = apart or op in (self._parting or ())
         for region in op.regions:
-            self._region(region.blocks[0], shardings)
+            self._region(region, shardings)
         self.emit.apart = apart
 
-    def _region(self, block: Any, shardings: tuple[TensorSharding, ...] | None) -> None:
+    def _region(self, block: Block, shardings: tuple[TensorSharding, ...] | None) -> None:
         """Localize a region, whose arguments, if it has some, are split as the operation's results are."""
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
-        self._operations([view.operation for view in block.operations])
+        self._operations(block)
 
-    def _manual(self, op: Any) -> None:
+    def _manual(self, op: Operation) -> None:
         """Localize a manual computation, whose body has the types inside.
 
         At the end, when every value of the body is localized, the body takes the place of the operation.
         """
         region = read_region(op, self.codec, self.annotated.mesh)
-        block = op.regions[0].blocks[0]
+        block = op.regions[0]
         outermost = self._parting is None
         if outermost:
             self._parting = parting_ops(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
         outside, self.emit.held = self.emit.held, self.annotated.mesh.sorted(self.emit.held + region.axes)
-        self._operations([view.operation for view in block.operations])
+        self._operations(block)
         self.emit.held = outside
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
@@ -162,21 +159,19 @@ class Localizer:
         if outermost:
             self._parting = None
 
-    def _written(self, op: Any) -> None:
+    def _written(self, op: Operation) -> None:
         """Keep a collective that the user wrote, on a channel of its own; one of single devices does nothing."""
         if AXES not in op.attributes or required_text(op.attributes, AXES):
             op.attributes["channel_handle"] = self.emit.next_channel()
             return
-        for result, operand in zip(op.results, op.operands, strict=True):
-            result.replace_all_uses_with(operand)
-        op.erase()
+        op.replace(op.operands)
 
-    def _point(self, op: Any) -> None:
-        self.emit.point = ir.InsertionPoint(op)
+    def _point(self, op: Operation) -> None:
+        self.emit.point = Point.at(op)
         self.emit.location = op.location
 
-    def _collective(self, op: Any, name: str) -> None:
-        operand, result = op.operands[0], op.results[0]
+    def _collective(self, op: Operation, name: str) -> None:
+        operand = op.operands[0]
         before = self._of(operand)
         after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
         self._point(op)
@@ -185,21 +180,20 @@ class Localizer:
         else:
             with located(op):
                 value = COLLECTIVES[name](GlobalCollective(op, before.type, before.sharding, after, operand, self.emit))
-            if value == operand:  # nothing had to move
+            if value is operand:  # nothing had to move
                 value = self.emit.alias(value)
-        result.replace_all_uses_with(value)
-        op.erase()
+        op.replace([value])
         if not after.is_replicated():
             self.placed[value] = ShardedType(before.type, after)
 
-    def _compute(self, op: Any, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
+    def _compute(self, op: Operation, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
         """Localize an operation whose local form may be more than the same operation on smaller types."""
         operands = [self._of(value) for value in op.operands]
         if shardings is None:
             if self.rules.table[name].replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
-        info = self._infos(op, name, tuple(placed.type for placed in operands), True)
+        info = self._infos(op, tuple(placed.type for placed in operands))
         rule = self.rules.rules[self.rules.of_op(info, op)]
         results = list(op.results)
         self._point(op)
@@ -213,7 +207,7 @@ class Localizer:
                 self.emit.also = host_computation(op)
                 definition.localize(local)
                 self.emit.also = {}
-        values = results if local.replaced is None else local.replaced
+        values: Sequence[Value | None] = results if local.replaced is None else local.replaced
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
-            if not sharding.is_replicated():
+            if value is not None and not sharding.is_replicated():
                 self.placed[value] = ShardedType(type_, sharding)

@@ -18,11 +18,11 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.modules import function_block
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
-from gspmd.transforms.parsing.mlir import function_block
 
 APPROXIMATE_TOP_K = "ApproxTopK"
 _CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
@@ -64,7 +64,7 @@ def _comparator(op: LocalOp) -> Any:
     (called,) = op.ir.attributes[_COMPARATOR]
     block = function_block(op.ir, called.value) if isinstance(called, ir.FlatSymbolRefAttr) else None
     expected = [type_.element for type_ in op.info.results for _ in range(2)]
-    if block is None or [str(a.type) for a in block.arguments] != [f"tensor<{e}>" for e in expected]:
+    if block is None or [a.type.text for a in block.arguments] != [f"tensor<{e}>" for e in expected]:
         raise AnnotationError(
             f"{called} does not compare two elements of each of the {len(op.info.results)} arrays searched",
             hint="give it two scalars of each array's type",
@@ -104,7 +104,7 @@ def localize_approximate_top_k(op: LocalOp) -> None:
     wanted, local = op.local_result(0).shape[dim], op.local_operand(0).shape[dim]
     best = _search(op, config, dim, min(wanted, local))
     best = [emit.all_gather(value, dim, axes, cause) for value in best]
-    types = [read_type(value) for value in best]
+    types = [value.type for value in best]
     scalars = [TensorType((), t.element) for t in types for _ in range(2)]
     block = _comparator(op)
     ordered = op_with_body(
@@ -131,9 +131,8 @@ def _search(op: LocalOp, config: dict[str, Any], dim: int, wanted: int) -> list[
     results = []
     for index in range(count):
         type_ = op.local_operand(index)
-        results.append(type_._replace(shape=(*type_.shape[:dim], wanted, *type_.shape[dim + 1 :])))
-    made = emit.op("stablehlo.custom_call", op.operands, results, **attributes)
-    return list(made) if count > 1 else [made]
+        results.append(type_.of_shape((*type_.shape[:dim], wanted, *type_.shape[dim + 1 :])))
+    return emit.ops("stablehlo.custom_call", op.operands, results, **attributes)
 
 
 APPROXIMATE_CALLS = op_table([OpDef(APPROXIMATE_TOP_K, approximate_top_k_rule, localize_approximate_top_k)])

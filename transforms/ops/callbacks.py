@@ -16,7 +16,9 @@ from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.callbacks import EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.carriers import carried, carriers, delivered
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.ops.rules import whole
@@ -66,7 +68,7 @@ def localize_one_call(op: LocalOp) -> None:
     if not axes:
         op.keep()
         return
-    used = [index for index, result in enumerate(op.ir.results) if any(True for _ in result.uses)]
+    used = [index for index, result in enumerate(op.ir.results) if result.is_used]
     here = emit.is_first(axes) if emit.held else emit.is_partition(device or 0)
     cause = op.cause(_CAUSE)
     sent = iter([emit.all_reduce(v, axes, "add", cause) if _is_tensor(v) else v for v in _call(op, here, used)])
@@ -81,23 +83,25 @@ def _call(op: LocalOp, here: Any, used: list[int]) -> list[Any]:
 
     All other devices have zeros, and the token that the call waits for.
     """
-    emit, point = op.emit, op.emit.point
+    emit = op.emit
     returned = [carrier for index in used for carrier in carriers(op.info.results[index])]
-    branch = emit.op_with_regions("stablehlo.if", [here], returned, 2)
-    emit.point = ir.InsertionPoint(branch.regions[0].blocks.append())
-    made = op.ir.clone(ip=emit.point).operation.results
-    emit.op("stablehlo.return", [carrier for index in used for carrier in carried(emit, made[index])], [])
-    emit.point = ir.InsertionPoint(branch.regions[1].blocks.append())
-    emit.op("stablehlo.return", [_nothing(op, type_) for type_ in returned], [])
-    emit.point = point
-    return list(branch.results)
+
+    def made(_: list[Value]) -> list[Value]:
+        results = op.ir.clone().insert(emit.point).results
+        return [carrier for index in used for carrier in carried(emit, results[index])]
+
+    def nothing(_: list[Value]) -> list[Value]:
+        return [_nothing(op, type_) for type_ in returned]
+
+    branches = [emit.block([], made), emit.block([], nothing)]
+    return emit.create("stablehlo.if", [here], returned, {}, branches).results
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)
+def _is_tensor(value: Value) -> bool:
+    return value.type.is_tensor
 
 
-def _device(op: Any) -> int | None:
+def _device(op: Operation) -> int | None:
     """The partition that the program wants to make the call."""
     if CALL_DEVICE not in op.attributes:
         return None

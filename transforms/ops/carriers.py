@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jaxlib.mlir import ir
-
-from gspmd.transforms.emit.builder import Builder, read_type
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType, element_bytes
 
 _INTEGERS = ("i", "ui", "si")
 
@@ -25,17 +24,17 @@ def carriers(type_: TensorType) -> list[TensorType]:
     if element.startswith("complex<"):
         return [carrier for carrier in carriers(_part(type_)) for _ in range(2)]
     if element == "i1":
-        return [type_._replace(element="ui8")]
+        return [type_.of_element("ui8")]
     if element.startswith(_INTEGERS):
-        return [type_ if element_bytes(element) >= 1 else type_._replace(element=f"{element.rstrip('0123456789')}8")]
-    return [type_._replace(element=f"i{round(8 * element_bytes(_whole_bytes(element)))}")]
+        return [type_ if element_bytes(element) >= 1 else type_.of_element(f"{element.rstrip('0123456789')}8")]
+    return [type_.of_element(f"i{round(8 * element_bytes(_whole_bytes(element)))}")]
 
 
-def carried(emit: Builder, value: Any) -> list[Any]:
+def carried(emit: Builder, value: Value) -> list[Any]:
     """The integers of a value."""
-    if not isinstance(value.type, ir.RankedTensorType):
+    if not value.type.is_tensor:
         return [value]
-    type_ = read_type(value)
+    type_ = value.type
     if type_.element.startswith("complex<"):
         parts = [emit.op(f"stablehlo.{name}", [value], [_part(type_)]) for name in ("real", "imag")]
         return [carrier for part in parts for carrier in carried(emit, part)]
@@ -54,13 +53,13 @@ def delivered(emit: Builder, integers: Iterator[Any], type_: TensorType) -> Any:
         return value
     if type_.element == "i1" or type_.element.startswith(_INTEGERS):
         return emit.convert(value, type_.element)
-    wide = type_._replace(element=_whole_bytes(type_.element))
+    wide = type_.of_element(_whole_bytes(type_.element))
     return emit.convert(emit.op("stablehlo.bitcast_convert", [value], [wide]), type_.element)
 
 
 def _part(type_: TensorType) -> TensorType:
     """The type of the real and the imaginary parts."""
-    return type_._replace(element=type_.element[len("complex<") : -1])
+    return type_.of_element(type_.element[len("complex<") : -1])
 
 
 def _whole_bytes(element: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.operations import Value
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -18,7 +19,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 def threefry(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any]) -> list[Any]:
     """Two words of random bits for every counter; words, low before high, are ui32 tensors of one shape."""
-    type_ = read_type(block[0])
+    type_ = block[0].type
     keys = [*key, emit.binary("xor", emit.binary("xor", *key), emit.constant(type_, _PARITY))]
     left, right = (emit.binary("add", word, k) for word, k in zip(block, key, strict=True))
     for turn in range(5):
@@ -32,7 +33,7 @@ def threefry(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any]) -> lis
 
 
 def _rotated(emit: Builder, word: Any, bits: int) -> Any:
-    type_ = read_type(word)
+    type_ = word.type
     high = emit.binary("shift_left", word, emit.constant(type_, bits))
     low = emit.binary("shift_right_logical", word, emit.constant(type_, 32 - bits))
     return emit.binary("or", high, low)
@@ -40,7 +41,7 @@ def _rotated(emit: Builder, word: Any, bits: int) -> Any:
 
 def philox(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any, Any, Any]) -> list[Any]:
     """Four words of random bits for every counter of four; words, lowest first, are ui32 tensors of one shape."""
-    type_ = read_type(block[0])
+    type_ = block[0].type
     words, keys = list(block), list(key)
     for _ in range(10):
         first, second = (_product(emit, words[2 * i], _MULTIPLIERS[i]) for i in range(2))
@@ -57,17 +58,17 @@ def philox(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any, Any, Any]
 def _product(emit: Builder, word: Any, factor: int) -> tuple[Any, Any]:
     """The low and the high word of a product."""
     wide = emit.convert(word, "ui64")
-    return halves(emit, emit.binary("multiply", wide, emit.constant(read_type(wide), factor)))
+    return halves(emit, emit.binary("multiply", wide, emit.constant(wide.type, factor)))
 
 
-def halves(emit: Builder, value: Any) -> tuple[Any, Any]:
+def halves(emit: Builder, value: Value) -> tuple[Any, Any]:
     """The low and the high words (ui32) of ui64 values."""
-    high = emit.binary("shift_right_logical", value, emit.constant(read_type(value), 32))
+    high = emit.binary("shift_right_logical", value, emit.constant(value.type, 32))
     return emit.convert(value, "ui32"), emit.convert(high, "ui32")
 
 
 def joined(emit: Builder, low: Any, high: Any) -> Any:
     """The inverse of `halves`."""
     wide = emit.convert(high, "ui64")
-    wide = emit.binary("shift_left", wide, emit.constant(read_type(wide), 32))
+    wide = emit.binary("shift_left", wide, emit.constant(wide.type, 32))
     return emit.binary("or", wide, emit.convert(low, "ui64"))

@@ -18,7 +18,8 @@ from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, sent_bytes, tiles
 from gspmd.transforms.exchange.pieces import cut_at, join_dim
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
@@ -118,7 +119,7 @@ def localize_concatenate(op: LocalOp) -> None:
         tests = [emit.compare(places, "GE", emit.constant(places_type, part.start))] if part.start else []
         if part.start + part.size < total:
             tests.append(emit.compare(places, "LT", emit.constant(places_type, part.start + part.size)))
-        here = tests[0] if len(tests) == 1 else emit.binary("and", *tests)
+        here = emit.all_of(tests)
         value = emit.op("stablehlo.select", [here, piece, value], [result])
     op.replace([value])
 

@@ -10,11 +10,11 @@ from jaxlib.mlir.dialects import chlo, stablehlo
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import op_with_body
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import clamp, index_element, relative
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 
@@ -97,7 +97,7 @@ def localize_ragged_dot(op: LocalOp) -> None:
 
 def _sizes_here(emit: Emitter, sizes: Any, axes: Axes, size: int) -> Any:
     """Sizes of the parts in this device's shard of groups one after the other in a dimension of `size` elements."""
-    type_, local = read_type(sizes), -(-size // size_of(axes))
+    type_, local = sizes.type, -(-size // size_of(axes))
     ends = _running_sum(emit, sizes)
     places = [emit.binary("subtract", ends, sizes), ends]
     element = index_element((size,))
@@ -110,11 +110,9 @@ def _sizes_here(emit: Emitter, sizes: Any, axes: Axes, size: int) -> Any:
 
 def _running_sum(emit: Emitter, values: Any) -> Any:
     """The sum of all elements of a list up to each one."""
-    type_ = read_type(values)
+    type_ = values.type
     square = TensorType(type_.shape * 2, type_.element)
-    places = [
-        emit.op("stablehlo.iota", [], [square._replace(element="i32")], iota_dimension=emit.i64(dim)) for dim in (0, 1)
-    ]
+    places = [emit.op("stablehlo.iota", [], [square.of_element("i32")], iota_dimension=emit.i64(dim)) for dim in (0, 1)]
     spread = emit.op("stablehlo.broadcast_in_dim", [values], [square], broadcast_dimensions=emit.i64s([1]))
     kept = [emit.compare(places[1], "LE", places[0]), spread, emit.constant(square, 0)]
     terms = emit.op("stablehlo.select", kept, [square])
@@ -125,7 +123,7 @@ def _running_sum(emit: Emitter, values: Any) -> Any:
         [terms, emit.constant(scalar, 0)],
         [type_],
         [scalar, scalar],
-        lambda arguments: [emit.binary("add", *arguments)],
+        lambda arguments: [emit.binary("add", arguments[0], arguments[1])],
         dimensions=emit.i64s([1]),
     )
     return total

@@ -15,11 +15,11 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.limits import MAX_COUNTED_PLACES
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
@@ -159,17 +159,17 @@ def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) ->
     emit, (value, kernel), numbers, windows = op.emit, op.operands, _numbers(op.info), list(windows)
     for index, taps in enumerate(part):
         source, dim = numbers.input_spatial_dimensions[index], numbers.kernel_spatial_dimensions[index]
-        window, count = windows[index], read_type(kernel).shape[dim]
+        window, count = windows[index], kernel.type.shape[dim]
         before, after = taps.begin * window.dilation, (count - taps.end) * window.dilation
         windows[index] = dataclasses.replace(window, low=window.low - before, high=window.high - after)
         kernel = cut(emit, kernel, dim, taps.begin, (), taps.end - taps.begin)
         value, windows[index] = without_cuts(emit, value, source, windows[index], _zero(op))
-    clone = op.ir.clone(ip=emit.point).operation
+    clone = op.ir.clone().insert(emit.point)
     clone.operands[0], clone.operands[1] = value, kernel
     if windows != _windows(op.info):
         set_padding(clone, emit, windows, "lhs_dilation")
     result = op.local_result(0)
-    clone.results[0].set_type(emit.mlir_type(result))
+    clone.results[0].type = result
     found = clone.results[0]
     for taps in part:
         if taps.axes:

@@ -9,7 +9,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
@@ -34,8 +35,8 @@ def localize_constant(op: LocalOp) -> None:
         return
     value = op.ir.attributes["value"]
     if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-        local = op.emit.mlir_type(op.local_result(0))
-        splat = ir.DenseElementsAttr.get_splat(local, value.get_splat_value())
+        local = op.local_result(0)
+        splat = ir.DenseElementsAttr.get_splat(op.emit.mlir_type(local), value.get_splat_value())
         op.replace([op.emit.op("stablehlo.constant", [], [op.local_result(0)], value=splat)])
         return
     whole = op.emit.op("stablehlo.constant", [], [op.info.results[0]], value=value)
@@ -48,14 +49,12 @@ _UNIFORM_COMPLEX = re.compile(r"dense<\(([^,()]+),([^,()]+)\)>")
 def _complex_constant(op: LocalOp) -> Any:
     """As above, without the attribute, which the bindings cannot represent."""
     local = op.local_result(0)
-    uniform = _UNIFORM_COMPLEX.search(str(op.ir))
+    uniform = _UNIFORM_COMPLEX.search(str(op.ir.attributes["value"]))
     if uniform is None:
-        whole = op.ir.clone(ip=op.emit.point).operation.results[0]
+        whole = op.ir.clone().insert(op.emit.point).results[0]
         return op.emit.shard(whole, op.result_shardings[0])
     part = TensorType(local.shape, local.element[len("complex<") : -1])
-    values = [
-        ir.Attribute.parse(f"dense<{text}> : {op.emit.mlir_type(part)}", op.emit.context) for text in uniform.groups()
-    ]
+    values = [ir.Attribute.parse(f"dense<{text}> : {part.text}", op.emit.context) for text in uniform.groups()]
     parts = [op.emit.op("stablehlo.constant", [], [part], value=value) for value in values]
     return op.emit.op("stablehlo.complex", parts, [local])
 

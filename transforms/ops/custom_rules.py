@@ -11,7 +11,9 @@ from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.dialect.rule_notation import check_rule, parse_rule
 from gspmd.dialect.sdy_attrs import write_rule
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo, TypeReader
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 
@@ -77,35 +79,27 @@ def attach_rules(custom_calls: Iterable[Any], rules: Mapping[str, RuleSource]) -
     Calls that JAX marks with a number of batch dimensions, and that have no rule, get the one which this means.
     Raises AnnotationError (located) for a rule that does not fit.
     """
-    types = TypeReader()
-    read = InfoReader(types)
+    read = InfoReader()
     for op in custom_calls:
         source = rules.get(text_of(op.attributes["call_target_name"]))
         batch = None if RULE in op.attributes else _batch_dims(op)
         if source is None and batch is None:
             continue
-        info = read(op, CUSTOM_CALL, tuple(types(value.type) for value in op.operands), False)
+        info = read(op, tuple(value.type for value in op.operands), False)
         with located(op):
             if source is not None:
                 rule = parse_rule(source if isinstance(source, str) else source(info), *_shapes(info))
             else:
                 rule = _batch_rule(info, batch or 0)
-        op.attributes[RULE] = write_rule(rule, op.context)
+        op.attributes[RULE] = write_rule(rule, context_of(op))
 
 
-def custom_calls(function: Any) -> Iterator[Any]:
+def custom_calls(function: Operation) -> Iterator[Operation]:
     """The custom calls in a function, those in regions included."""
-    for region in function.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
-                if inner.name == CUSTOM_CALL:
-                    yield inner
-                elif len(inner.regions):
-                    yield from custom_calls(inner)
+    return (op for op in function.walk() if op.name == CUSTOM_CALL)
 
 
-def _batch_dims(op: Any) -> int | None:
+def _batch_dims(op: Operation) -> int | None:
     """The number of leading dimensions that an operation of JAX's foreign function interface works on one by one."""
     if _FRONTEND not in op.attributes or _BATCH not in op.attributes[_FRONTEND]:
         return None

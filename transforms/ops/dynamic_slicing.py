@@ -12,14 +12,15 @@ from typing import Any
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.indices import WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
 from gspmd.transforms.exchange.intervals import sent_bytes
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
@@ -77,17 +78,17 @@ def localize_dynamic_slice(op: LocalOp) -> None:
         return
     neutral = identity_of(op.rule.combiner)
     starts = _starts(op, op.operands[1:], dims)
-    shape = read_type(op.operands[0]).shape
+    shape = op.operands[0].type.shape
     piece = tuple(min(n, w) for n, w in zip(shape, result.shape, strict=True))
     value, begins = _take(op, op.operands[0], starts, piece)
     # A part may begin before the piece or end behind it by its whole length.
     moved = [w for w in windows if w.part > 1 and (w.axes or w.overhang)]
     if moved:
-        shifts = [emit.constant(read_type(start), 0) for start in starts]
+        shifts = [emit.constant(start.type, 0) for start in starts]
         for window in moved:
             value = pad_dim(emit, value, window.dim, window.part, window.part, neutral)
             shift = emit.binary("subtract", starts[window.dim], begins[window.dim])
-            shifts[window.dim] = emit.binary("add", shift, emit.constant(read_type(shift), window.part))
+            shifts[window.dim] = emit.binary("add", shift, emit.constant(shift.type, window.part))
         value, _ = _take(op, value, shifts, result.shape)
     found = None
     for window in windows:
@@ -156,7 +157,7 @@ def _shifted_update(
 ) -> Any:
     """The update's elements beside those of the piece of a shard that begins at `begins`."""
     emit, update = op.emit, op.operands[1]
-    shifts = [emit.constant(read_type(start), 0) for start in starts]
+    shifts = [emit.constant(start.type, 0) for start in starts]
     for window in windows:
         dim, room = window.dim, window.size - window.window
         shift = emit.binary("subtract", begins[dim], starts[dim])
@@ -164,16 +165,14 @@ def _shifted_update(
             reach = _reach_of_update(window)
             update = take_windows(emit, update, dim, window.axes, reach, None, _cause(op))
             # Relative to the shard, `reach` begins at -room.
-            shift = emit.binary(
-                "subtract", shift, emit.shard_offset(window.axes, window.shard, read_type(shift).element)
-            )
+            shift = emit.binary("subtract", shift, emit.shard_offset(window.axes, window.shard, shift.type.element))
             margin = room
         elif window.part > 1:
             margin = shape[dim]
             update = pad_dim(emit, update, dim, margin, margin, 0)
         else:
             continue
-        shifts[dim] = emit.binary("add", shift, emit.constant(read_type(shift), margin))
+        shifts[dim] = emit.binary("add", shift, emit.constant(shift.type, margin))
     return _take(op, update, shifts, shape)[0]
 
 
@@ -199,7 +198,7 @@ def _written(
     for window in windows:
         if window.part == 1:
             here = inside(emit, starts[window.dim], window.shard)
-            found = both(emit, found, emit.broadcast_scalar(here, places._replace(element="i1")))
+            found = both(emit, found, emit.broadcast_scalar(here, places.of_element("i1")))
             continue
         shift = emit.binary("subtract", begins[window.dim], starts[window.dim])
         place = emit.op("stablehlo.iota", [], [places], iota_dimension=emit.i64(window.dim))
@@ -230,16 +229,14 @@ def _starts(op: LocalOp, starts: list[Any], dims: list[WindowDim]) -> list[Any]:
     return [d.position(op.emit, start) if d in split else start for start, d in zip(clamped, dims, strict=True)]
 
 
-def _take(op: LocalOp, value: Any, starts: list[Any], shape: tuple[int, ...]) -> tuple[Any, list[Any]]:
+def _take(op: LocalOp, value: Value, starts: list[Any], shape: tuple[int, ...]) -> tuple[Any, list[Any]]:
     """A window of this shape, and where it begins, which is limited as the operation does anyway.
 
     Written out, because XLA adds up the starts of a slice of a slice without limiting the inner one.
     """
-    type_ = read_type(value)
+    type_ = value.type
     room = [n - w for n, w in zip(type_.shape, shape, strict=True)]
-    begins = [
-        clamp(op.emit, start, 0, most, read_type(start).element) for start, most in zip(starts, room, strict=True)
-    ]
+    begins = [clamp(op.emit, start, 0, most, start.type.element) for start, most in zip(starts, room, strict=True)]
     if type_.shape == tuple(shape):
         return value, begins
     return op.emit.dynamic_slice(value, begins, shape), begins

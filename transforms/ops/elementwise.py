@@ -71,6 +71,7 @@ _LINEAR = {
     "multiply": ((0,), (1,)),
     "divide": ((0,),),
 }
+_COMMUTATIVE = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
 _MADE = Flops("elementwise", lambda info: float(sum(math.prod(t.shape) for t in info.results[:1])))
 
 
@@ -80,6 +81,7 @@ def _traits(name: str) -> Traits:
         elementwise=True,
         linear=_LINEAR.get(name, ()),
         floats_only=name == "divide",
+        commutes=name in _COMMUTATIVE,
         flops=MOVED if name == "convert" else _MADE,
         evaluate=OF_ELEMENTS.get(name),
         fusion=Fusion.WITH_USER,

@@ -8,7 +8,6 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.indices import IndexVectors, WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import pad_dim
@@ -94,9 +93,7 @@ def localize_gather(op: LocalOp) -> None:
     value = emit.op("stablehlo.gather", [operand, indices], [result], dimension_numbers=numbers, **kept)
     if found is not None:
         dims = emit.i64s(_batch_dims(op.info))
-        mask = emit.op(
-            "stablehlo.broadcast_in_dim", [found], [result._replace(element="i1")], broadcast_dimensions=dims
-        )
+        mask = emit.op("stablehlo.broadcast_in_dim", [found], [result.of_element("i1")], broadcast_dimensions=dims)
         value = emit.op("stablehlo.select", [mask, value, emit.constant(result, neutral)], [result])
     op.replace([value])
 
@@ -143,7 +140,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any
             start = window.position(emit, start)
             before, _ = _margins(window)
             if before:
-                start = emit.binary("add", start, emit.constant(read_type(start), before))
+                start = emit.binary("add", start, emit.constant(start.type, before))
             elif window.axes:
                 found = both(emit, found, inside(emit, start, window.shard))
         parts.append(start)

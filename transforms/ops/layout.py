@@ -12,7 +12,8 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.evaluation import the_same
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits

@@ -11,11 +11,12 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import pad_dim
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 
@@ -91,10 +92,10 @@ def localize_fft(op: LocalOp) -> None:
     op.replace([value])
 
 
-def _transform(op: LocalOp, value: Any, dim: int, how: tuple[str, int], cause: Cause) -> Any:
+def _transform(op: LocalOp, value: Value, dim: int, how: tuple[str, int], cause: Cause) -> Any:
     """Transform one dimension, which changes places with the longest other one if it is split."""
     axes, rank = op.operand_axes(0, dim), op.info.operands[0].rank
-    shape = read_type(value).shape
+    shape = value.type.shape
     if not axes:
         return _transform_whole(op, value, dim, how)
     other = max((d for d in range(rank) if d != dim), key=lambda d: shape[d])
@@ -106,29 +107,29 @@ def _transform(op: LocalOp, value: Any, dim: int, how: tuple[str, int], cause: C
     return _resize(op, value, other, size)
 
 
-def _exchange(op: LocalOp, value: Any, whole: int, split: int, axes: Axes, cause: Cause) -> Any:
+def _exchange(op: LocalOp, value: Value, whole: int, split: int, axes: Axes, cause: Cause) -> Any:
     """Gather dimension `whole` and split another in its place, in parts of equal size."""
-    length = read_type(value).shape[split]
+    length = value.type.shape[split]
     padding = -length % size_of(axes)
     return op.emit.all_to_all(pad_dim(op.emit, value, split, 0, padding, 0), split, whole, axes, cause)
 
 
-def _resize(op: LocalOp, value: Any, dim: int, length: int) -> Any:
+def _resize(op: LocalOp, value: Value, dim: int, length: int) -> Any:
     """The leading part of one dimension."""
-    shape = read_type(value).shape
+    shape = value.type.shape
     return op.emit.slice(value, (*shape[:dim], length, *shape[dim + 1 :]))
 
 
-def _transform_whole(op: LocalOp, value: Any, dim: int, how: tuple[str, int]) -> Any:
+def _transform_whole(op: LocalOp, value: Value, dim: int, how: tuple[str, int]) -> Any:
     """Transform one dimension, which is brought to the end for that."""
     emit, (kind, length) = op.emit, how
-    type_ = read_type(value)
+    type_ = value.type
     order = [*(d for d in range(type_.rank) if d != dim), dim]
     back = [order.index(d) for d in range(type_.rank)]
     in_place = dim == type_.rank - 1
     if not in_place:
         value = emit.transpose(value, order)
-    shape = read_type(value).shape
+    shape = value.type.shape
     element = type_.element
     if kind == "RFFT":
         shape, element = (*shape[:-1], length // 2 + 1), f"complex<{element}>"

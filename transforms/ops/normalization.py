@@ -8,9 +8,10 @@ from typing import Any
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import op_with_body
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 
@@ -53,10 +54,10 @@ class _Statistics:
         """An operand to compute with."""
         return self.emit.convert(self.op.operands[index], self.element)
 
-    def narrow(self, value: Any) -> Any:
+    def narrow(self, value: Value) -> Any:
         return self.emit.convert(value, self.given)
 
-    def masked(self, value: Any) -> Any:
+    def masked(self, value: Value) -> Any:
         """A whole tensor with zeros for padding."""
         for dim in self.dims:
             axes = self.op.operand_axes(0, dim)
@@ -83,7 +84,7 @@ class _Statistics:
                 [value, emit.constant(scalar, 0)],
                 [features],
                 [scalar, scalar],
-                lambda arguments: [emit.binary("add", *arguments)],
+                lambda arguments: [emit.binary("add", arguments[0], arguments[1])],
                 dimensions=emit.i64s(self.dims),
             )
             rows.append(emit.reshape(row, (1, *features.shape)))
@@ -95,11 +96,11 @@ class _Statistics:
         return [self._row(summed, index) for index in range(len(rows))]
 
     def _row(self, table: Any, index: int) -> Any:
-        type_ = read_type(table)
+        type_ = table.type
         row = self.emit.op(
             "stablehlo.slice",
             [table],
-            [type_._replace(shape=(1, type_.shape[1]))],
+            [type_.of_shape((1, type_.shape[1]))],
             start_indices=self.emit.i64s([index, 0]),
             limit_indices=self.emit.i64s([index + 1, type_.shape[1]]),
             strides=self.emit.i64s([1, 1]),
@@ -107,11 +108,11 @@ class _Statistics:
         return self.emit.reshape(row, type_.shape[1:])
 
     def mean(self, total: Any) -> Any:
-        return self.emit.binary("divide", total, self.emit.constant(read_type(total), float(self.count)))
+        return self.emit.binary("divide", total, self.emit.constant(total.type, float(self.count)))
 
     def scale_of(self, variance: Any) -> Any:
         """One by the standard deviation."""
-        type_ = read_type(variance)
+        type_ = variance.type
         shifted = self.emit.binary("add", variance, self.emit.constant(type_, self.epsilon))
         return self.emit.op("stablehlo.rsqrt", [shifted], [type_])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gspmd.dialect.axes import without
 from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 
 
@@ -24,7 +24,7 @@ def taken_apart_rule(info: OpInfo) -> OpShardingRule:
 def localize_taken_apart(op: LocalOp) -> None:
     """Zeros stand beside what is whole; each device's part of what is partial is its summand."""
     emit, value, result = op.emit, op.operands[0], op.local_result(0)
-    one = emit.reshape(value, (1, *read_type(value).shape))
+    one = emit.reshape(value, (1, *value.type.shape))
     axes = without(op.result_shardings[0].dims[0].axes, op.operand_shardings[0].unreduced)
     if not axes and result.shape[0] == 1:
         op.replace([one])

@@ -24,10 +24,10 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.ops.ciphers import halves, joined, philox, threefry
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -99,7 +99,7 @@ class _Generator:
         self.algorithm = algorithm
         self.lanes = lanes
         self.state = state
-        self.words = [self._word(i) for i in range(read_type(state).shape[0])]
+        self.words = [self._word(i) for i in range(state.type.shape[0])]
         if algorithm == "PHILOX" and len(self.words) == 2:
             self.words.append(self.words[0])  # the upper half of the counter is the key then
 
@@ -116,7 +116,7 @@ class _Generator:
 
     def advanced(self, by: Any) -> list[Any]:
         """The state's words with `by` (ui64, any shape) added to the counter."""
-        emit, shape = self.emit, read_type(by).shape
+        emit, shape = self.emit, by.type.shape
         key, low, *high = (emit.broadcast_scalar(w, TensorType(shape, "ui64")) if shape else w for w in self.words)
         total = emit.binary("add", low, by)
         carry = emit.convert(emit.compare(total, "LT", low), "ui64")
@@ -124,7 +124,7 @@ class _Generator:
 
     def state_after(self, counters: int) -> Any:
         words = self.advanced(self.emit.constant(_WIDE, counters))
-        return self._stack(words[: read_type(self.state).shape[0]])
+        return self._stack(words[: self.state.type.shape[0]])
 
     def _stack(self, words: list[Any]) -> Any:
         parts = [self.emit.reshape(word, (1,)) for word in words]
@@ -145,16 +145,16 @@ class _Generator:
         paired = self.algorithm == "THREE_FRY" and self.lanes == 2
         shape = (self.lanes, count) if paired else (count, self.lanes)
         state = self._stack(self.advanced(first))
-        _, made = emit.op(
+        _, made = emit.ops(
             "stablehlo.rng_bit_generator",
             [state],
-            [read_type(state), TensorType(shape, element)],
+            [state.type, TensorType(shape, element)],
             rng_algorithm=ir.Attribute.parse(f"#stablehlo<rng_algorithm {self.algorithm}>", emit.context),
         )
         return [self._lane(made, 0 if paired else 1, lane, part) for lane in range(self.lanes)]
 
     def _lane(self, made: Any, dim: int, lane: int, part: tuple[int, ...]) -> Any:
-        type_ = read_type(made)
+        type_ = made.type
         starts = [lane if d == dim else 0 for d in range(2)]
         shape = tuple(1 if d == dim else n for d, n in enumerate(type_.shape))
         found = self.emit.op(
@@ -250,7 +250,7 @@ def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> A
         replaced(elements.begins, None if begin is None else emit.binary("divide", begin, each)),
     )
     parts = [emit.reshape(lane, (*grid.part[: dim + 1], 1, *grid.part[dim + 1 :])) for lane in generator.words_of(grid)]
-    element = read_type(parts[0]).element
+    element = parts[0].type.element
     joint = TensorType((*grid.part[: dim + 1], lanes, *grid.part[dim + 1 :]), element)
     value = emit.op("stablehlo.concatenate", parts, [joint], dimension=emit.i64(dim + 1))
     value = emit.reshape(value, replaced(grid.part, count * lanes))
@@ -274,13 +274,13 @@ def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
     value = words[0]
     for index, word in enumerate(words[1:], 1):
         chosen = emit.compare(lane, "EQ", emit.constant(type_, index))
-        value = emit.op("stablehlo.select", [chosen, word, value], [read_type(word)])
+        value = emit.op("stablehlo.select", [chosen, word, value], [word.type])
     return value
 
 
 def _converted(emit: Emitter, bits: Any, element: str) -> Any:
     """Random words as elements: the low bits of integers, and floats that have the value of such an integer."""
-    type_ = read_type(bits)
+    type_ = bits.type
     width = round(element_bytes(element) * 8)
     unsigned = emit.convert(bits, f"ui{width}")
     if element == f"i{width}":
@@ -357,11 +357,11 @@ _MANTISSA_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 
 def _fraction(emit: Emitter, bits: Any, element: str, wide: str) -> Any:
     """Evenly spaced numbers in [0, 1), each exact in `element`; computed with as `wide`."""
-    type_ = read_type(bits)
+    type_ = bits.type
     digits = _MANTISSA_BITS[element]
     shift = emit.constant(type_, round(element_bytes(type_.element) * 8) - digits)
     number = emit.convert(emit.binary("shift_right_logical", bits, shift), wide)
-    return emit.binary("multiply", number, emit.constant(read_type(number), 2.0**-digits))
+    return emit.binary("multiply", number, emit.constant(number.type, 2.0**-digits))
 
 
 def _bounds(op: LocalOp, element: str) -> list[Any]:
@@ -377,7 +377,7 @@ def _uniform(op: LocalOp, bits: Any) -> Any:
     """Between the first and the second number, which rounding must not reach."""
     emit, element = op.emit, op.info.results[0].element
     low, high = _bounds(op, element)
-    type_ = read_type(low)
+    type_ = low.type
     value = emit.binary("multiply", _fraction(emit, bits, element, element), emit.binary("subtract", high, low))
     value = emit.binary("add", value, low)
     return emit.op("stablehlo.select", [emit.compare(value, "LT", high), value, low], [type_])
@@ -388,7 +388,7 @@ def _normal(op: LocalOp, bits: Any) -> Any:
     emit, element = op.emit, op.info.results[0].element
     wide = "f64" if element == "f64" else "f32"
     mean, deviation = (emit.convert(value, wide) for value in _bounds(op, element))
-    type_ = read_type(mean)
+    type_ = mean.type
     digits = _MANTISSA_BITS[wide]
     middle = emit.binary("add", _fraction(emit, bits, wide, wide), emit.constant(type_, 2.0 ** -(digits + 1)))
     doubled = emit.binary("multiply", middle, emit.constant(type_, 2.0))
@@ -401,7 +401,7 @@ def _normal(op: LocalOp, bits: Any) -> Any:
 
 def _whole_numbers(op: LocalOp, bits: Any) -> Any:
     """From the first number to before the second."""
-    emit, element, wide = op.emit, op.info.results[0].element, read_type(bits).element
+    emit, element, wide = op.emit, op.info.results[0].element, bits.type.element
     low, high = _bounds(op, wide)
     span = emit.binary("subtract", high, low)
     return emit.convert(emit.binary("add", emit.binary("remainder", bits, span), low), element)

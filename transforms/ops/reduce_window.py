@@ -9,14 +9,16 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.exchange.pieces import resized, spread_size
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.ir.op_info import OpInfo, combiner
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -60,9 +62,7 @@ def localize_reduce_window(op: LocalOp) -> None:
     starts = op.operands[count:]
     fills = starts
     if reducer:
-        fills = [
-            starts[0] if is_identity(starts[0], reducer) else emit.constant(read_type(starts[0]), identity_of(reducer))
-        ]
+        fills = [starts[0] if is_identity(starts[0], reducer) else emit.constant(starts[0].type, identity_of(reducer))]
     windows = windows_of(op.info, op.info.ints("window_dimensions"))
     partial: dict[int, Axes] = {}
     for dim, window in enumerate(windows):
@@ -113,7 +113,7 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
     for dim, window in enumerate(windows):
         for index, start in enumerate(starts):
             values[index], windows[dim] = without_cuts(op.emit, values[index], dim, window, start)
-    clone = op.ir.clone(ip=op.emit.point).operation
+    clone = op.ir.clone().insert(op.emit.point)
     for index, operand in enumerate((*values, *starts)):
         clone.operands[index] = operand
     set_padding(clone, op.emit, windows, "base_dilations")
@@ -121,12 +121,12 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
     clone.attributes["window_strides"] = op.emit.i64s([w.stride for w in windows])
     clone.attributes["window_dilations"] = op.emit.i64s([w.dilation for w in windows])
     for value, result in zip(values, clone.results, strict=True):
-        type_ = read_type(value)
+        type_ = value.type
         shape = tuple(
             (spread_size(n, w.spread) + w.low + w.high - w.extent) // w.stride + 1
             for n, w in zip(type_.shape, windows, strict=True)
         )
-        result.set_type(op.emit.mlir_type(TensorType(shape, type_.element)))
+        result.type = TensorType(shape, type_.element)
     return list(clone.results)
 
 
@@ -176,9 +176,9 @@ def _taken(window: Window, size: int) -> range:
     return range(first + (place - first) % period, end, period)
 
 
-def _own_taps(op: LocalOp, value: Any, dim: int, window: Window, fill: Any) -> Any:
+def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Any) -> Any:
     """The elements that the only window of a dimension takes of this shard; the others become `fill`."""
-    emit, type_, size = op.emit, read_type(value), op.info.operands[0].shape[dim]
+    emit, type_, size = op.emit, value.type, op.info.operands[0].shape[dim]
     axes = op.operand_axes(0, dim)
     taken = _taken(window, size)
     if taken == range(type_.shape[dim] * size_of(axes)):
@@ -243,7 +243,7 @@ def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | N
     return None
 
 
-def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: str, neutral: Any) -> Any:
+def _combine_running(op: LocalOp, value: Value, dim: int, how: _Running, reducer: str, neutral: Any) -> Any:
     """Each device combines what it reads, and that with the totals of the shards on one side, which are gathered."""
     emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
 
@@ -256,7 +256,7 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
     (total,) = reduce_windows(op, [tile], [neutral], along(Window(how.tile)))
     cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
     totals = emit.all_gather(total, dim, axes, cause)
-    type_ = read_type(totals)
+    type_ = totals.type
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
     here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
@@ -267,7 +267,7 @@ def _combine_running(op: LocalOp, value: Any, dim: int, how: _Running, reducer: 
         return others
     part = cut(emit, value, dim, how.taps_at, (), how.window.taps)
     (own,) = reduce_windows(op, [part], [neutral], along(how.window))
-    result = resized(read_type(own), dim, op.local_result(0).shape[dim])
+    result = resized(own.type, dim, op.local_result(0).shape[dim])
     others = emit.op(
         "stablehlo.broadcast_in_dim", [others], [result], broadcast_dimensions=emit.i64s(list(range(rank)))
     )

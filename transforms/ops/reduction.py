@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner, reducers
+from gspmd.transforms.ir.op_info import OpInfo, combiner, reducers
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Fusion, Traits
 
@@ -78,7 +77,7 @@ def _neutral(op: LocalOp) -> list[Any] | None:
 def _scalars(op: LocalOp, neutral: list[Any]) -> list[Any]:
     """The neutral elements as scalar values of the operands' element types."""
     return [
-        value if isinstance(value, ir.Value) else op.emit.constant(TensorType((), result.element), value)
+        value if isinstance(value, Value) else op.emit.constant(TensorType((), result.element), value)
         for value, result in zip(neutral, op.info.results, strict=True)
     ]
 
@@ -114,7 +113,7 @@ def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
     first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
-    return emit.op("stablehlo.select", [first, init, neutral], [read_type(init)])
+    return emit.op("stablehlo.select", [first, init, neutral], [init.type])
 
 
 def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
@@ -129,9 +128,7 @@ def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None
 
 def _gather(op: LocalOp, partial: list[Any], axes: Axes) -> list[Any]:
     cause = op.cause(f"'{op.info.name}' reduces a split dimension: the partial results of all shards are combined")
-    return [
-        op.emit.all_gather(op.emit.reshape(value, (1, *read_type(value).shape)), 0, axes, cause) for value in partial
-    ]
+    return [op.emit.all_gather(op.emit.reshape(value, (1, *value.type.shape)), 0, axes, cause) for value in partial]
 
 
 def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
@@ -141,16 +138,16 @@ def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
     """
     emit, count = op.emit, len(op.info.results)
     operands, inits = op.operands[:count], op.operands[count:]
-    here = emit.constant(TensorType(read_type(operands[0]).shape, "i1"), 1)
+    here = emit.constant(TensorType(operands[0].type.shape, "i1"), 1)
     for dim in split:
         here = emit.mask(here, dim, op.operand_axes(0, dim), op.info.operands[0].shape[dim], 0)
     partial = _reduce_by_mark(op, [*operands, here], inits, op.info.ints("dimensions"))
     gathered = _gather(op, partial, axes)
     rows = []
     for value, init in zip(gathered, [*inits, emit.constant(TensorType((), "i1"), 1)], strict=True):
-        type_ = read_type(value)
-        start = emit.broadcast_scalar(init, type_._replace(shape=(1, *type_.shape[1:])))
-        joint = type_._replace(shape=(type_.shape[0] + 1, *type_.shape[1:]))
+        type_ = value.type
+        start = emit.broadcast_scalar(init, type_.of_shape((1, *type_.shape[1:])))
+        joint = type_.of_shape((type_.shape[0] + 1, *type_.shape[1:]))
         rows.append(emit.op("stablehlo.concatenate", [start, value], [joint], dimension=emit.i64(0)))
     op.replace(_reduce_by_mark(op, rows, inits, (0,))[:count])
 
@@ -158,21 +155,21 @@ def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
 def _reduce_by_mark(op: LocalOp, operands: list[Any], inits: list[Any], dimensions: tuple[int, ...]) -> list[Any]:
     """Reduce what is marked, by the last operand; a result is marked when anything in it was."""
     emit, count = op.emit, len(inits)
-    (block,) = op.ir.regions[0].blocks
+    (block,) = op.ir.regions
 
     def combined(arguments: list[Any]) -> list[Any]:
         left, (marked, *right), other = arguments[:count], arguments[count:-1], arguments[-1]
         both = emit.binary("and", marked, other)
         values = []
         for joint, a, b in zip(inline_body(emit, block, [*left, *right]), left, right, strict=True):
-            type_ = read_type(a)
+            type_ = a.type
             one = emit.op("stablehlo.select", [marked, a, b], [type_])
             values.append(emit.op("stablehlo.select", [both, joint, one], [type_]))
         return [*values, emit.binary("or", marked, other)]
 
-    shape = read_type(operands[0]).shape
+    shape = operands[0].type.shape
     kept = tuple(n for d, n in enumerate(shape) if d not in dimensions)
-    elements = [read_type(value).element for value in operands]
+    elements = [value.type.element for value in operands]
     return op_with_body(
         emit,
         "stablehlo.reduce",
@@ -186,12 +183,12 @@ def _reduce_by_mark(op: LocalOp, operands: list[Any], inits: list[Any], dimensio
 
 def _reduce_like(op: LocalOp, operands: list[Any], results: list[TensorType], dimensions: Any) -> list[Any]:
     """Another reduce with this one's body."""
-    clone = op.ir.clone(ip=op.emit.point).operation
+    clone = op.ir.clone().insert(op.emit.point)
     for index, operand in enumerate(operands):
         clone.operands[index] = operand
     clone.attributes["dimensions"] = dimensions
     for result, type_ in zip(clone.results, results, strict=True):
-        result.set_type(op.emit.mlir_type(type_))
+        result.type = type_
     return list(clone.results)
 
 

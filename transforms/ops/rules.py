@@ -9,7 +9,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.callbacks import is_callback
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo, TensorType
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
 from gspmd.transforms.ops.op_definition import OpDef, OpTable
 from gspmd.transforms.parsing.mlir import source_location

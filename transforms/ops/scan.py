@@ -50,11 +50,9 @@ def localize_scan(op: LocalOp) -> None:
     if not any(op.operand_axes(i, d) for i, t in enumerate(op.info.operands) for d in range(t.rank)):
         return
     for region in op.ir.regions:
-        for block in region:
-            inner = [value for view in block for value in view.operation.results]
-            for value in [*block.arguments, *inner]:
-                element = value.type.element_type
-                value.set_type(op.emit.mlir_type(local._replace(shape=shape, element=str(element))))
+        inner = [value for inside in region for value in inside.results]
+        for value in [*region.arguments, *inner]:
+            value.type = value.type.of_shape(shape)
 
 
 OPS = op_table([OpDef("chlo.scan", scan_rule, localize_scan)])

@@ -10,12 +10,12 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import IndexVectors, WindowDim, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo, combiners
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -174,11 +174,11 @@ def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
         if windows and math.prod(op.local_operand(count).shape[d] for d in _index_dims(op.info)) == 1:
             # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its.
             inputs[index] = emit.kept_apart(inputs[index])
-    clone = op.ir.clone(ip=emit.point).operation
+    clone = op.ir.clone().insert(emit.point)
     for index, operand in enumerate([*inputs, indices, *op.operands[count + 1 :]]):
         clone.operands[index] = operand
     for result, operand in zip(clone.results, inputs, strict=True):
-        result.set_type(operand.type)
+        result.type = operand.type
     if numbers is not None:
         clone.attributes["scatter_dimension_numbers"] = numbers
     _keep_promises(op, clone, changed=bool(windows))
@@ -234,7 +234,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) 
 
 def _part_start(op: LocalOp, start: Any, window: WindowDim) -> Any:
     """Where this device's part of windows begins in its shard with margins; outside where the window does not fit."""
-    emit, type_ = op.emit, read_type(start)
+    emit, type_ = op.emit, start.type
     found = window.position(emit, start)
     if window.window == 1:
         return found
@@ -245,15 +245,15 @@ def _part_start(op: LocalOp, start: Any, window: WindowDim) -> Any:
     return emit.op("stablehlo.select", [fits, found, emit.constant(type_, -1)], [type_])
 
 
-def _cut(op: LocalOp, value: Any, begins: list[int], shape: tuple[int, ...]) -> Any:
+def _cut(op: LocalOp, value: Value, begins: list[int], shape: tuple[int, ...]) -> Any:
     """What is between the margins."""
-    type_ = read_type(value)
+    type_ = value.type
     if type_.shape == shape:
         return value
     return op.emit.op(
         "stablehlo.slice",
         [value],
-        [type_._replace(shape=shape)],
+        [type_.of_shape(shape)],
         start_indices=op.emit.i64s(begins),
         limit_indices=op.emit.i64s([a + n for a, n in zip(begins, shape, strict=True)]),
         strides=op.emit.i64s([1] * len(shape)),

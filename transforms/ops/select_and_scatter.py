@@ -6,19 +6,19 @@ import dataclasses
 import math
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.emit.bodies import inline_body, op_with_body
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.exchange.pieces import resized
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, combiner
+from gspmd.transforms.ir.op_info import OpInfo, combiner
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
@@ -118,7 +118,7 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     reducer = combiner(dataclasses.replace(op.info, body=op.info.body[-2:]))
     neutral = start
     if reducer and not is_identity(start, reducer):
-        neutral = emit.constant(read_type(start), identity_of(reducer))
+        neutral = emit.constant(start.type, identity_of(reducer))
     operand, source = op.operands[:2]
     cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
     for piece in pieces:
@@ -154,15 +154,15 @@ def select_and_scatter_sends(info: OpInfo, operands: Shardings, results: Shardin
 
 
 def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:
-    clone = op.ir.clone(ip=op.emit.point).operation
+    clone = op.ir.clone().insert(op.emit.point)
     for index, value in enumerate((operand, source, start)):
         clone.operands[index] = value
     set_padding(clone, op.emit, windows)
-    clone.results[0].set_type(op.emit.mlir_type(read_type(operand)))
+    clone.results[0].type = operand.type
     return clone.results[0]
 
 
-def _own_part(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
+def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
     """This device's part of the result, which may begin before its first window, or end behind the last."""
     before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
     value = pad(op.emit, value, piece.dim, (before, after, 0), neutral)
@@ -186,9 +186,9 @@ def _ends(piece: _Piece) -> list[tuple[str, int]]:
     return [("LT", 0)] * piece.left + [("GT", piece.size - 1)] * piece.right
 
 
-def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
+def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Any:
     """Elements outside the dimension as the last one inside."""
-    emit, type_, rank = op.emit, read_type(value), op.info.operands[0].rank
+    emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
         return value
     begin, places = _places(op, type_, piece)
@@ -200,20 +200,20 @@ def _repeat_ends(op: LocalOp, value: Any, piece: _Piece) -> Any:
         starts = [at if d == piece.dim else zero for d in range(rank)]
         ends = emit.dynamic_slice(value, starts, column.shape)
         ends = emit.op("stablehlo.broadcast_in_dim", [ends], [type_], broadcast_dimensions=emit.i64s(list(range(rank))))
-        outside = emit.compare(places, direction, emit.broadcast_scalar(last, read_type(places)))
+        outside = emit.compare(places, direction, emit.broadcast_scalar(last, places.type))
         value = emit.op("stablehlo.select", [outside, ends, value], [type_])
     return value
 
 
-def _collect_ends(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
+def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
     """The last element inside gets what was scattered to those outside."""
-    emit, type_, rank = op.emit, read_type(value), op.info.operands[0].rank
+    emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
         return value
     _, places = _places(op, type_, piece)
     kept = [d for d in range(rank) if d != piece.dim]
     for direction, end in _ends(piece):
-        last = emit.constant(read_type(places), end)
+        last = emit.constant(places.type, end)
         other = emit.broadcast_scalar(neutral, type_)
         there = emit.compare(places, "LE" if direction == "LT" else "GE", last)
         scattered = emit.op("stablehlo.select", [there, value, other], [type_])
@@ -223,29 +223,21 @@ def _collect_ends(op: LocalOp, value: Any, piece: _Piece, neutral: Any) -> Any:
     return value
 
 
-def _reduce(op: LocalOp, value: Any, dim: int, start: Any) -> Any:
+def _reduce(op: LocalOp, value: Value, dim: int, start: Any) -> Any:
     """A dimension combined with the scatter's reducer."""
-    emit, type_ = op.emit, read_type(value)
+    emit, type_ = op.emit, value.type
     result = TensorType((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element)
-    created = ir.Operation.create(
+    body = op.ir.regions[1]
+    scalars = [argument.type for argument in body.arguments]
+    return op_with_body(
+        emit,
         "stablehlo.reduce",
-        results=[emit.mlir_type(result)],
-        operands=[value, start],
-        attributes={"dimensions": emit.i64s([dim])},
-        regions=1,
-        loc=emit.location,
-        ip=emit.point,
-    )
-    body = op.ir.regions[1].blocks[0]
-    arguments = list(body.arguments)
-    block = created.regions[0].blocks.append(*(a.type for a in arguments), arg_locs=[emit.location] * len(arguments))
-    known = dict(zip(arguments, block.arguments, strict=True))
-    for view in body:
-        copy = view.operation.clone(ip=ir.InsertionPoint(block)).operation
-        for index, operand in enumerate(view.operation.operands):
-            copy.operands[index] = known.get(operand, operand)
-        known.update(zip(view.operation.results, copy.results, strict=True))
-    return created.results[0]
+        [value, start],
+        [result],
+        scalars,
+        lambda arguments: inline_body(emit, body, arguments),
+        dimensions=emit.i64s([dim]),
+    )[0]
 
 
 def select_and_scatter_flops(info: OpInfo) -> float:

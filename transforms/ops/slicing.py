@@ -14,7 +14,6 @@ import numpy as np
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, FactorKind, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import inside, relative
@@ -22,8 +21,10 @@ from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest, sent_bytes
 from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim, spread_size
-from gspmd.transforms.ir.op_info import OpInfo, TensorType
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
@@ -92,7 +93,7 @@ class _Cut:
             if cheapest(packed).sent < cheapest(self.exchange).sent:
                 self.exchange, self.spans = packed, False
 
-    def take(self, op: LocalOp, value: Any, dim: int, axes: Axes) -> Any:
+    def take(self, op: LocalOp, value: Value, dim: int, axes: Axes) -> Any:
         """This device's part of the result."""
         if not self.spans:
             most = self.exchange.local
@@ -122,7 +123,7 @@ def localize_slice(op: LocalOp) -> None:
         value = cut.take(op, value, dim, op.operand_axes(0, dim))
         starts[dim], limits[dim], strides[dim] = 0, local[dim], 1
     op.operands[0] = value
-    if read_type(value) == op.local_result(0) and value != op.ir.operands[0]:
+    if value.type == op.local_result(0) and value != op.ir.operands[0]:
         op.replace([value])
         return
     for name, values in (("start_indices", starts), ("limit_indices", limits), ("strides", strides)):
@@ -151,7 +152,7 @@ def slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
     return total
 
 
-def _own_part(op: LocalOp, value: Any, dim: int) -> Any:
+def _own_part(op: LocalOp, value: Value, dim: int) -> Any:
     """What the slice spans of a dimension; the neutral element where another shard holds it."""
     emit, span = op.emit, _span(op.info, dim)
     local, neutral = op.local_operand(0).shape[dim], identity_of(op.rule.combiner)
@@ -161,7 +162,7 @@ def _own_part(op: LocalOp, value: Any, dim: int) -> Any:
     if margin:
         value = pad_dim(emit, value, dim, margin, margin, neutral)
         start = emit.binary("add", start, emit.constant(INDEX, margin))
-    type_ = read_type(value)
+    type_ = value.type
     result = TensorType((*type_.shape[:dim], span, *type_.shape[dim + 1 :]), type_.element)
     zero = emit.constant(INDEX, 0)
     starts = [start if d == dim else zero for d in range(type_.rank)]

@@ -12,13 +12,15 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import index_element
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import sent_bytes
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -46,7 +48,7 @@ def localize_sort(op: LocalOp) -> None:
         return
     cause = op.cause("'stablehlo.sort' sorts a split dimension")
     columns = _Columns(op, dim, axes, cause)
-    gathered = sum(sent_bytes("all_gather", bytes_of(read_type(v)), size_of(axes)) for v in op.operands)
+    gathered = sum(sent_bytes("all_gather", bytes_of(v.type), size_of(axes)) for v in op.operands)
     if columns.apply() and columns.sent_bytes() < gathered:
         op.replace(columns.sort())
         return
@@ -54,15 +56,15 @@ def localize_sort(op: LocalOp) -> None:
     size = op.info.operands[0].shape[dim]
     for value in op.operands:
         value = op.emit.all_gather(value, dim, axes, cause)
-        shape = read_type(value).shape
+        shape = value.type.shape
         whole.append(op.emit.slice(value, (*shape[:dim], size, *shape[dim + 1 :])))
-    (body,) = op.ir.regions[0].blocks
+    (body,) = op.ir.regions
     made = _sort(op, whole, dim, lambda arguments: inline_body(op.emit, body, arguments))
     op.replace([op.emit.shard_dims(value, {dim: axes}) for value in made])
 
 
 def _sort(op: LocalOp, operands: Sequence[Any], dim: int, body: Any) -> list[Any]:
-    types = [read_type(value) for value in operands]
+    types = [value.type for value in operands]
     scalars = [TensorType((), t.element) for t in types for _ in range(2)]
     return op_with_body(
         op.emit,
@@ -104,7 +106,7 @@ class _Columns:
 
     def sent_bytes(self) -> float:
         scale = self.column / self.local
-        held = sum(bytes_of(read_type(value)) for value in self.op.operands) * scale
+        held = sum(bytes_of(value.type) for value in self.op.operands) * scale
         if self.carries_index:
             held += bytes_of(TensorType(self._shape(self.column), self.element))
         aligned = 0.0 if scale == 1.0 else held * (1 - 1 / scale) * (self.count - 1)
@@ -136,20 +138,20 @@ class _Columns:
         places = self._places(self.column, self.emit.shard_offset(self.axes, self.local, self.element))
         if self.column == self.local:
             return places
-        type_ = read_type(places)
+        type_ = places.type
         steps = self.emit.op("stablehlo.iota", [], [type_], iota_dimension=self.emit.i64(self.dim))
         real = self.emit.compare(steps, "LT", self.emit.constant(type_, self.local))
         behind = self.emit.constant(type_, self.column * self.count)
         return self.emit.op("stablehlo.select", [real, places, behind], [type_])
 
-    def _deal(self, value: Any) -> Any:
+    def _deal(self, value: Value) -> Any:
         """Element i of a column goes to column i modulo their count."""
-        shape, rows = read_type(value).shape, self.column // self.count
+        shape, rows = value.type.shape, self.column // self.count
         split = self.emit.reshape(value, (*shape[: self.dim], rows, self.count, *shape[self.dim + 1 :]))
         dealt = self.emit.all_to_all(split, self.dim + 1, self.dim, self.axes, self.cause)
         return self.emit.reshape(dealt, shape)
 
-    def _deal_back(self, value: Any) -> Any:
+    def _deal_back(self, value: Value) -> Any:
         return self.emit.all_to_all(value, self.dim, self.dim, self.axes, self.cause)
 
     def _sort_halves(self, columns: list[Any]) -> list[Any]:
@@ -164,7 +166,7 @@ class _Columns:
         begin = self.emit.shard_offset(self.axes, self.column, self.element)
         begin = self.emit.binary("subtract", begin, self.emit.constant(TensorType((), self.element), half))
         places = self._places(2 * self.column, begin)
-        type_ = read_type(places)
+        type_ = places.type
         index = wide.pop() if self.carries_index else self.emit.constant(type_, 0)
         inside = self.emit.binary(
             "and",
@@ -175,8 +177,8 @@ class _Columns:
         made = self._sorted([*wide, index])
         return [self._middle(value, half) for value in made]
 
-    def _middle(self, value: Any, start: int) -> Any:
-        type_ = read_type(value)
+    def _middle(self, value: Value, start: int) -> Any:
+        type_ = value.type
         starts = [start if d == self.dim else 0 for d in range(type_.rank)]
         result = TensorType(self._shape(self.column), type_.element)
         return self.emit.op(
@@ -189,7 +191,7 @@ class _Columns:
         )
 
     def _sorted(self, columns: list[Any]) -> list[Any]:
-        (block,) = self.op.ir.regions[0].blocks
+        (block,) = self.op.ir.regions
         given = 2 * len(self.op.operands)
 
         def plain(arguments: list[Any]) -> list[Any]:
@@ -200,7 +202,7 @@ class _Columns:
             values, (left, right) = arguments[:given], arguments[given:]
             swapped = [values[i ^ 1] for i in range(given)]
             (less,), (more,) = plain(values), plain(swapped)
-            emit, flag = self.emit, read_type(less)
+            emit, flag = self.emit, less.type
             before = emit.compare(left, "LT", right)
             decided = emit.op("stablehlo.select", [emit.binary("xor", less, more), less, before], [flag])
             real = emit.binary("and", self._is_real(left), self._is_real(right))
@@ -210,7 +212,7 @@ class _Columns:
 
     def _is_real(self, index: Any) -> Any:
         """Not before the first element and not behind the last."""
-        type_ = read_type(index)
+        type_ = index.type
         low = self.emit.compare(index, "GE", self.emit.constant(type_, 0))
         return self.emit.binary("and", low, self.emit.compare(index, "LT", self.emit.constant(type_, self.size)))
 
@@ -225,8 +227,8 @@ class _Comparison(enum.Enum):
 
 def _comparison(op: LocalOp) -> _Comparison:
     """An order is made of strict comparisons that are total, and of tests for equality."""
-    (block,) = op.ir.regions[0].blocks
-    content = [view.operation for view in block.operations]
+    (block,) = op.ir.regions
+    content = list(block)
     for inner in content:
         if inner.name == "stablehlo.compare" and not _is_total(inner):
             return _Comparison.UNKNOWN
@@ -244,18 +246,18 @@ _NAMES = "abs and bitcast_convert compare constant convert imag negate or real r
 _IN_COMPARATORS = {f"stablehlo.{name}" for name in _NAMES.split()}
 
 
-def _is_total(op: Any) -> bool:
+def _is_total(op: Operation) -> bool:
     """Whether a comparison orders all values: not NaN as a number, and not a value before itself."""
     direction = _direction(op)
     if direction in ("EQ", "NE"):
         return True
     if direction not in ("LT", "GT"):
         return False
-    integer = "i" in read_type(op.operands[0]).element.split("f")[0]
+    integer = "i" in op.operands[0].type.element.split("f")[0]
     return integer or "TOTALORDER" in str(op.attributes.get("compare_type"))
 
 
-def _direction(op: Any) -> str:
+def _direction(op: Operation) -> str:
     return str(op.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
 
 
@@ -288,7 +290,7 @@ def localize_top_k(op: LocalOp) -> None:
     k, local = op.info.results[0].shape[last], op.local_operand(0).shape
     best = min(k, local[last])
     values, indices = _top_k(emit, op.operands[0], best)
-    positions = read_type(indices)
+    positions = indices.type
     offset = emit.shard_offset(axes, local[last])
     indices = emit.binary("add", indices, emit.broadcast_scalar(offset, positions))
     cause = op.cause(f"'{op.info.name}' selects from a split dimension: the best of all shards are compared")
@@ -304,23 +306,23 @@ def _least(emit: Emitter, element: str) -> Any:
     """
     scalar = TensorType((), element)
     if element in ("f64", "f32", "f16", "bf16"):
-        bits = scalar._replace(element=f"i{round(8 * element_bytes(element))}")
+        bits = scalar.of_element(f"i{round(8 * element_bytes(element))}")
         return emit.op("stablehlo.bitcast_convert", [emit.constant(bits, -1)], [scalar])
     nan_is_least = element.startswith("f8") and element not in ("f8E5M2", "f8E8M0FNU")
     return emit.constant(scalar, -math.nan if nan_is_least else "lowest")
 
 
-def _top_k(emit: Emitter, value: Any, k: int) -> Any:
+def _top_k(emit: Emitter, value: Value, k: int) -> Any:
     """The k largest elements along the last dimension, and where they are (i32)."""
-    type_ = read_type(value)
+    type_ = value.type
     shape = (*type_.shape[:-1], k)
     results = [TensorType(shape, type_.element), TensorType(shape, "i32")]
-    return emit.op("chlo.top_k", [value], results, k=emit.i64(k))
+    return emit.ops("chlo.top_k", [value], results, k=emit.i64(k))
 
 
-def _take_along_last(emit: Emitter, value: Any, places: Any) -> Any:
+def _take_along_last(emit: Emitter, value: Value, places: Any) -> Any:
     """`value[..., places]`, row by row."""
-    type_, index = read_type(value), read_type(places)
+    type_, index = value.type, places.type
     rows = list(range(type_.rank - 1))
     numbers = (
         f"#stablehlo.gather<collapsed_slice_dims = [{type_.rank - 1}], operand_batching_dims = {rows}, "

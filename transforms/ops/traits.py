@@ -38,7 +38,7 @@ class Traits:
     `rearranges`: it has all elements of its operand, each once, in another arrangement.
     `linear`: operands of which it makes f(a) + f(b) = f(a + b), those of each tuple taken together while others stay
     the same. Of one with a reducer this holds if the reducer adds, and to zeros. `floats_only`: of floats alone, as
-    integers are divided with a remainder.
+    integers are divided with a remainder. `commutes`: its two operands may change places.
     `flops`: its arithmetic; None where that is not known. `evaluate`: what it makes of integers, where that is asked.
 
     Memory:
@@ -62,6 +62,7 @@ class Traits:
     rearranges: bool = False
     linear: tuple[tuple[int, ...], ...] = ()
     floats_only: bool = False
+    commutes: bool = False
     flops: Flops | None = None
     evaluate: Evaluate | None = None
     view: bool = False

@@ -15,13 +15,13 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Range
 from gspmd.transforms.exchange.pieces import resized, spread_size
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Operation, Value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
     ]
 
 
-def set_padding(op: Any, emit: Emitter, windows: Sequence[Window], spread: str = "") -> None:
+def set_padding(op: Operation, emit: Emitter, windows: Sequence[Window], spread: str = "") -> None:
     """Write padding to an operation and, if it has an attribute for it, named `spread`, how elements are spread."""
     pairs = np.array([(w.low, w.high) for w in windows], np.int64).reshape(-1, 2)
     op.attributes["padding"] = ir.DenseElementsAttr.get(pairs, context=emit.context)
@@ -146,7 +146,7 @@ class Reach:
         count = size_of(self.axes)
         return self._windows.exchange(count, -(-self.size // count) * (self.spread // self._fetched_spread))
 
-    def fetch(self, op: LocalOp, value: Any, dim: int, fill: Any) -> tuple[Any, Window]:
+    def fetch(self, op: LocalOp, value: Value, dim: int, fill: Any) -> tuple[Any, Window]:
         """The elements at these places, and the padding and spread by which they get there.
 
         Places before, behind and between the elements are `fill`, a scalar value.
@@ -172,12 +172,12 @@ class Reach:
         return cut(op.emit, value, dim, begin + before, others, self.length), Window(1)
 
 
-def without_cuts(emit: Emitter, value: Any, dim: int, window: Window, fill: Any) -> tuple[Any, Window]:
+def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Any) -> tuple[Any, Window]:
     """Elements that negative padding cuts off are cut off here: XLA's CPU backend takes some of them for others.
 
     Where that is all of them, the scalar `fill` is all there is.
     """
-    type_ = read_type(value)
+    type_ = value.type
     size, spread = type_.shape[dim], window.spread
     before, after = (max(0, -(amount // spread)) for amount in (window.low, window.high))
     if not before + after:
@@ -190,11 +190,11 @@ def without_cuts(emit: Emitter, value: Any, dim: int, window: Window, fill: Any)
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
 
 
-def pad(emit: Emitter, value: Any, dim: int, amounts: tuple[int, int, int], fill: Any) -> Any:
+def pad(emit: Emitter, value: Value, dim: int, amounts: tuple[int, int, int], fill: Any) -> Any:
     """A dimension with so much of the scalar `fill` before, behind and between its elements."""
     if not any(amounts):
         return value
-    type_ = read_type(value)
+    type_ = value.type
     before, after, between = ([n if d == dim else 0 for d in range(type_.rank)] for n in amounts)
     length = spread_size(type_.shape[dim], amounts[2] + 1) + amounts[0] + amounts[1]
     return emit.op(
@@ -207,9 +207,9 @@ def pad(emit: Emitter, value: Any, dim: int, amounts: tuple[int, int, int], fill
     )
 
 
-def cut(emit: Emitter, value: Any, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Any:
+def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Any:
     """`length` elements from `begin` plus every shift; they must be there."""
-    type_ = read_type(value)
+    type_ = value.type
     result = resized(type_, dim, length)
     if not shifts:
         if result == type_:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.limits import MAX_UNROLLED
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
@@ -72,7 +71,7 @@ class Optimize(Pass):
     move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         program = DeviceProgram(module, self.tell_declined)
         program.tidy()
         if not program.collectives():

@@ -5,21 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxlib.mlir import ir
-
-from gspmd.transforms.emit.builder import read_type
-from gspmd.transforms.ir.op_info import element_bytes
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.types import element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.delay import is_linear
-from gspmd.transforms.optimize.program import (
-    CollectivePass,
-    DeviceProgram,
-    LocalCollective,
-    block_operations,
-    owner,
-    splat_number,
-    used_only_by,
-)
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, splat_number
 
 _MAX_STEPS = 64  # operations looked at for one value that a loop carries
 _WHAT = "moved behind the loop"
@@ -39,16 +29,16 @@ class ReduceAfterLoops(CollectivePass):
         if program.mesh is None or not program.collectives("all_reduce"):
             return
         for loop in reversed(program.loops()):  # what an inner loop leaves may be accumulated by the outer one
-            *_, last = block_operations(loop.regions[1].blocks[0])
+            last = loop.regions[1].terminator
             for index, value in enumerate(last.operands):
                 reductions = _addends(program, loop, last, index, value)
                 if reductions:
                     _move(program, loop, index, reductions)
 
 
-def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: Any) -> list[LocalCollective]:
+def _addends(program: DeviceProgram, loop: Operation, last: Any, index: int, value: Value) -> list[LocalCollective]:
     """The reductions whose sum a loop adds to what it carries there; none if it does something else."""
-    carried = loop.regions[1].blocks[0].arguments[index]
+    carried = loop.regions[1].arguments[index]
     found: list[LocalCollective] = []
     pending, count, seen_carried = [(value, last, False)], 0, 0
     while pending:
@@ -59,8 +49,8 @@ def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: An
             if negated:
                 return []
             continue
-        op = owner(current)
-        if op is None or op.block != last.block or count > _MAX_STEPS or len(list(current.uses)) != 1:
+        op = current.op
+        if op is None or op.block != last.block or count > _MAX_STEPS or len(current.uses()) != 1:
             return []
         if traits_of(op.name).is_sum:
             pending.append((op.operands[0], op, negated))
@@ -76,50 +66,50 @@ def _addends(program: DeviceProgram, loop: Any, last: Any, index: int, value: An
     return [] if why or seen_carried != 1 else found
 
 
-def _reduction_of(program: DeviceProgram, op: Any, user: Any) -> LocalCollective | None:
+def _reduction_of(program: DeviceProgram, op: Operation, user: Operation) -> LocalCollective | None:
     """The reduction that the operation's result is a linear image of."""
     for _ in range(_MAX_STEPS):
-        if not used_only_by(op.results[0], user):
+        if op.results[0].only_user is not user:
             return None
         if op.name == "stablehlo.all_reduce" and len(op.operands) == 1:
             reduction = LocalCollective(op, "all_reduce", program.mesh)
             return reduction if reduction.combiner == "add" and reduction.axes else None
         operand = next((o for o in op.operands if is_linear(op, o) or _is_widened(op)), None)
-        before = None if operand is None else owner(operand)
+        before = None if operand is None else operand.op
         if before is None or before.block != op.block:
             return None
         op, user = before, op
     return None
 
 
-def _is_widened(op: Any) -> bool:
+def _is_widened(op: Operation) -> bool:
     """Whether a float becomes a wider one, which rounds sums less."""
     if op.name != "stablehlo.convert":
         return False
-    before, after = read_type(op.operands[0]).element, read_type(op.results[0]).element
+    before, after = op.operands[0].type.element, op.results[0].type.element
     floats = before.startswith(("f", "bf")) and after.startswith("f")
     return floats and element_bytes(after) > element_bytes(before)
 
 
-def _reason_against(loop: Any, index: int, carried: Any, found: list[LocalCollective]) -> str:
-    if len(list(carried.uses)) > 1 or list(loop.regions[0].blocks[0].arguments[index].uses):
+def _reason_against(loop: Operation, index: int, carried: Any, found: list[LocalCollective]) -> str:
+    if len(carried.uses()) > 1 or loop.regions[0].arguments[index].is_used:
         return "the sum is used in the loop"
     if any(reduction.groups != found[0].groups for reduction in found):
         return "what is added is reduced over different axes"
     return ""
 
 
-def _move(program: DeviceProgram, loop: Any, index: int, reductions: list[LocalCollective]) -> None:
+def _move(program: DeviceProgram, loop: Operation, index: int, reductions: list[LocalCollective]) -> None:
     emit = program.emitter(loop)
     initial, total = loop.operands[index], loop.results[index]
-    loop.operands[index] = emit.constant(read_type(initial), 0)
+    loop.operands[index] = emit.constant(initial.type, 0)
     first = reductions[0]
-    emit.point = ir.InsertionPoint.after(loop)
+    emit.point = Point.after(loop)
     value = emit.all_reduce(total, first.axes, "add", first.cause)
-    reduced = owner(value)
+    reduced = value.op
     if splat_number(initial) != 0:
         value = emit.binary("add", initial, value)
-    total.replace_all_uses_except(value, [reduced])
+    total.replace_all_uses_with(value, [reduced])
     for reduction in reductions:
         reduction.result.replace_all_uses_with(reduction.operand)
         reduction.erase()

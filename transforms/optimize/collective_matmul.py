@@ -11,12 +11,13 @@ import math
 from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, only_user, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
 
@@ -53,8 +54,7 @@ class CollectiveMatmul(CollectivePass):
             steps = _Steps(program, found, self.bidirectional, self.max_unrolled_steps)
             value = steps.of_gather() if gather else steps.of_scatter()
             done, gone = (found.dot, collective) if gather else (collective.op, None)
-            done.results[0].replace_all_uses_with(value)
-            done.erase()
+            done.replace([value])
             if gone is not None:
                 gone.erase()
             else:
@@ -62,7 +62,7 @@ class CollectiveMatmul(CollectivePass):
             program.changed()
 
     def _is_worth_it(self, program: DeviceProgram, found: _Candidate) -> bool:
-        moved = max(bytes_of(read_type(v)) for v in (found.collective.operand, found.collective.result))
+        moved = max(bytes_of(v.type) for v in (found.collective.operand, found.collective.result))
         if moved < self.matmul_min_bytes:
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
@@ -89,7 +89,7 @@ class _Candidate:
     steps are added up.
     """
 
-    dot: Any
+    dot: Operation
     collective: LocalCollective
     side: int
     cuts: tuple[int | None, int | None]
@@ -97,14 +97,14 @@ class _Candidate:
 
     @property
     def devices(self) -> int:
-        operand, result = (math.prod(read_type(v).shape) for v in (self.collective.operand, self.collective.result))
+        operand, result = (math.prod(v.type.shape) for v in (self.collective.operand, self.collective.result))
         return max(operand, result) // min(operand, result)
 
     def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
         """Estimated seconds in steps, and of the collective and the dot one after the other."""
-        product = flops_of(self.dot) / hardware.flops_of(read_type(self.dot.operands[0]).element)
+        product = flops_of(self.dot) / hardware.flops_of(self.dot.operands[0].type.element)
         count = self.devices
-        moved = min(self.collective.bytes, bytes_of(read_type(self.collective.result)))
+        moved = min(self.collective.bytes, bytes_of(self.collective.result.type))
         if both_ways and self.collective.kind == "reduce_scatter":
             moved /= 2
         waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
@@ -118,23 +118,23 @@ class _Candidate:
     def _copied_bytes(self) -> float:
         """Bytes that steps read and write more often than the whole dot does."""
         again = sum(
-            bytes_of(read_type(value))
+            bytes_of(value.type)
             for side, value in enumerate(self.dot.operands)
             if self.cuts[side] is None  # every step reads all of it
         )
-        whole = bytes_of(read_type(self.dot.results[0]))
+        whole = bytes_of(self.dot.results[0].type)
         return again * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
 
 
 def _find_gathered(program: DeviceProgram, gather: LocalCollective) -> _Candidate | None:
-    dot = only_user(gather.result)
+    dot = gather.result.only_user
     if dot is None:
-        using = [use.owner.operation for use in gather.result.uses]
+        using = gather.result.users
         if any(op.name == DOT for op in using):
             program.decline(gather.op, _WHAT, f"{len(using)} operations use what is gathered")
         return None
     if dot.name == "stablehlo.slice":
-        following = only_user(dot.results[0])
+        following = dot.results[0].only_user
         if following is not None and following.name == DOT:
             program.decline(following, _WHAT, "the last shard of its operand is not full")
         return None
@@ -151,15 +151,15 @@ def _find_gathered(program: DeviceProgram, gather: LocalCollective) -> _Candidat
 
 
 def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candidate | None:
-    dot = owner(scatter.operand)
+    dot = scatter.operand.op
     if dot is not None and dot.name == "stablehlo.pad":
-        padded = owner(dot.operands[0])
+        padded = dot.operands[0].op
         if padded is not None and padded.name == DOT:
             program.decline(padded, _WHAT, "the last shard of its result is not full")
         return None
     if dot is None or dot.name != DOT or not program.is_along_axes(scatter) or scatter.combiner != "add":
         return None
-    if only_user(scatter.operand) is None:
+    if scatter.operand.only_user is None:
         program.decline(dot, _WHAT, "its result is used whole, too")
         return None
     if dot.block != scatter.op.block:
@@ -179,7 +179,7 @@ class _Steps:
         self._both_ways = both_ways
         self._unroll = self._ring.count <= max_unrolled
 
-    def _dot(self, left: Any, right: Any) -> Any:
+    def _dot(self, left: Value, right: Value) -> Any:
         return product_of_parts(self._emit, self._found.dot, left, right)
 
     # ---- all-gather, then dot ----
@@ -187,7 +187,7 @@ class _Steps:
     def of_gather(self) -> Any:
         """The result of the dot, from the shards of one operand as they come by."""
         emit, ring, count = self._emit, self._ring, self._ring.count
-        result = emit.constant(read_type(self._found.dot.results[0]), 0)
+        result = emit.constant(self._found.dot.results[0].type, 0)
         mine = self._found.collective.operand
         if not self._both_ways:
 
@@ -213,7 +213,7 @@ class _Steps:
     def _add(self, result: Any, shard: Any, step: Any, sign: int) -> Any:
         """The result with what the shard of the device `sign * step` further gives."""
         found, emit = self._found, self._emit
-        size = read_type(shard).shape[_known(found.cuts[found.side])]
+        size = shard.type.shape[_known(found.cuts[found.side])]
         start = self._ring.start(step, sign, size)
         other = found.dot.operands[1 - found.side]
         dim = found.cuts[1 - found.side]
@@ -229,7 +229,7 @@ class _Steps:
     def of_scatter(self) -> Any:
         """The shard of the sum, from sums that travel past all devices."""
         dim = _known(self._found.result_dim)
-        size = read_type(self._found.collective.result).shape[dim]
+        size = self._found.collective.result.type.shape[dim]
         if not self._both_ways or size % 2:
             return self._travel([(0, size, 1)], size)
         half = size // 2
@@ -249,7 +249,7 @@ class _Steps:
         sums = ring.repeat(2, ring.count + 1, first, step, self._unroll)
         if len(sums) == 1:
             return sums[0]
-        result = read_type(self._found.collective.result)
+        result = self._found.collective.result.type
         return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
 
     def _part(self, step: Any, begin: int, length: int, size: int, sign: int) -> Any:
@@ -257,7 +257,7 @@ class _Steps:
         emit, found = self._emit, self._found
         start = self._ring.start(step, sign, size)
         if begin:
-            start = emit.binary("add", start, emit.constant(read_type(start), begin))
+            start = emit.binary("add", start, emit.constant(start.type, begin))
         operands = [
             value if dim is None else cut(emit, value, dim, start, length)
             for value, dim in zip(found.dot.operands, found.cuts, strict=True)

@@ -7,17 +7,12 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.optimize.concatenated import as_one
 from gspmd.transforms.optimize.order_in_block import can_move, in_order, producers_after, used, users_before
-from gspmd.transforms.optimize.program import (
-    CollectivePass,
-    DeviceProgram,
-    LocalCollective,
-    block_operations,
-    result_of,
-)
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter")
@@ -56,7 +51,7 @@ class CombineCollectives(CollectivePass):
         blocks: dict[Any, dict[Any, LocalCollective]] = {}
         for collective in program.collectives(*_KINDS):
             if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
-                blocks.setdefault(collective.op.block, {})[collective.result] = collective
+                blocks.setdefault(collective.op.block, {})[collective.op] = collective
         for block, candidates in blocks.items():
             if len(candidates) >= self.combine_at_least:
                 for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
@@ -65,7 +60,7 @@ class CombineCollectives(CollectivePass):
 
 def whole_bytes(collective: LocalCollective) -> float:
     """Bytes of what is gathered or reduced, before or after it is split."""
-    return max(collective.bytes, bytes_of(read_type(collective.result)))
+    return max(collective.bytes, bytes_of(collective.result.type))
 
 
 def _key(collective: LocalCollective) -> Any:
@@ -73,7 +68,7 @@ def _key(collective: LocalCollective) -> Any:
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
         return None
-    element = read_type(collective.operand).element
+    element = collective.operand.type.element
     return collective.kind, combiner, element, collective.groups
 
 
@@ -103,11 +98,11 @@ class _Batches:
 
     def of(self, block: Any) -> list[_Batch]:
         """The batches of more than one, in program order."""
-        for op in block_operations(block):
+        for op in block:
             needs = 0
             for value in used(op):
                 needs |= self._needs.get(value, 0)
-            collective = self._candidates.get(result_of(op))
+            collective = self._candidates.get(op)
             if collective is not None:
                 needs = self._add(collective, needs)
             elif needs and not can_move(op):
@@ -167,7 +162,7 @@ class _Batches:
 
 def _comes_before(collective: LocalCollective, first: Any) -> bool:
     """Whether all that makes the operand, except changes of shape, stands before `first`."""
-    return all(op.name in _SHAPING for op in producers_after(collective.operand, first).values())
+    return all(op.name in _SHAPING for op in producers_after(collective.operand, first))
 
 
 def _combine(program: DeviceProgram, batch: _Batch) -> None:
@@ -187,17 +182,17 @@ def _combine(program: DeviceProgram, batch: _Batch) -> None:
 def _make_room(batch: _Batch, place: Any) -> bool:
     """Move what makes the operands before `place`, or what uses the results after it; whether all can be moved."""
     if batch.first:
-        moved: dict[Any, Any] = {}
+        moved: dict[Operation, None] = {}
         for member in batch.members:
             moved |= producers_after(member.operand, place)
     else:
         moved = users_before([member.result for member in batch.members], place)
-    operations = in_order(moved.values())
+    operations = in_order(moved)
     if not all(map(can_move, operations)):
         return False
     for op in operations if batch.first else reversed(operations):
         if batch.first:
-            op.move_before(place)
+            op.move(Point.at(place))
         else:
-            op.move_after(place)
+            op.move(Point.after(place))
     return True

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gspmd.dialect.axes import size_of
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.program import LocalCollective
 
 
@@ -18,7 +18,7 @@ def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: C
     kind, axes = members[0].kind, members[0].axes
     count = size_of(axes)
     rows = [_row(emit, member, count) for member in members]
-    sizes = [read_type(row).shape[-1] for row in rows]
+    sizes = [row.type.shape[-1] for row in rows]
     joined = _concatenate(emit, rows, sum(sizes))
     combiner = members[0].combiner or "add" if kind != "all_gather" else ""
     if kind == "all_gather":
@@ -37,7 +37,7 @@ def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: C
 def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Any:
     """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
     value = member.operand
-    shape = read_type(value).shape
+    shape = value.type.shape
     if member.kind != "reduce_scatter":
         return emit.reshape(value, (1, math.prod(shape)))
     dim = member.dimension("scatter_dimension")
@@ -48,24 +48,24 @@ def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Any:
 
 def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Any, count: int) -> Any:
     """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
-    shape = read_type(member.result).shape
+    shape = member.result.type.shape
     if member.kind != "all_gather":
         return emit.reshape(part, shape)
     dim = member.dimension("all_gather_dim")
-    local = read_type(member.operand).shape
+    local = member.operand.type.shape
     part = emit.reshape(part, (count, *local))
     order = [*range(1, dim + 1), 0, *range(dim + 1, len(local) + 1)]
     return emit.reshape(emit.transpose(part, order), shape)
 
 
 def _concatenate(emit: CollectiveBuilder, rows: list[Any], columns: int) -> Any:
-    type_ = read_type(rows[0])
+    type_ = rows[0].type
     result = TensorType((type_.shape[0], columns), type_.element)
     return emit.op("stablehlo.concatenate", rows, [result], dimension=emit.i64(1))
 
 
-def _columns(emit: CollectiveBuilder, value: Any, start: int, size: int) -> Any:
-    type_ = read_type(value)
+def _columns(emit: CollectiveBuilder, value: Value, start: int, size: int) -> Any:
+    type_ = value.type
     rows = type_.shape[0]
     return emit.op(
         "stablehlo.slice",

@@ -6,21 +6,10 @@ import dataclasses
 import math
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import canonical, overlap
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ops import traits_of
-from gspmd.transforms.optimize.program import (
-    CollectivePass,
-    DeviceProgram,
-    LocalCollective,
-    only_user,
-    owner,
-    result_of,
-    splat_number,
-    users,
-)
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, splat_number
 from gspmd.transforms.optimize.uniformity import Uniformity
 from gspmd.transforms.passes import option
 
@@ -45,13 +34,13 @@ class DelayReductions(CollectivePass):
             return
         scales = Scales(program, self.assume_finite)
         work = program.collectives("all_reduce")
-        known = {reduce.result: reduce for reduce in work}  # by value: what operations hash to changes with them
+        known = {reduce.op: reduce for reduce in work}
         while work:
             reduce = work.pop()
             if not reduce.is_gone:
                 made = _delay(program, reduce, known, scales)
                 if made is not None:
-                    known[made.result] = made
+                    known[made.op] = made
                     work.append(made)
 
 
@@ -67,11 +56,11 @@ class Scales:
         self._changes, self._uniformity = program.changes, Uniformity(program)
 
     def allow(self, factor: Any) -> bool:
-        op = owner(factor)
-        spread = op is not None and op.name == "stablehlo.broadcast_in_dim" and not read_type(op.operands[0]).rank
-        if not (spread or not read_type(factor).rank):
+        op = factor.op
+        spread = op is not None and op.name == "stablehlo.broadcast_in_dim" and not op.operands[0].type.rank
+        if not (spread or not factor.type.rank):
             return False
-        if not (self._assume_finite or read_type(factor).element.startswith(("i", "ui"))):
+        if not (self._assume_finite or factor.type.element.startswith(("i", "ui"))):
             return False
         if self._changes != self._program.changes:
             self._changes, self._uniformity = self._program.changes, Uniformity(self._program)
@@ -79,17 +68,17 @@ class Scales:
 
 
 def _delay(
-    program: DeviceProgram, reduce: LocalCollective, known: dict[Any, LocalCollective], scales: Scales
+    program: DeviceProgram, reduce: LocalCollective, known: dict[Operation, LocalCollective], scales: Scales
 ) -> LocalCollective | None:
     """The reduction that takes the place of this one and of another, if there is one."""
     path, end = _linear_path(reduce, scales)
-    if end is None or (not traits_of(end.name).is_sum and result_of(end) not in known):
+    if end is None or (not traits_of(end.name).is_sum and end not in known):
         return None
     if end.block != reduce.op.block or reduce.combiner != "add" or not reduce.axes:
         return None
     if traits_of(end.name).is_sum:
         return _reduce_sum(program, reduce, path, end, known, scales)
-    outer = known[result_of(end)]
+    outer = known[end]
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
 
 
@@ -98,7 +87,7 @@ def _linear_path(reduce: LocalCollective, scales: Scales) -> tuple[list[Any], An
     path: list[Any] = []
     value = reduce.result
     while len(path) < _STEPS:
-        following = only_user(value)
+        following = value.only_user
         if following is None or not is_linear(following, value, scales):
             return path, following
         path.append(following)
@@ -106,7 +95,7 @@ def _linear_path(reduce: LocalCollective, scales: Scales) -> tuple[list[Any], An
     return path, None
 
 
-def is_linear(op: Any, value: Any, scales: Scales | None = None) -> bool:
+def is_linear(op: Operation, value: Value, scales: Scales | None = None) -> bool:
     """Whether a unary operation, or a multiplication by a finite number, gives the sum of its results on addends.
 
     `scales` says for which runtime scalars this may be taken for granted.
@@ -114,7 +103,7 @@ def is_linear(op: Any, value: Any, scales: Scales | None = None) -> bool:
     traits = traits_of(op.name)
     if not traits.is_linear_image:
         return False
-    if traits.floats_only and not read_type(value).element.startswith(("f", "bf")):
+    if traits.floats_only and not value.type.element.startswith(("f", "bf")):
         return False
     for (index,) in traits.linear:
         others = [other for place, other in enumerate(op.operands) if place != index]
@@ -135,7 +124,7 @@ def _reduce_sum(
     reduce: LocalCollective,
     path: list[Any],
     end: Any,
-    known: dict[Any, LocalCollective],
+    known: dict[Operation, LocalCollective],
     scales: Scales,
 ) -> LocalCollective | None:
     left, right = end.operands
@@ -156,20 +145,20 @@ def _reduce_sum(
         collective.result.replace_all_uses_with(collective.operand)
     value = _reduce_after(program, end, reduce)
     for collective in (reduce, other):
-        del known[collective.result]
+        del known[collective.op]
         collective.erase()
     program.changed()
     return value
 
 
-def _reduction_before(value: Any, known: dict[Any, LocalCollective], scales: Scales) -> LocalCollective | None:
+def _reduction_before(value: Value, known: dict[Operation, LocalCollective], scales: Scales) -> LocalCollective | None:
     """The reduction that the value is a linear image of."""
     for _ in range(_STEPS):
-        op = owner(value)
+        op = value.op
         if op is None:
             return None
-        if value in known:
-            return known[value]
+        if op in known:
+            return known[op]
         operand = next((o for o in op.operands if is_linear(op, o, scales)), None)
         if operand is None:
             return None
@@ -183,22 +172,22 @@ def _shared_between(other: LocalCollective, end: Any, scales: Scales) -> str:
     if found is not None and found == end:
         return "" if other.op.block == end.block else "one operand is reduced outside the loop"
     where = path[-1].results[0] if path else other.result
-    count = len(users(where))
+    count = len(where.users)
     return f"one of its operands has {count} users" if count > 1 else "its operands are reduced in different blocks"
 
 
 def _reduce_after(program: DeviceProgram, end: Any, reduce: LocalCollective) -> LocalCollective:
     """Reduce what `end` computes from addends."""
     emit = program.emitter(end)
-    emit.point = ir.InsertionPoint.after(end)
+    emit.point = Point.after(end)
     partial = end.results[0]
     value = emit.all_reduce(partial, reduce.axes, "add", reduce.cause)
-    partial.replace_all_uses_except(value, [owner(value)])
-    return LocalCollective(owner(value), "all_reduce", program.mesh)
+    partial.replace_all_uses_with(value, [value.op])
+    return LocalCollective(value.maker, "all_reduce", program.mesh)
 
 
 def _reduce_both(
-    program: DeviceProgram, reduce: LocalCollective, outer: LocalCollective, known: dict[Any, LocalCollective]
+    program: DeviceProgram, reduce: LocalCollective, outer: LocalCollective, known: dict[Operation, LocalCollective]
 ) -> LocalCollective | None:
     """One reduction over the axes of both; the outer one's other operands are the same everywhere."""
     if overlap(reduce.axes, outer.axes) or not (program.is_along_axes(reduce) and program.is_along_axes(outer)):
@@ -210,7 +199,7 @@ def _reduce_both(
     value = emit.all_reduce(outer.operand, axes, "add", outer.cause)
     outer.result.replace_all_uses_with(value)
     for collective in (reduce, outer):
-        del known[collective.result]
+        del known[collective.op]
         collective.erase()
     program.changed()
-    return LocalCollective(owner(value), "all_reduce", program.mesh)
+    return LocalCollective(value.maker, "all_reduce", program.mesh)

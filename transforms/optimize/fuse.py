@@ -9,10 +9,10 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, atoms, canonical, overlap, remove_prefix, size_of, split_at, starts_with, without
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
 from gspmd.transforms.emit.emitter import INDEX, Emitter
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.partition_values import PartitionValues
 from gspmd.transforms.optimize.program import (
     CollectivePass,
@@ -20,8 +20,6 @@ from gspmd.transforms.optimize.program import (
     LocalCollective,
     integers,
     is_elementwise,
-    only_user,
-    owner,
     splat_number,
 )
 
@@ -61,7 +59,7 @@ class FuseCollectives(CollectivePass):
 
 
 def _unscatter(program: DeviceProgram, gather: LocalCollective) -> None:
-    op = owner(gather.operand)
+    op = gather.operand.op
     if op is None or op.name != "stablehlo.reduce_scatter" or len(op.operands) != 1:
         return
     scatter = LocalCollective(op, "reduce_scatter", program.mesh)
@@ -69,7 +67,7 @@ def _unscatter(program: DeviceProgram, gather: LocalCollective) -> None:
     same = same and scatter.dimension("scatter_dimension") == gather.dimension("all_gather_dim")
     if not same or not gather.axes or scatter.combiner is None:
         return
-    if only_user(scatter.result) is None:
+    if scatter.result.only_user is None:
         program.decline(op, "made an all-reduce with the gather after it", "the shard has other users")
         return
     emit = program.emitter(gather.op)
@@ -95,11 +93,11 @@ class ShardCut:
     def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.sizes.get(dim, n) for dim, n in enumerate(shape))
 
-    def before(self, op: Any) -> ShardCut:
+    def before(self, op: Operation) -> ShardCut:
         """The cut of the operand of an elementwise operation or transpose."""
         return self._moved(lambda dim: integers(op.attributes["permutation"])[dim]) if op.name == _TRANSPOSE else self
 
-    def after(self, op: Any) -> ShardCut:
+    def after(self, op: Operation) -> ShardCut:
         """The cut of the result of an elementwise operation or transpose."""
         if op.name != _TRANSPOSE:
             return self
@@ -118,19 +116,19 @@ class ShardCut:
             self.index,
         )
 
-    def slice(self, emit: CollectiveBuilder, value: Any) -> Any:
+    def slice(self, emit: CollectiveBuilder, value: Value) -> Any:
         if not self.dims:
             return value
-        type_ = read_type(value)
+        type_ = value.type
         zero = emit.constant(self.index, 0)
         starts = [self.starts.get(dim, zero) for dim in range(type_.rank)]
         local = self.local_shape(type_.shape)
         return emit.op(_SLICE, [value, *starts], [TensorType(local, type_.element)], slice_sizes=emit.i64s(local))
 
 
-def cut_of(slice_op: Any, values: PartitionValues) -> ShardCut | str:
+def cut_of(slice_op: Operation, values: PartitionValues) -> ShardCut | str:
     """What a dynamic slice keeps: the axes of each dimension that it splits, or why that cannot be said."""
-    shape = read_type(slice_op.operands[0]).shape
+    shape = slice_op.operands[0].type.shape
     sizes = integers(slice_op.attributes["slice_sizes"])
     starts: dict[int, Any] = {}
     dims: dict[int, Axes] = {}
@@ -143,12 +141,12 @@ def cut_of(slice_op: Any, values: PartitionValues) -> ShardCut | str:
         if axes is None:
             return f"the slice of dim {dim} does not begin at the device's own shard"
         starts[dim], dims[dim] = slice_op.operands[1 + dim], axes
-    return ShardCut(starts, {dim: sizes[dim] for dim in dims}, dims, read_type(slice_op.operands[-1]))
+    return ShardCut(starts, {dim: sizes[dim] for dim in dims}, dims, slice_op.operands[-1].type)
 
 
 def _cut_gather(program: DeviceProgram, gather: LocalCollective, values: PartitionValues) -> None:
     dim, axes = gather.dimension("all_gather_dim"), gather.axes
-    for user in [use.owner.operation for use in gather.result.uses]:
+    for user in gather.result.users:
         if user.name != _SLICE or user.operands[0] != gather.result or not axes:
             continue
         cut = cut_of(user, values)
@@ -158,10 +156,9 @@ def _cut_gather(program: DeviceProgram, gather: LocalCollective, values: Partiti
         value = gather.operand
         if rest:
             value = program.emitter(user).all_gather(value, dim, rest, gather.cause)
-        user.results[0].replace_all_uses_with(value)
-        user.erase()
+        user.replace([value])
         program.changed()
-    if not list(gather.result.uses):
+    if not gather.result.is_used:
         gather.op.erase()
         program.changed()
 
@@ -184,14 +181,14 @@ def _scatter(program: DeviceProgram, reduce: LocalCollective, values: PartitionV
     if not any(overlap(axes, reduce.axes) for axes in cut.dims.values()):
         program.decline(reduce.op, what, "the shards are not cut along axes that it reduces over")
         return None
-    if any(only_user(value) is None for value in (reduce.result, *(op.results[0] for op in path[:-1]))):
+    if any(value.only_user is None for value in (reduce.result, *(op.results[0] for op in path[:-1]))):
         program.decline(reduce.op, what, "more than the shard of its result is used")
         return None
     shard = _shard_of_sum(program, reduce, cut, path[-1])
     if isinstance(shard, str):
         program.decline(reduce.op, what, shard)
         return None
-    last, whole = owner(shard), reduce.result
+    last, whole = shard.op, reduce.result
     for op in path[:-1]:
         cut = cut.after(op)
         shard, whole = _on_shards(program, op, whole, shard, cut, path[-1]), op.results[0]
@@ -207,26 +204,25 @@ def _padded_first(program: DeviceProgram, reduce: LocalCollective, values: Parti
 
     The reduction itself otherwise. What stands between reduction and padding keeps it from being moved.
     """
-    pad = only_user(reduce.result)
+    pad = reduce.result.only_user
     if pad is None or pad.name != _PAD or reduce.combiner != "add" or not _adds_zeros_behind(pad):
         return reduce
-    cut = only_user(pad.results[0])
+    cut = pad.results[0].only_user
     if cut is None or cut.name != _SLICE or not program.is_along_axes(reduce):
         return reduce
     found = cut_of(cut, values)
     if isinstance(found, str) or not any(overlap(axes, reduce.axes) for axes in found.dims.values()):
         return reduce
     emit = program.emitter(pad, reduce.op.location)
-    value = emit.pad_to(reduce.operand, read_type(pad.results[0]).shape)
+    value = emit.pad_to(reduce.operand, pad.results[0].type.shape)
     value = emit.all_reduce(value, reduce.axes, reduce.combiner, reduce.cause)
-    pad.results[0].replace_all_uses_with(value)
-    pad.erase()
+    pad.replace([value])
     reduce.op.erase()
     program.changed()
-    return LocalCollective(owner(value), "all_reduce", program.mesh)
+    return LocalCollective(value.maker, "all_reduce", program.mesh)
 
 
-def _adds_zeros_behind(pad: Any) -> bool:
+def _adds_zeros_behind(pad: Operation) -> bool:
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     low, high, interior = (integers(pad.attributes[name]) for name in names)
     return not any(low) and not any(interior) and min(high) >= 0 and splat_number(pad.operands[1]) == 0
@@ -240,7 +236,7 @@ def _path_to_slice(reduce: LocalCollective) -> list[Any]:
     path: list[Any] = []
     value = reduce.result
     while len(path) < _STEPS:
-        following = [use.owner.operation for use in value.uses]
+        following = value.users
         slices = [op for op in following if op.name == _SLICE and op.operands[0] == value]
         if slices:
             return [*path, slices[0]]
@@ -251,9 +247,9 @@ def _path_to_slice(reduce: LocalCollective) -> list[Any]:
     return []
 
 
-def _keeps_shape(op: Any, value: Any) -> bool:
+def _keeps_shape(op: Operation, value: Value) -> bool:
     """Whether the operation works on each element of the value, or transposes it."""
-    return op.name == _TRANSPOSE or is_elementwise(op, read_type(value).shape)
+    return op.name == _TRANSPOSE or is_elementwise(op, value.type.shape)
 
 
 def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut, before: Any) -> Any:
@@ -284,11 +280,11 @@ def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut
     return emit.all_reduce(value, rest, combiner, reduce.cause) if rest else value
 
 
-def _cut_between(emit: Emitter, value: Any, dim: int, axes: Axes, kept: Axes) -> Any:
+def _cut_between(emit: Emitter, value: Value, dim: int, axes: Axes, kept: Axes) -> Any:
     """Of a dimension to be split over `axes`, the device's own part along those that are not `kept`."""
     if axes == kept:
         return value
-    type_ = read_type(value)
+    type_ = value.type
     shape, size, zero = type_.shape, type_.shape[dim] // size_of(axes), emit.constant(INDEX, 0)
     apart = (*shape[:dim], *(axis.size for axis in axes), size, *shape[dim + 1 :])
     own = tuple(1 if place < len(axes) and axes[place] not in kept else n for place, n in enumerate(apart[dim:]))
@@ -298,23 +294,23 @@ def _cut_between(emit: Emitter, value: Any, dim: int, axes: Axes, kept: Axes) ->
     return emit.reshape(value, (*shape[:dim], size_of(kept) * size, *shape[dim + 1 :]))
 
 
-def _on_shards(program: DeviceProgram, op: Any, whole: Any, shard: Any, cut: ShardCut, before: Any) -> Any:
+def _on_shards(program: DeviceProgram, op: Operation, whole: Any, shard: Any, cut: ShardCut, before: Any) -> Any:
     """The operation on shards: `whole` is the operand whose shard is known; the others are cut."""
     emit = program.emitter(before, op.location)
     operands = [shard if operand == whole else _cut_operand(emit, operand, cut) for operand in op.operands]
-    result = read_type(op.results[0])
+    result = op.results[0].type
     result = TensorType(cut.local_shape(result.shape), result.element)
-    return emit.op(op.name, operands, [result], **{name: op.attributes[name] for name in op.attributes})
+    return emit.op(op.name, operands, [result], **dict(op.attributes))
 
 
-def _cut_operand(emit: CollectiveBuilder, value: Any, cut: ShardCut) -> Any:
+def _cut_operand(emit: CollectiveBuilder, value: Value, cut: ShardCut) -> Any:
     """The shard of a value that is whole on every device; what is the same everywhere is made anew."""
-    type_ = read_type(value)
+    type_ = value.type
     if not type_.rank:
         return value
-    op = owner(value)
+    op = value.op
     local = TensorType(cut.local_shape(type_.shape), type_.element)
-    if op is not None and op.name == "stablehlo.broadcast_in_dim" and not read_type(op.operands[0]).rank:
+    if op is not None and op.name == "stablehlo.broadcast_in_dim" and not op.operands[0].type.rank:
         return emit.broadcast_scalar(op.operands[0], local)
     if op is not None and op.name == "stablehlo.constant" and not type_.element.startswith("complex"):
         attribute = op.attributes["value"]

@@ -7,15 +7,16 @@ import math
 from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, block_operations, users
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option, same_option
 
 _WHAT = "gathered in pieces"
@@ -53,7 +54,7 @@ class GatherInPieces(CollectivePass):
                 _split(program, gather, products, dim, self.gather_pieces)
 
     def _is_worth_it(self, program: DeviceProgram, gather: LocalCollective, products: list[_Product]) -> bool:
-        whole = bytes_of(read_type(gather.result))
+        whole = bytes_of(gather.result.type)
         if whole < self.pieces_min_bytes:
             program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
             return False
@@ -68,7 +69,7 @@ class GatherInPieces(CollectivePass):
             program.decline(gather.op, _WHAT, "products before those that need it take longer than it does")
             return False
         gain = (seconds - hidden) * (1 - 1 / self.gather_pieces)
-        joined = 2 * sum(bytes_of(read_type(p.dot.results[0])) for p in products) / hardware.memory_bytes_per_s
+        joined = 2 * sum(bytes_of(p.dot.results[0].type) for p in products) / hardware.memory_bytes_per_s
         if joined >= gain:
             times = f"putting results together takes {joined * 1e6:.1f} us, {gain * 1e6:.1f} us are gained"
             program.decline(gather.op, _WHAT, times)
@@ -80,7 +81,7 @@ class GatherInPieces(CollectivePass):
 class _Product:
     """A dot with what is gathered as operand `side`."""
 
-    dot: Any
+    dot: Operation
     side: int
     dims: ProductDims
 
@@ -91,7 +92,7 @@ class _Product:
 
 def _products_of(program: DeviceProgram, gather: LocalCollective) -> list[_Product]:
     """The dots in the gather's block that use its result, in program order; none if anything else does."""
-    using = users(gather.result)
+    using = gather.result.users
     dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
     if not dots:
         return []
@@ -99,14 +100,14 @@ def _products_of(program: DeviceProgram, gather: LocalCollective) -> list[_Produ
         program.decline(gather.op, _WHAT, "something else than one operand of a product uses all of it")
         return []
     found = [_Product(dot, 0 if dot.operands[0] == gather.result else 1, ProductDims.of(dot)) for dot in dots]
-    order = {op.results[0]: i for i, op in enumerate(block_operations(gather.op.block)) if op.name == DOT}
+    order = {op.results[0]: i for i, op in enumerate(gather.op.neighbours()) if op.name == DOT}
     return sorted(found, key=lambda product: order[product.dot.results[0]])
 
 
 def _free_dim(gather: LocalCollective, products: list[_Product], pieces: int) -> int | None:
     """The most major dimension to cut, one that is neither gathered nor summed over by a dot; None if there is none."""
     gathered = gather.dimension("all_gather_dim")
-    for dim, size in enumerate(read_type(gather.result).shape):
+    for dim, size in enumerate(gather.result.type.shape):
         if dim != gathered and size and size % pieces == 0 and all(p.of(dim)[1] is not None for p in products):
             return dim
     return None
@@ -115,7 +116,7 @@ def _free_dim(gather: LocalCollective, products: list[_Product], pieces: int) ->
 def _hidden_s(gather: LocalCollective, first: Any, hardware: Hardware) -> float:
     """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
     before = []
-    for op in block_operations(gather.op.block):
+    for op in gather.op.neighbours():
         if op == first:
             break
         before.append(op)
@@ -130,18 +131,18 @@ def _hidden_s(gather: LocalCollective, first: Any, hardware: Hardware) -> float:
         if op.name == WHILE or _is_convolution(op):
             return math.inf  # as long as any gather
         if op.name == DOT:
-            seconds += flops_of(op) / hardware.flops_of(read_type(op.operands[0]).element)
+            seconds += flops_of(op) / hardware.flops_of(op.operands[0].type.element)
     return seconds
 
 
-def _is_convolution(op: Any) -> bool:
+def _is_convolution(op: Operation) -> bool:
     flops = traits_of(op.name).flops
     return flops is not None and flops.kind == "convolution"
 
 
 def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Product], dim: int, count: int) -> None:
     emit = program.emitter(gather.op)
-    size = read_type(gather.operand).shape[dim] // count
+    size = gather.operand.type.shape[dim] // count
     gathered, axes, cause = gather.dimension("all_gather_dim"), gather.axes, gather.cause
     pieces = []
     for i in range(count):
@@ -150,7 +151,7 @@ def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Prod
     for product in products:
         emit = program.emitter(product.dot, product.dot.location)
         parts = [_part(emit, product, piece, dim, i * size) for i, piece in enumerate(pieces)]
-        result = read_type(product.dot.results[0])
+        result = product.dot.results[0].type
         joined = emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(product.of(dim)[1] or 0))
         product.dot.results[0].replace_all_uses_with(joined)
         product.dot.erase()
@@ -162,6 +163,6 @@ def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) ->
     """The dot with one chunk, which begins at `start` of the dimension that is cut."""
     other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:
-        other = emit.slice_dim(other, other_dim, start, read_type(piece).shape[dim])
+        other = emit.slice_dim(other, other_dim, start, piece.type.shape[dim])
     left, right = (piece, other) if product.side == 0 else (other, piece)
     return product_of_parts(emit, product.dot, left, right)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxlib.mlir import ir
-
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER
 from gspmd.transforms.ops import traits_of, traits_of_op
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option
 
 _MAX_CHAIN = 64  # operations that are moved along with a collective
@@ -35,11 +34,11 @@ class HoistCollectives(CollectivePass):
         inside: dict[Any, list[LocalCollective]] = {loop: [] for loop in loops}
         for collective in program.collectives():
             loop = collective.op.parent
-            if loop is not None and loop.operation in inside:
-                inside[loop.operation].append(collective)
+            if loop is not None and loop in inside:
+                inside[loop].append(collective)
         for loop in reversed(loops):  # what leaves an inner loop may leave the outer one
             moved = _Loop(program, loop).hoist(inside[loop], self.hoist_max_bytes)
-            around = loop.parent.operation
+            around = loop.parent
             if around in inside:
                 inside[around] += moved
 
@@ -49,18 +48,18 @@ def _only_forms(name: str) -> bool:
     return traits_of(name).rearranges or name == "stablehlo.convert"
 
 
-def _may_move(op: Any) -> bool:
+def _may_move(op: Operation) -> bool:
     """Whether an operation may run before the loop with the collective; a barrier says that it is to stay."""
-    return traits_of_op(op).pure and op.name != BARRIER and not len(op.regions)
+    return traits_of_op(op).pure and op.name != BARRIER and not op.regions
 
 
 class _Loop:
     """A while loop, and which values its body and condition are given unchanged in every iteration."""
 
-    def __init__(self, program: DeviceProgram, loop: Any) -> None:
+    def __init__(self, program: DeviceProgram, loop: Operation) -> None:
         self._program = program
         self._loop = loop
-        self._blocks = [region.blocks[0] for region in loop.regions]
+        self._blocks = list(loop.regions)
 
     def hoist(self, collectives: list[LocalCollective], max_bytes: int) -> list[LocalCollective]:
         if not collectives:
@@ -73,7 +72,7 @@ class _Loop:
                 if chain:
                     self._program.decline(collective.op, "moved out of the loop", chain)
                 continue
-            size = bytes_of(read_type(collective.result))
+            size = bytes_of(collective.result.type)
             if held + size > max_bytes:
                 why = f"its result of {size:.0f} bytes would be held during the loop, and {max_bytes} are allowed"
                 self._program.decline(collective.op, "moved out of the loop", why)
@@ -85,7 +84,7 @@ class _Loop:
             self._program.changed()
         return moved
 
-    def _chain(self, op: Any) -> list[Any] | str:
+    def _chain(self, op: Operation) -> list[Any] | str:
         """The operations inside the loop that the collective needs, itself last, or why one has to stay."""
         chain: dict[Any, None] = {}
         state: dict[Any, bool] = {}  # False: being looked at
@@ -104,7 +103,7 @@ class _Loop:
                 return ""
             for operand in top.operands:
                 operand = self._program.before_loop(operand)
-                made = owner(operand)
+                made = operand.op
                 if made is None:
                     if operand.owner in self._blocks:
                         return self._varying(op)
@@ -112,11 +111,11 @@ class _Loop:
                     stack.append(made)
         return list(chain)
 
-    def _varying(self, op: Any) -> str:
+    def _varying(self, op: Operation) -> str:
         """What is said of a collective that depends on the iteration."""
-        source = owner(op.operands[0])
+        source = op.operands[0].op
         while source is not None and _only_forms(source.name):
-            source = owner(source.operands[0])
+            source = source.operands[0].op
         if op.name != "stablehlo.all_gather" or source is None or not traits_of(source.name).looks_up:
             return ""
         table = source.operands[0]
@@ -124,14 +123,14 @@ class _Loop:
             return "it gathers a slice that every iteration takes anew, so that only one is held at a time"
         return ""
 
-    def _inside(self, value: Any) -> bool:
-        made = owner(value)
+    def _inside(self, value: Value) -> bool:
+        made = value.op
         block = value.owner if made is None else made.block
         return block in self._blocks
 
-    def _move(self, op: Any) -> None:
+    def _move(self, op: Operation) -> None:
         for index, operand in enumerate(op.operands):
             before = self._program.before_loop(operand)
-            if before != operand and isinstance(operand.owner, ir.Block) and operand.owner in self._blocks:
+            if before is not operand and operand.op is None and operand.owner in self._blocks:
                 op.operands[index] = before
-        op.move_before(self._loop)
+        op.move(Point.at(self._loop))

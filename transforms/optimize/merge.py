@@ -7,11 +7,9 @@ import math
 from collections import Counter
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.own_attributes import AXES, CAUSE
-from gspmd.transforms.emit.builder import read_type
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, owner
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option
 
 _NOT_COMPARED = {"channel_handle", AXES, CAUSE}
@@ -32,7 +30,7 @@ class MergeCollectives(CollectivePass):
 
     def apply(self, program: DeviceProgram) -> None:
         for collective in reversed(program.collectives()):
-            if next(iter(collective.result.uses), None) is None:
+            if not collective.result.is_used:
                 collective.erase()
                 program.changed()
         while True:
@@ -84,20 +82,20 @@ def _key(program: DeviceProgram, collective: LocalCollective) -> Any:
         return collective.kind, combiner, attributes, _source(program, value)
     if collective.kind == "all_gather":
         attributes = tuple(pair for pair in attributes if pair[0] != "all_gather_dim")
-        shape = read_type(value).shape
+        shape = value.type.shape
         dim = collective.dimension("all_gather_dim")
         # Gathered shards follow each other after the elements before the dimension.
         return collective.kind, attributes, _source(program, value), math.prod(shape[:dim])
-    return collective.kind, combiner, attributes, program.before_loop(value), read_type(collective.result)
+    return collective.kind, combiner, attributes, program.before_loop(value), collective.result.type
 
 
-def _source(program: DeviceProgram, value: Any) -> Any:
+def _source(program: DeviceProgram, value: Value) -> Any:
     """The value before reshapes, and before loops that carry it unchanged."""
     value = program.before_loop(value)
-    op = owner(value)
+    op = value.op
     while op is not None and op.name == "stablehlo.reshape":
         value = program.before_loop(op.operands[0])
-        op = owner(value)
+        op = value.op
     return value
 
 
@@ -118,9 +116,6 @@ def _replace(program: DeviceProgram, collective: LocalCollective, other: Any) ->
     value, wanted = other.results[0], collective.result.type
     if value.type != wanted:
         op = collective.op
-        created = ir.Operation.create(
-            "stablehlo.reshape", results=[wanted], operands=[value], loc=op.location, ip=ir.InsertionPoint(op)
-        )
-        value = created.results[0]
+        value = Operation("stablehlo.reshape", [value], [wanted], {}, op.location).insert(Point.at(op)).result
     collective.result.replace_all_uses_with(value)
     collective.op.erase()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
-from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers, only_user, owner
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers
 
 _MOVING = ("all_gather", "all_to_all", "collective_permute")
 _CONVERT, _BROADCAST = "stablehlo.convert", "stablehlo.broadcast_in_dim"
@@ -44,14 +45,14 @@ def _dims(collective: LocalCollective) -> tuple[int, ...]:
     return ()
 
 
-def _on(program: DeviceProgram, collective: LocalCollective, value: Any, moved: dict[int, int], emit: Any) -> Any:
+def _on(program: DeviceProgram, collective: LocalCollective, value: Value, moved: dict[int, int], emit: Any) -> Any:
     """The same collective of another value, whose dimensions are the old ones as `moved` says."""
-    attributes = {name: collective.attributes[name] for name in collective.attributes}
+    attributes = dict(collective.attributes)
     for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
         if name in attributes:
             attributes[name] = emit.i64(moved[collective.dimension(name)])
     attributes["channel_handle"] = emit.next_channel()
-    type_, before, after = read_type(value), read_type(collective.operand).shape, read_type(collective.result).shape
+    type_, before, after = value.type, collective.operand.type.shape, collective.result.type.shape
     shape = list(type_.shape)
     for old, new in moved.items():
         shape[new] = shape[new] * after[old] // before[old]
@@ -64,11 +65,11 @@ def _on(program: DeviceProgram, collective: LocalCollective, value: Any, moved: 
 
 def _before_widening(program: DeviceProgram, collective: LocalCollective) -> LocalCollective | None:
     """Move the operation that makes the operand behind the collective; the collective in its new place."""
-    op = owner(collective.operand)
+    op = collective.operand.op
     if op is None or op.name not in (_CONVERT, _BROADCAST, _PAD) or op.block != collective.op.block:
         return None
     source = op.operands[0]
-    if bytes_of(read_type(source)) >= bytes_of(read_type(collective.operand)) or not read_type(source).rank:
+    if bytes_of(source.type) >= bytes_of(collective.operand.type) or not source.type.rank:
         return None
     moved = _dims_of_source(collective, op)
     if moved is None:
@@ -76,17 +77,17 @@ def _before_widening(program: DeviceProgram, collective: LocalCollective) -> Loc
     emit = program.emitter(collective.op)
     small = _on(program, collective, source, moved, emit)
     emit.location = op.location
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    wide = emit.op(op.name, [small, *list(op.operands)[1:]], [read_type(collective.result)], **attributes)
+    attributes = dict(op.attributes)
+    wide = emit.op(op.name, [small, *list(op.operands)[1:]], [collective.result.type], **attributes)
     collective.result.replace_all_uses_with(wide)
     collective.op.erase()
-    if not list(op.results[0].uses):
+    if not op.results[0].is_used:
         op.erase()
     program.changed()
-    return LocalCollective(owner(small), collective.kind, program.mesh)
+    return LocalCollective(small.op, collective.kind, program.mesh)
 
 
-def _dims_of_source(collective: LocalCollective, op: Any) -> dict[int, int] | None:
+def _dims_of_source(collective: LocalCollective, op: Operation) -> dict[int, int] | None:
     """Where the collective's dimensions are in the operand of `op`; None if it cannot be done there."""
     dims = _dims(collective)
     if op.name == _CONVERT:
@@ -99,7 +100,7 @@ def _dims_of_source(collective: LocalCollective, op: Any) -> dict[int, int] | No
             return None  # a device without a sender has zeros, the padding included
         return {dim: dim for dim in dims}
     targets = integers(op.attributes["broadcast_dimensions"])
-    small, wide = read_type(op.operands[0]).shape, read_type(op.results[0]).shape
+    small, wide = op.operands[0].type.shape, op.results[0].type.shape
     if any(dim not in targets or small[targets.index(dim)] != wide[dim] for dim in dims):
         return None
     return {dim: targets.index(dim) for dim in dims}
@@ -110,44 +111,45 @@ def _dims_of_source(collective: LocalCollective, op: Any) -> dict[int, int] | No
 
 def _after_narrowing(program: DeviceProgram, collective: LocalCollective) -> LocalCollective | None:
     """Move the only operation that uses the result before the collective; the collective in its new place."""
-    op = only_user(collective.result)
+    op = collective.result.only_user
     if op is None or op.name not in (_CONVERT, _SLICE):
         return None
-    result = read_type(op.results[0])
-    if bytes_of(result) >= bytes_of(read_type(collective.result)):
+    result = op.results[0].type
+    if bytes_of(result) >= bytes_of(collective.result.type):
         return None
     what = "done after the narrowing operation that follows"
     if op.block != collective.op.block:
         program.decline(collective.op, what, "that is in a loop or branch")
         return None
-    dims, local = _dims(collective), read_type(collective.operand)
+    dims, local = _dims(collective), collective.operand.type
     emit = program.emitter(collective.op, op.location)
     if op.name == _CONVERT:
         small = emit.convert(collective.operand, result.element)
     else:
-        whole = read_type(collective.result).shape
+        whole = collective.result.type.shape
         if any(result.shape[d] != whole[d] for d in dims):
             if _narrows_elsewhere(result.shape, whole, dims):
                 program.decline(collective.op, what, "that also cuts a dimension which the collective changes")
             return None
         small = _slice_others(emit, op, collective.operand, dims, local)
     value = _on(program, collective, small, {dim: dim for dim in dims}, emit)
-    op.results[0].replace_all_uses_with(value)
-    op.erase()
+    op.replace([value])
     collective.op.erase()
     program.changed()
-    return LocalCollective(owner(value), collective.kind, program.mesh)
+    return LocalCollective(value.op, collective.kind, program.mesh)
 
 
 def _narrows_elsewhere(shape: tuple[int, ...], whole: tuple[int, ...], dims: tuple[int, ...]) -> bool:
     return any(shape[d] != n for d, n in enumerate(whole) if d not in dims)
 
 
-def _slice_others(emit: CollectiveBuilder, op: Any, value: Any, dims: tuple[int, ...], local: TensorType) -> Any:
+def _slice_others(
+    emit: CollectiveBuilder, op: Operation, value: Value, dims: tuple[int, ...], local: TensorType
+) -> Any:
     """The slice on the collective's operand, whole along the dimensions that the collective changes."""
     bounds = {name: list(integers(op.attributes[name])) for name in ("start_indices", "limit_indices", "strides")}
     for dim in dims:
         bounds["limit_indices"][dim] = local.shape[dim]
-    shape = tuple(n if d not in dims else local.shape[d] for d, n in enumerate(read_type(op.results[0]).shape))
+    shape = tuple(n if d not in dims else local.shape[d] for d, n in enumerate(op.results[0].type.shape))
     attributes = {name: emit.i64s(values) for name, values in bounds.items()}
     return emit.op(_SLICE, [value], [TensorType(shape, local.element)], **attributes)

@@ -2,65 +2,58 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ops import traits_of_op
-from gspmd.transforms.optimize.program import block_operations, owner, result_of
 
 
-def can_move(op: Any) -> bool:
+def can_move(op: Operation) -> bool:
     """Whether the operation can stand later in its block: nothing but its operands says when it runs."""
     return traits_of_op(op).pure
 
 
-def used(op: Any) -> Iterator[Any]:
+def used(op: Operation) -> Iterator[Value]:
     """The values that an operation uses, also those used inside it."""
     yield from op.operands
-    if len(op.regions):
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block_operations(block):
-                    yield from used(inner)
+    for region in op.regions:
+        for inner in region:
+            yield from used(inner)
 
 
-def producers_after(value: Any, first: Any) -> dict[Any, Any]:
-    """The operations that make the value and stand after `first` in its block, each by its first result."""
-    found: dict[Any, Any] = {}
+def producers_after(value: Value, first: Operation) -> dict[Operation, None]:
+    """The operations that make the value and stand after `first` in its block."""
+    found: dict[Operation, None] = {}
     stack = [value]
     while stack:
-        op = owner(stack.pop())
-        if op is None or op.block != first.block or op.is_before_in_block(first) or result_of(op) in found:
+        op = stack.pop().op
+        if op is None or op.block != first.block or op.precedes(first) or op in found:
             continue
-        found[result_of(op)] = op
+        found[op] = None
         stack += used(op)
     return found
 
 
-def users_before(values: list[Any], last: Any) -> dict[Any, Any]:
-    """The operations before `last` in its block that use the values, or what is computed from them.
-
-    Each is given by its first result.
-    """
+def users_before(values: Sequence[Value], last: Operation) -> dict[Operation, None]:
+    """The operations before `last` in its block that use the values, or what is computed from them."""
     block = last.block
-    found: dict[Any, Any] = {}
+    found: dict[Operation, None] = {}
     stack = [*values]
     while stack:
-        for use in stack.pop().uses:
-            op = use.owner.operation
-            while op.block != block:
-                op = op.parent.operation
-            if result_of(op) is not None and result_of(op) not in found and op.is_before_in_block(last):
-                found[result_of(op)] = op
+        for op in stack.pop().users:
+            while op.block is not block:
+                assert op.parent is not None
+                op = op.parent
+            if op.results and op not in found and op.precedes(last):
+                found[op] = None
                 stack += op.results
     return found
 
 
-def in_order(operations: Iterable[Any]) -> list[Any]:
+def in_order(operations: Iterable[Operation]) -> list[Operation]:
     """Operations of one block as they stand in it."""
 
-    def compare(one: Any, other: Any) -> int:
-        return -1 if one.is_before_in_block(other) else 1
-
-    return sorted(operations, key=functools.cmp_to_key(compare))
+    ops = list(operations)
+    if ops and ops[0].block is not None:
+        ops[0].block.number()
+    return sorted(ops, key=lambda op: op.number)

@@ -14,10 +14,10 @@ import numpy as np
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.emit.builder import read_type
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.evaluation import Integers as Ids
-from gspmd.transforms.optimize.program import integers, owner
+from gspmd.transforms.optimize.program import integers
 
 _MAX_DEPTH = 48
 _DTYPES = {f"{sign}i{bits}": f"{'u' if sign else ''}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -30,16 +30,16 @@ class PartitionValues:
         self._mesh = mesh
         self._known: dict[Any, Ids | None] = {}
 
-    def __call__(self, value: Any, depth: int = 0) -> Ids | None:
+    def __call__(self, value: Value, depth: int = 0) -> Ids | None:
         if value not in self._known:
-            op = owner(value)
+            op = value.op
             is_far = depth > _MAX_DEPTH or self._mesh.size > MAX_LISTED_DEVICES
             found = None if op is None or is_far else self._compute(op, value, depth + 1)
             self._known[value] = found
         return self._known[value]
 
-    def _compute(self, op: Any, value: Any, depth: int) -> Ids | None:
-        type_ = read_type(value)
+    def _compute(self, op: Operation, value: Value, depth: int) -> Ids | None:
+        type_ = value.type
         dtype = "bool" if type_.element == "i1" else _DTYPES.get(type_.element)
         if dtype is None or any(n != 1 for n in type_.shape):
             return None
@@ -57,16 +57,16 @@ class PartitionValues:
         known = [operand for operand in operands if operand is not None]
         return evaluate(op, dtype, known) if len(known) == len(operands) else None
 
-    def _look_up(self, op: Any, depth: int) -> Ids | None:
+    def _look_up(self, op: Operation, depth: int) -> Ids | None:
         """One element of a constant list."""
-        table = owner(op.operands[0])
+        table = op.operands[0].op
         if table is None or table.name != "stablehlo.constant" or len(op.operands) != 2:
             return None
         at = self(op.operands[1], depth)
         if at is None:
             return None
-        entries = np.array(integers(table.attributes["value"]), _DTYPES[read_type(op.operands[0]).element])
-        if len(entries) != read_type(op.operands[0]).shape[0]:
+        entries = np.array(integers(table.attributes["value"]), _DTYPES[op.operands[0].type.element])
+        if len(entries) != op.operands[0].type.shape[0]:
             return entries[np.zeros(len(at), np.int64)]  # a splat
         return entries[np.clip(at.astype(np.int64), 0, len(entries) - 1)]
 

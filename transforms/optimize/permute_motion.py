@@ -7,14 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.transforms.optimize.program import (
-    CollectivePass,
-    DeviceProgram,
-    LocalCollective,
-    block_operations,
-    owner,
-    used_only_by,
-)
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +27,11 @@ class MovePermutes(CollectivePass):
             return
         permutes = {permute.op: permute for permute in program.collectives("collective_permute")}
         for loop in program.loops() if permutes else ():
-            *_, last = block_operations(loop.regions[1].blocks[0])
+            last = loop.regions[1].terminator
             for index, value in enumerate(last.operands):
-                made = owner(value)
+                made = value.op
                 permute = permutes.get(made) if made is not None else None
-                if permute is None or made.block != last.block or not used_only_by(value, last):
+                if permute is None or made.block != last.block or value.only_user is not last:
                     continue
                 why = _reason_against(program, loop, index, permute)
                 if why:
@@ -46,29 +40,29 @@ class MovePermutes(CollectivePass):
                     _move(program, loop, last, index, permute)
 
 
-def _reason_against(program: DeviceProgram, loop: Any, index: int, permute: LocalCollective) -> str:
+def _reason_against(program: DeviceProgram, loop: Operation, index: int, permute: LocalCollective) -> str:
     devices = program.mesh.size if program.mesh else 0
-    if list(loop.results[index].uses):
+    if loop.results[index].is_used:
         return "what it permutes is used after the loop"
-    if list(loop.regions[0].blocks[0].arguments[index].uses):
+    if loop.regions[0].arguments[index].is_used:
         return "the loop's condition depends on it"
     if len(permute.pairs) < devices:
         return "some devices receive nothing, so that it cannot be undone before the loop"
-    if len(list(permute.result.uses)) > 1:
+    if len(permute.result.uses()) > 1:
         return "the loop carries its result more than once"
     return ""
 
 
-def _move(program: DeviceProgram, loop: Any, last: Any, index: int, permute: LocalCollective) -> None:
+def _move(program: DeviceProgram, loop: Operation, last: Any, index: int, permute: LocalCollective) -> None:
     pairs = np.array(permute.pairs, np.int64)
     emit = program.emitter(loop, permute.op.location)
     backwards = pairs[:, ::-1][pairs[:, 1].argsort()]
     loop.operands[index] = emit.collective_permute(loop.operands[index], backwards, permute.axes, permute.cause)
-    body = loop.regions[1].blocks[0]
+    body = loop.regions[1]
     argument = body.arguments[index]
-    emit = program.emitter(next(block_operations(body)), permute.op.location)
+    emit = program.emitter(next(iter(body)), permute.op.location)
     moved = emit.collective_permute(argument, pairs, permute.axes, permute.cause)
-    argument.replace_all_uses_except(moved, [owner(moved)])
+    argument.replace_all_uses_with(moved, [moved.op])
     last.operands[index] = permute.operand
     permute.erase()
     program.changed()

@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.transforms.emit.builder import read_type
-from gspmd.transforms.optimize.program import (
-    CollectivePass,
-    DeviceProgram,
-    LocalCollective,
-    only_user,
-    owner,
-    used_only_by,
-)
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.uniformity import Uniformity
 
 Pairs = Sequence[tuple[int, int]]
@@ -38,7 +31,7 @@ class SimplifyPermutes(CollectivePass):
         if program.mesh is None:
             return
         permutes = program.collectives("collective_permute")
-        known = {permute.result: permute for permute in permutes}  # by value: operations hash to what they are now
+        known = {permute.result: permute for permute in permutes}
         uniform = Uniformity(program) if permutes else None
         for permute in permutes:
             if uniform is not None and not permute.is_gone:
@@ -51,7 +44,7 @@ def _simplify(
     devices = program.mesh.size if program.mesh else 0
     before = known.get(permute.operand)
     if before is not None:
-        if used_only_by(before.result, permute.op):
+        if before.result.only_user is permute.op:
             del known[before.result]
             permute = _again(program, permute, before.operand, compose(before.pairs, permute.pairs), known)
             before.erase()
@@ -61,7 +54,7 @@ def _simplify(
     pairs = permute.pairs
     if not pairs:
         emit = program.emitter(permute.op)
-        _replace(program, permute, emit.constant(read_type(permute.result), "zero"), known)
+        _replace(program, permute, emit.constant(permute.result.type, "zero"), known)
     elif _moves_nothing(pairs, devices) or (len(pairs) == devices and uniform.on_all(permute.operand)):
         _replace(program, permute, permute.operand, known)
     else:
@@ -82,16 +75,16 @@ def _moves_nothing(pairs: Pairs, devices: int) -> bool:
 
 
 def _again(
-    program: DeviceProgram, permute: LocalCollective, value: Any, pairs: Pairs, known: dict[Any, LocalCollective]
+    program: DeviceProgram, permute: LocalCollective, value: Value, pairs: Pairs, known: dict[Any, LocalCollective]
 ) -> LocalCollective:
     emit = program.emitter(permute.op)
     made = emit.collective_permute(value, _table(pairs), permute.axes, permute.cause)
     _replace(program, permute, made, known)
-    created = known[made] = LocalCollective(owner(made), "collective_permute", program.mesh)
+    created = known[made] = LocalCollective(made.maker, "collective_permute", program.mesh)
     return created
 
 
-def _replace(program: DeviceProgram, permute: LocalCollective, value: Any, known: dict[Any, LocalCollective]) -> None:
+def _replace(program: DeviceProgram, permute: LocalCollective, value: Value, known: dict[Any, LocalCollective]) -> None:
     permute.result.replace_all_uses_with(value)
     del known[permute.result]
     permute.erase()
@@ -100,14 +93,14 @@ def _replace(program: DeviceProgram, permute: LocalCollective, value: Any, known
 
 def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Any, LocalCollective]) -> None:
     """One permute for the sum of two of one value, where no device sends or receives twice."""
-    add = only_user(permute.result)
+    add = permute.result.only_user
     if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
         return
     other = known.get(add.operands[1] if add.operands[0] == permute.result else add.operands[0])
     if other is None or other.operand != permute.operand or other.op.block != permute.op.block:
         return
     what = "merged with the permute that is added to it"
-    if not used_only_by(other.result, add):
+    if other.result.only_user is not add:
         program.decline(permute.op, what, "that one's result is used elsewhere too")
         return
     both = sorted(permute.pairs + other.pairs)
@@ -116,9 +109,8 @@ def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Any, Lo
         return
     emit = program.emitter(add)
     made = emit.collective_permute(permute.operand, _table(both), permute.axes, permute.cause)
-    known[made] = LocalCollective(owner(made), "collective_permute", program.mesh)
-    add.results[0].replace_all_uses_with(made)
-    add.erase()
+    known[made] = LocalCollective(made.maker, "collective_permute", program.mesh)
+    add.replace([made])
     for collective in (permute, other):
         del known[collective.result]
         collective.erase()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jaxlib.mlir import ir
-
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 
@@ -15,7 +14,7 @@ _MISSING: dict[str, tuple[CollectivePass, ...]] = {
 }
 
 
-def prepare(module: ir.Module, platform: str) -> None:
+def prepare(module: Operation, platform: str) -> None:
     """Do in place, on a partitioned module, what the compiler of a JAX platform leaves undone."""
     passes = _MISSING.get(platform, ())
     program = DeviceProgram(module, tell=False)

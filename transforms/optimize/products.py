@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.op_info import InfoReader
+from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops.contraction import dot_flops
 
 DOT = "stablehlo.dot_general"
 
@@ -24,14 +24,14 @@ class ProductDims:
     free: tuple[tuple[int, ...], tuple[int, ...]]
 
     @classmethod
-    def of(cls, dot: Any) -> ProductDims:
+    def of(cls, dot: Operation) -> ProductDims:
         numbers = stablehlo.DotDimensionNumbers(dot.attributes["dot_dimension_numbers"])
         batch = tuple(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
         contracting = tuple(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
         free = []
         for side in (0, 1):
             taken = {pair[side] for pair in batch + contracting}
-            free.append(tuple(d for d in range(read_type(dot.operands[side]).rank) if d not in taken))
+            free.append(tuple(d for d in range(dot.operands[side].type.rank) if d not in taken))
         return cls(batch, contracting, (free[0], free[1]))
 
     def of_operand(self, side: int, dim: int) -> tuple[int | None, int | None]:
@@ -61,19 +61,17 @@ class ProductDims:
         return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
 
 
-def flops_of(dot: Any) -> float:
+def flops_of(dot: Operation) -> float:
     """Multiplications and additions of a dot."""
-    left = read_type(dot.operands[0]).shape
-    depth = math.prod(left[dim] for dim, _ in ProductDims.of(dot).contracting)
-    return 2.0 * math.prod(read_type(dot.results[0]).shape) * depth
+    return dot_flops(InfoReader()(dot, tuple(value.type for value in dot.operands)))
 
 
-def product_of_parts(emit: Emitter, dot: Any, left: Any, right: Any) -> Any:
+def product_of_parts(emit: Emitter, dot: Operation, left: Value, right: Value) -> Value:
     """The same dot of other operands, which are parts of its own."""
     dims = ProductDims.of(dot)
-    shapes = [read_type(left).shape, read_type(right).shape]
+    shapes = [left.type.shape, right.type.shape]
     shape = [shapes[0][pair[0]] for pair in dims.batch]
     shape += [shapes[side][d] for side in (0, 1) for d in dims.free[side]]
-    attributes = {name: dot.attributes[name] for name in dot.attributes}
-    result = TensorType(tuple(shape), read_type(dot.results[0]).element)
+    attributes = dict(dot.attributes)
+    result = TensorType(tuple(shape), dot.results[0].type.element)
     return emit.op(DOT, [left, right], [result], **attributes)

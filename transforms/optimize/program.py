@@ -5,29 +5,29 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.own_attributes import CAUSE, MESH
-from gspmd.dialect.sdy_attrs import SdyCodec
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.modules import codec_of, context_of, main_function
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.ops import traits_of
+from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
-from gspmd.transforms.parsing.mlir import main_function
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
 
@@ -39,7 +39,7 @@ class LocalCollective:
 
     __slots__ = ("_mesh", "attributes", "is_gone", "kind", "op")
 
-    def __init__(self, op: Any, kind: str, mesh: Mesh | None) -> None:
+    def __init__(self, op: Operation, kind: str, mesh: Mesh | None) -> None:
         self.op = op
         self.kind = kind
         self.attributes = op.attributes
@@ -51,11 +51,11 @@ class LocalCollective:
         self.is_gone = True
 
     @property
-    def operand(self) -> Any:
+    def operand(self) -> Value:
         return self.op.operands[0]
 
     @property
-    def result(self) -> Any:
+    def result(self) -> Value:
         return self.op.results[0]
 
     @property
@@ -86,8 +86,8 @@ class LocalCollective:
     @property
     def combiner(self) -> str | None:
         """What a reduction combines with, None where that is no single operation on both values."""
-        block = self.op.regions[0].blocks[0]
-        operations = [view.operation for view in block.operations]
+        block = self.op.regions[0]
+        operations = list(block)
         if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:
             return None
         if {*operations[0].operands} != {*block.arguments}:
@@ -97,21 +97,21 @@ class LocalCollective:
     @property
     def bytes(self) -> float:
         """Bytes of the operand."""
-        return bytes_of(read_type(self.operand))
+        return bytes_of(self.operand.type)
 
 
 class DeviceProgram:
     """A module after `gspmd-localize`. `tell`: whether to say why a candidate is left as it is."""
 
-    def __init__(self, module: ir.Module, tell: bool = True) -> None:
+    def __init__(self, module: Operation, tell: bool = True) -> None:
         self.module = module
-        self.context = module.context
+        self.context = context_of(module)
         self.tell = tell
         self.changes = 0
         self.mesh = _mesh_of(module)
-        self._found: tuple[list[LocalCollective], list[Any], list[Any]] | None = None
+        self._found: tuple[list[LocalCollective], list[Operation], list[Operation]] | None = None
         self._emit: Emitter | None = None
-        self._unchanged: dict[Any, Any] = {}
+        self._unchanged: dict[Operation, list[bool]] = {}
         self._told: set[tuple[Any, str]] = set()
 
     def collectives(self, *kinds: str) -> list[LocalCollective]:
@@ -129,44 +129,36 @@ class DeviceProgram:
     def _find(self) -> tuple[list[LocalCollective], list[Any], list[Any]]:
         if self._found is None:
             collectives: list[LocalCollective] = []
-            loops: list[Any] = []
-            transposes: list[Any] = []
-
-            def visit(op: Any) -> Any:
-                name = op.name
-                kind = _NAMES.get(name)
+            loops: list[Operation] = []
+            transposes: list[Operation] = []
+            for op in self.module.walk():
+                kind = _NAMES.get(op.name)
                 if kind is not None:
                     if len(op.operands) == 1:
-                        collectives.append(LocalCollective(op.operation, kind, self.mesh))
-                elif name == WHILE:
-                    loops.append(op.operation)
-                elif name == "stablehlo.transpose":
-                    transposes.append(op.operation)
-                return ir.WalkResult.ADVANCE
-
-            self.module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+                        collectives.append(LocalCollective(op, kind, self.mesh))
+                elif op.name == WHILE:
+                    loops.append(op)
+                elif op.name == "stablehlo.transpose":
+                    transposes.append(op)
             self._found = collectives, loops, transposes
         return self._found
 
-    def before_loop(self, value: Any) -> Any:
+    def before_loop(self, value: Value) -> Any:
         """The value before a loop of an argument that the loop carries unchanged; any other value itself.
 
         Arguments are those of the loop's body or condition. Loops around loops are followed outwards.
         """
-        while isinstance(value.owner, ir.Block):
-            parent = value.owner.owner
-            if parent.operation.name != WHILE:
+        while isinstance(value.owner, Block):
+            loop = value.owner.owner
+            if loop is None or loop.name != WHILE:
                 return value
-            loop = parent.operation
             if loop not in self._unchanged:
-                body = loop.regions[1].blocks[0]
-                *_, last = block_operations(body)
-                pairs = zip(body.arguments, last.operands, strict=True)
-                self._unchanged[loop] = [argument == given for argument, given in pairs]
-            number = ir.BlockArgument(value).arg_number
-            if not self._unchanged[loop][number]:
+                body = loop.regions[1]
+                pairs = zip(body.arguments, body.terminator.operands, strict=True)
+                self._unchanged[loop] = [argument is given for argument, given in pairs]
+            if not self._unchanged[loop][value.index]:
                 return value
-            value = loop.operands[number]
+            value = loop.operands[value.index]
         return value
 
     def changed(self) -> None:
@@ -175,21 +167,21 @@ class DeviceProgram:
         self._found = None
         self._unchanged = {}
 
-    def decline(self, op: Any, what: str, why: str) -> None:
+    def decline(self, op: Operation, what: str, why: str) -> None:
         """Tell the user why something that looks possible is not done: `is not <what> because <why>`."""
         if self.tell and (op, why) not in self._told:
             self._told.add((op, why))
             remark(op, f"is not {what} because {why}")
 
-    def emitter(self, before: Any, location: Any = None) -> Emitter:
+    def emitter(self, before: Operation, location: Any = None) -> Emitter:
         """A builder of operations before `before`, on channels that no other collective has."""
         if self._emit is None:
             assert self.mesh is not None
             limit = 0 if _names_axes(self._find()[0]) else 64
-            entry = main_function(self.module).operation.regions[0].blocks[0]
+            entry = main_function(self.module).regions[0]
             self._emit = Emitter(self.context, self.mesh, entry, limit)
             self._emit.skip_channels(c.op for c in self.collectives())
-        self._emit.point = ir.InsertionPoint(before)
+        self._emit.point = Point.at(before)
         self._emit.location = before.location if location is None else location
         return self._emit
 
@@ -213,7 +205,7 @@ class DeviceProgram:
     @functools.cached_property
     def _meshes(self) -> dict[str, Mesh]:
         """Those that groups name; there may be one for each order of the devices."""
-        return SdyCodec.of_module(self.module).meshes
+        return codec_of(self.module).meshes
 
     def finish(self) -> None:
         """Erase what helped to build; to be called when a pass is done."""
@@ -224,7 +216,7 @@ class DeviceProgram:
     def tidy(self) -> None:
         """Merge equal operations and drop unused ones."""
         self.finish()
-        passmanager.PassManager.parse("builtin.module(cse)", self.context).run(self.module.operation)
+        tidy(self.module)
         self._found = None
         self._unchanged = {}
 
@@ -235,12 +227,12 @@ def _names_axes(collectives: list[LocalCollective]) -> bool:
     return grouped is not None and names_axes(grouped.groups)
 
 
-def _mesh_of(module: ir.Module) -> Mesh | None:
+def _mesh_of(module: Operation) -> Mesh | None:
     """The mesh of a partitioned module, under the name that groups know it by; without one, groups spell it out."""
-    if MESH not in module.operation.attributes:
+    if MESH not in module.attributes:
         return None
-    mesh = parse_mesh(required_text(module.operation.attributes, MESH), "")
-    name = next((name for name, known in SdyCodec.of_module(module).meshes.items() if known == mesh), "")
+    mesh = parse_mesh(required_text(module.attributes, MESH), "")
+    name = next((name for name, known in codec_of(module).meshes.items() if known == mesh), "")
     return dataclasses.replace(mesh, name=name)
 
 
@@ -250,7 +242,7 @@ class CollectivePass(Pass):
 
     needs = (ONE_MAIN,)
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         program = DeviceProgram(module)
         self.apply(program)
         if program.changes:
@@ -265,63 +257,26 @@ class CollectivePass(Pass):
 # ---- values -------------------------------------------------------------------------------------------
 
 
-def owner(value: Any) -> Any:
-    """The operation that makes the value, None for an argument of a block."""
-    found = value.owner
-    return None if isinstance(found, ir.Block) else found.operation
-
-
-def result_of(op: Any) -> Any:
-    """The first result of an operation, None if it has none: values keep their hash, operations do not."""
-    return op.results[0] if len(op.results) else None
-
-
-def splat_number(value: Any) -> float | None:
+def splat_number(value: Value) -> float | None:
     """The number that a constant, or its broadcast, has everywhere; None for other values and for complex ones."""
-    op = owner(value)
+    op = value.op
     if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = owner(op.operands[0])
-    if op is None or op.name != "stablehlo.constant" or read_type(op.results[0]).element.startswith("complex"):
+        op = op.operands[0].op
+    if op is None or op.name != "stablehlo.constant" or op.results[0].type.element.startswith("complex"):
         return None
     attribute = op.attributes["value"]
     return attribute.get_splat_value().value if attribute.is_splat else None
 
 
-def is_elementwise(op: Any, shape: tuple[int, ...]) -> bool:
+def is_elementwise(op: Operation, shape: tuple[int, ...]) -> bool:
     """Whether an operation makes one value of that shape, each element from the same one of its operands.
 
     That of `map` is known by its region alone, which would have to be looked into.
     """
-    if not traits_of(op.name).elementwise or len(op.regions) or len(op.results) != 1:
+    if not traits_of(op.name).elementwise or op.regions or len(op.results) != 1:
         return False
-    operands = [read_type(operand).shape for operand in op.operands]
-    return read_type(op.results[0]).shape == shape and all(operand in (shape, ()) for operand in operands)
-
-
-def users(value: Any) -> list[Any]:
-    """The operations that use the value, each once."""
-    found: list[Any] = []
-    for use in value.uses:
-        op = use.owner.operation
-        if op not in found:
-            found.append(op)
-    return found
-
-
-def only_user(value: Any) -> Any:
-    """The one operation that uses the value, None if there is none or another one."""
-    found = None
-    for use in value.uses:
-        op = use.owner.operation
-        if found is not None and op != found:
-            return None
-        found = op
-    return found
-
-
-def used_only_by(value: Any, op: Any) -> bool:
-    found = only_user(value)
-    return found is not None and bool(found == op)
+    operands = [operand.type.shape for operand in op.operands]
+    return op.results[0].type.shape == shape and all(operand in (shape, ()) for operand in operands)
 
 
 def integers(attribute: Any) -> tuple[int, ...]:
@@ -329,8 +284,3 @@ def integers(attribute: Any) -> tuple[int, ...]:
     if isinstance(attribute, ir.DenseElementsAttr):
         return tuple(int(n) for n in ir.DenseIntElementsAttr(attribute))
     return tuple(int(n) for n in attribute)
-
-
-def block_operations(block: Any) -> Iterator[Any]:
-    for view in block.operations:
-        yield view.operation

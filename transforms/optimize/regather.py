@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gspmd.transforms.emit.builder import bytes_of, read_type
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, block_operations
+from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option
 
 
@@ -51,26 +52,23 @@ class _Gap:
     bytes: float
     begin: int
     end: int
-    user: Any
+    user: Operation
     later: tuple[tuple[Any, int], ...]
     waited: Any
 
 
 def _gaps(block: Any, gathers: list[LocalCollective]) -> list[_Gap]:
     """Where gathered values wait to be used again, in program order."""
-    operations = list(block_operations(block))
+    operations = list(block)
     places = {value: place for place, op in enumerate(operations) for value in op.results}
     found = []
     for gather in gathers:
         uses = []
-        for use in gather.result.uses:
-            op = use.owner.operation
-            inside = op
-            while inside.block != block:
-                inside = inside.parent.operation
-            uses.append((_place_of(inside, operations, places), op, use.operand_number))
+        for use in gather.result.uses():
+            op = use.op
+            uses.append((_place_of(op.within(block), operations, places), op, use.position))
         uses.sort(key=lambda use: (use[0], use[2]))
-        size = bytes_of(read_type(gather.result))
+        size = bytes_of(gather.result.type)
         for index in range(1, len(uses)):
             begin, end = uses[index - 1][0], uses[index][0]
             if end > begin + 1:
@@ -81,7 +79,7 @@ def _gaps(block: Any, gathers: list[LocalCollective]) -> list[_Gap]:
     return sorted(found, key=lambda gap: gap.begin)
 
 
-def _place_of(op: Any, operations: list[Any], places: dict[Any, int]) -> int:
+def _place_of(op: Operation, operations: list[Any], places: dict[Any, int]) -> int:
     """Where an operation stands in its block."""
     if len(op.results):
         return places[op.results[0]]
@@ -105,10 +103,9 @@ def _gather_again(program: DeviceProgram, gap: _Gap) -> None:
     """A gather of its own for the uses after a gap, held back until the operation there has its other operands."""
     emit = program.emitter(gap.user, gap.gather.op.location)
     held = [gap.gather.operand, *([] if gap.waited is None else [gap.waited])]
-    types = [read_type(value) for value in held]
-    made = emit.op("stablehlo.optimization_barrier", held, types)
-    value = made[0] if len(held) > 1 else made
-    copy = gap.gather.op.clone(ip=emit.point).operation
+    types = [value.type for value in held]
+    value = emit.ops("stablehlo.optimization_barrier", held, types)[0]
+    copy = gap.gather.op.clone().insert(emit.point)
     copy.operands[0] = value
     copy.attributes["channel_handle"] = emit.next_channel()
     for op, number in gap.later:

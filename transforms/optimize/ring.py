@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.types import TensorType
 
 
 class Ring:
@@ -26,7 +25,7 @@ class Ring:
         self._cause = cause
         self._groups = replica_groups(emit.mesh, axes)
 
-    def shift(self, value: Any, by: int) -> Any:
+    def shift(self, value: Value, by: int) -> Any:
         """What the device with this one's index plus `by` has."""
         pairs = np.stack([np.roll(self._groups, -by, axis=1).reshape(-1), self._groups.reshape(-1)], axis=1)
         location = self.emit.location
@@ -40,7 +39,7 @@ class Ring:
         `step` is a number from 0 to the number of devices, or a value of that range.
         """
         emit = self.emit
-        if not isinstance(step, ir.Value):
+        if not isinstance(step, Value):
             step = emit.constant(INDEX, step)
         index = emit.shard_index(self._axes)
         if sign > 0:
@@ -63,33 +62,26 @@ class Ring:
         emit = self.emit
         initial = [emit.constant(INDEX, first), *carried]
         types = [value.type for value in initial]
-        point = emit.point
         limit, one = emit.constant(INDEX, last), emit.constant(INDEX, 1)
-        loop = ir.Operation.create(
-            "stablehlo.while", results=types, operands=initial, regions=2, loc=emit.location, ip=point
-        )
-        locations = [emit.location] * len(types)
-        condition, block = (region.blocks.append(*types, arg_locs=locations) for region in loop.regions)
-        emit.point = ir.InsertionPoint(condition)
-        less = ir.Attribute.parse("#stablehlo<comparison_direction LT>", emit.context)
-        goes_on = emit.op(
-            "stablehlo.compare", [condition.arguments[0], limit], [TensorType((), "i1")], comparison_direction=less
-        )
-        emit.op("stablehlo.return", [goes_on], [])
-        emit.point = ir.InsertionPoint(block)
-        step, *values = block.arguments
-        values = body(step, values)
-        emit.op("stablehlo.return", [emit.binary("add", step, one), *values], [])
-        emit.point = point
-        return list(loop.results)[1:]
+
+        def condition(values: list[Value]) -> list[Value]:
+            return [emit.compare(values[0], "LT", limit)]
+
+        def iteration(values: list[Value]) -> list[Value]:
+            step, *others = values
+            made = body(step, others)
+            return [emit.binary("add", step, one), *made]
+
+        blocks = [emit.block(types, condition), emit.block(types, iteration)]
+        return emit.create("stablehlo.while", initial, types, {}, blocks).results[1:]
 
 
 Step = Callable[[Any, list[Any]], list[Any]]
 
 
-def cut(emit: Emitter, value: Any, dim: int, start: Any, size: int) -> Any:
+def cut(emit: Emitter, value: Value, dim: int, start: Any, size: int) -> Any:
     """`size` elements of one dimension from `start` on."""
-    type_ = read_type(value)
+    type_ = value.type
     zero = emit.constant(INDEX, 0)
     shape = tuple(size if d == dim else n for d, n in enumerate(type_.shape))
     starts = [start if d == dim else zero for d in range(type_.rank)]
@@ -100,7 +92,7 @@ def cut(emit: Emitter, value: Any, dim: int, start: Any, size: int) -> Any:
 
 def paste(emit: Emitter, whole: Any, part: Any, dim: int, start: Any) -> Any:
     """`whole` with `part` at `start` of one dimension."""
-    type_ = read_type(whole)
+    type_ = whole.type
     zero = emit.constant(INDEX, 0)
     starts = [start if d == dim else zero for d in range(type_.rank)]
     return emit.op("stablehlo.dynamic_update_slice", [whole, part, *starts], [type_])

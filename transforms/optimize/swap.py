@@ -8,11 +8,11 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.transforms.emit.builder import read_type
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.products import DOT, ProductDims
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers, only_user, owner
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers
 
 _SCATTER = "stablehlo.reduce_scatter"
 
@@ -33,19 +33,19 @@ class SwapProducts(CollectivePass):
         if program.mesh is None:
             return
         for transpose in program.transposes():
-            before = owner(transpose.operands[0])
+            before = transpose.operands[0].op
             scatter = (
                 LocalCollective(before, "reduce_scatter", program.mesh) if before and before.name == _SCATTER else None
             )
-            dot = before if scatter is None else owner(scatter.operand)
-            if dot is None or dot.name != DOT or only_user(transpose.operands[0]) is None:
+            dot = before if scatter is None else scatter.operand.op
+            if dot is None or dot.name != DOT or transpose.operands[0].only_user is None:
                 continue
             dims = ProductDims.of(dot)
             if integers(transpose.attributes["permutation"]) != dims.swap:
                 self._decline(
                     program, scatter, transpose, "the product in the other order has its dimensions otherwise"
                 )
-            elif only_user(dot.results[0]) is None:
+            elif dot.results[0].only_user is None:
                 self._decline(program, scatter, transpose, "the product is used before the sum is taken, too")
             elif "algorithm" in dot.attributes:
                 self._decline(
@@ -55,13 +55,15 @@ class SwapProducts(CollectivePass):
                 _swap(program, dot, dims, scatter, transpose)
 
     @staticmethod
-    def _decline(program: DeviceProgram, scatter: LocalCollective | None, transpose: Any, why: str) -> None:
+    def _decline(program: DeviceProgram, scatter: LocalCollective | None, transpose: Operation, why: str) -> None:
         """Without a sum in between, compilers do what can be done."""
         if scatter is not None:
             program.decline(transpose, "transposed before its sum is taken", why)
 
 
-def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: LocalCollective | None, transpose: Any) -> None:
+def _swap(
+    program: DeviceProgram, dot: Operation, dims: ProductDims, scatter: LocalCollective | None, transpose: Operation
+) -> None:
     emit = program.emitter(dot, dot.location)
     value = _swapped(emit, dot, dims)
     if scatter is not None:
@@ -74,7 +76,7 @@ def _swap(program: DeviceProgram, dot: Any, dims: ProductDims, scatter: LocalCol
     program.changed()
 
 
-def _swapped(emit: Emitter, dot: Any, dims: ProductDims) -> Any:
+def _swapped(emit: Emitter, dot: Operation, dims: ProductDims) -> Any:
     """The dot with its operands in the other order."""
     left, right = dot.operands
     numbers = stablehlo.DotDimensionNumbers.get(
@@ -84,12 +86,12 @@ def _swapped(emit: Emitter, dot: Any, dims: ProductDims) -> Any:
         rhs_contracting_dimensions=[a for a, _ in dims.contracting],
         context=emit.context,
     )
-    attributes: dict[str, Any] = {name: dot.attributes[name] for name in dot.attributes}
+    attributes: dict[str, Any] = dict(dot.attributes)
     attributes["dot_dimension_numbers"] = numbers
     if "precision_config" in attributes:
         attributes["precision_config"] = ir.ArrayAttr.get(
             [*reversed(list(attributes["precision_config"]))], emit.context
         )
-    result = read_type(dot.results[0])
+    result = dot.results[0].type
     shape = tuple(result.shape[d] for d in dims.swap)
     return emit.op(DOT, [right, left], [TensorType(shape, result.element)], **attributes)

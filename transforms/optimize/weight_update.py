@@ -15,10 +15,12 @@ from gspmd.dialect.axes import Axes, canonical, overlap, size_of
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.notation import print_axes
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.ir.annotated import AnnotatedModule
-from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.optimize.program import block_operations, is_elementwise, owner
+from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.program import CONSTRAINT
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.optimize.program import is_elementwise
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
@@ -46,7 +48,7 @@ class ShardWeightUpdate(Pass):
     update_axes: tuple[str, ...] = option((), "mesh axes to split the update of weights over, most major first")
     update_min_bytes: int = option(1024, "smaller weights are updated on every device")
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         annotated = AnnotatedModule(module)
         if not self.update_axes:
             known = ", ".join(name for name, _ in annotated.mesh.axes)
@@ -71,8 +73,8 @@ class _Update:
         self._annotated = annotated
         self._axes = axes
         self._min_bytes = min_bytes
-        self._block = annotated.function.regions[0].blocks[0]
-        *_, self._last = block_operations(self._block)
+        self._block = annotated.function.regions[0]
+        self._last = self._block.terminator
 
     def run(self) -> None:
         arguments, results = list(self._annotated.arguments), list(self._annotated.results)
@@ -80,12 +82,12 @@ class _Update:
         updating = {op for updated in found for op in updated.chain}
         for updated in found:
             value = self._block.arguments[updated.argument]
-            type_ = read_type(value)
+            type_ = value.type
             before = arguments[updated.argument] or replicated(self._annotated.mesh, type_.rank)
             split = self._split(updated, type_, before)
             if split is None:
                 continue
-            is_state = all(use.owner.operation in updating for use in value.uses)
+            is_state = all(use.op in updating for use in value.uses())
             self._constrain(updated, split)
             arguments[updated.argument] = split if is_state else before.closed()
             results[updated.result] = split if is_state else (results[updated.result] or before).closed()
@@ -105,24 +107,24 @@ class _Update:
     def _chain(self, argument: int, result: int) -> _Updated | None:
         """The elementwise operations that compute the result, if they start from the argument."""
         start, made = self._block.arguments[argument], self._last.operands[result]
-        if not all(isinstance(value.type, ir.RankedTensorType) for value in (start, made)):
+        if not all(value.type.is_tensor for value in (start, made)):
             return None  # a token
-        shape = read_type(made).shape
+        shape = made.type.shape
         chain: set[Any] = set()
         stack, reached = [self._last.operands[result]], False
         while stack:
             value = stack.pop()
             reached = reached or value == start
-            op = owner(value)
+            op = value.op
             if op is None or op in chain or not _keeps_elements(op, shape):
                 continue
             chain.add(op)
-            stack += [operand for operand in op.operands if read_type(operand).shape == shape]
+            stack += [operand for operand in op.operands if operand.type.shape == shape]
         return _Updated(argument, result, frozenset(chain)) if reached and chain else None
 
     def _split(self, updated: _Updated, type_: TensorType, before: TensorSharding) -> TensorSharding | None:
         """The sharding with the axes on the largest dimension that they divide, one that is whole if there is one."""
-        op = owner(self._last.operands[updated.result])
+        op = self._last.operands[updated.result].maker
         if bytes_of(type_) < self._min_bytes:
             return None
         axes = tuple(axis for axis in self._axes if not overlap(before.used_axes(), (axis,)))
@@ -139,21 +141,16 @@ class _Update:
         dims = tuple(canonical(mine + axes) if dim == best else mine for dim, mine in enumerate(before.dim_axes()))
         return before.with_axes(dims)
 
-    def _decline(self, op: Any, why: str) -> None:
+    def _decline(self, op: Operation, why: str) -> None:
         axes = print_axes(self._axes, self._annotated.mesh)
         remark(op, f"is an update that is not split over {axes} because {why}")
 
     def _constrain(self, updated: _Updated, split: TensorSharding) -> None:
         value = self._last.operands[updated.result]
-        constraint = ir.Operation.create(
-            "sdy.sharding_constraint",
-            operands=[value],
-            results=[value.type],
-            attributes={"sharding": self._annotated.codec.write(split)},
-            loc=owner(value).location,
-            ip=ir.InsertionPoint(self._last),
-        )
-        self._last.operands[updated.result] = constraint.results[0]
+        location = self._last.location if value.op is None else value.op.location
+        said = {"sharding": self._annotated.codec.write(split)}
+        constraint = Operation(CONSTRAINT, [value], [value.type], said, location).insert(Point.at(self._last))
+        self._last.operands[updated.result] = constraint.result
 
     def _write(self, arguments: list[TensorSharding | None], results: list[TensorSharding | None]) -> None:
         """Write the shardings of arguments and results; entries that are None stay as they are."""
@@ -170,7 +167,7 @@ class _Update:
             attributes[name] = ir.ArrayAttr.get(new, context)
 
 
-def _keeps_elements(op: Any, shape: tuple[int, ...]) -> bool:
+def _keeps_elements(op: Operation, shape: tuple[int, ...]) -> bool:
     if op.name == "sdy.sharding_constraint":
-        return bool(read_type(op.results[0]).shape == shape)
+        return bool(op.results[0].type.shape == shape)
     return is_elementwise(op, shape)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.common_mesh import order_of
 from gspmd.dialect.device_order import expand
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.boundary import Boundary, take_boundary
@@ -33,21 +32,20 @@ class Order(Pass):
     summary = "Permute shards between the device orders that annotations were written over"
     needs = (ONE_MAIN,)
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         boundary = take_boundary(module)
         if boundary is None:
             return
-        with module.context, ir.Location.unknown():
-            signature = read_signature(module)
-            orders = _orders(signature.mesh, boundary)
-            if len(orders) > 1:
-                program = Program(module)
-                moves = DeviceOrders(signature.mesh, orders)
-                placed = PlacedProgram(program, signature, boundary, moves)
-                labels = choose(placed)
-                OrderRewriter(module, placed, labels).run()
-                signature = _in_orders(signature, boundary, placed.ends(labels), moves)
-            write_signature(module, signature)
+        signature = read_signature(module)
+        orders = _orders(signature.mesh, boundary)
+        if len(orders) > 1:
+            program = Program(module)
+            moves = DeviceOrders(signature.mesh, orders)
+            placed = PlacedProgram(program, signature, boundary, moves)
+            labels = choose(placed)
+            OrderRewriter(module, placed, labels).run()
+            signature = _in_orders(signature, boundary, placed.ends(labels), moves)
+        write_signature(module, signature)
 
 
 def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.own_attributes import DEVICE_IDS, EXCHANGED
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, set_dictionaries
-from gspmd.transforms.parsing.mlir import main_function
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,19 +23,18 @@ class Boundary:
     exchanged: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
 
 
-def take_boundary(module: ir.Module) -> Boundary | None:
+def take_boundary(module: Operation) -> Boundary | None:
     """What is written on a partitioned @main, which is taken off; None if nothing is."""
-    func = main_function(module).operation
+    func = main_function(module)
     found = Boundary(*device_orders(func))
     if not any(order is not None for order in (*found.arguments, *found.results)):
         return None
     exchanged = []
-    with module.context:
-        for key, orders in (("arg_attrs", found.arguments), ("res_attrs", found.results)):
-            entries = dictionaries(func, key, len(orders))
-            exchanged.append(frozenset(index for index, entry in enumerate(entries) if EXCHANGED in entry))
-            for entry in entries:
-                for name in (DEVICE_IDS, EXCHANGED):
-                    entry.pop(name, None)
-            set_dictionaries(func, key, entries)
+    for key, orders in (("arg_attrs", found.arguments), ("res_attrs", found.results)):
+        entries = dictionaries(func, key, len(orders))
+        exchanged.append(frozenset(index for index, entry in enumerate(entries) if EXCHANGED in entry))
+        for entry in entries:
+            for name in (DEVICE_IDS, EXCHANGED):
+                entry.pop(name, None)
+        set_dictionaries(func, key, entries)
     return dataclasses.replace(found, exchanged=(exchanged[0], exchanged[1]))

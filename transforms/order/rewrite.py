@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec, create_mesh
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
 from gspmd.transforms.ir.groups import renamed_groups
-from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.program import Block, Op
+from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_symbol, main_function
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.program import Body, Op
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.order.placed import FIXED, PlacedProgram
-from gspmd.transforms.parsing.mlir import free_symbol, main_function
 
 _PARTITION = "stablehlo.partition_id"
 
@@ -25,16 +24,16 @@ _PARTITION = "stablehlo.partition_id"
 class OrderRewriter:
     """Rewrites @main in place; `labels` are the orders of the nodes."""
 
-    def __init__(self, module: ir.Module, placed: PlacedProgram, labels: Sequence[int]) -> None:
+    def __init__(self, module: Operation, placed: PlacedProgram, labels: Sequence[int]) -> None:
         self.module = module
         self.placed = placed
         self.labels = labels
         self.moves = placed.moves
         self.program = placed.program
-        self.build = CollectiveBuilder(module.context, self.moves.mesh)
+        self.build = CollectiveBuilder(context_of(module), self.moves.mesh)
         self._made_in: dict[int, int] = {}
-        self._known: dict[tuple[int, int], Any] = {}
-        self._codec = SdyCodec.of_module(module)
+        self._known: dict[tuple[int, int], Value] = {}
+        self._codec = codec_of(module)
         self._meshes: dict[int, Mesh] = {}
 
     def run(self) -> None:
@@ -54,10 +53,10 @@ class OrderRewriter:
             body.terminator.operands[index] = new
         for op in reversed(body.ops):
             again = self.placed.remade.issuperset(op.results) or not self.placed.permutes.keys().isdisjoint(op.results)
-            if again and not any(True for result in op.ir.results for _ in result.uses):
+            if again and not any(result.is_used for result in op.ir.results):
                 op.ir.erase()
 
-    def _operation(self, op: Op, order: int, top: Any) -> None:
+    def _operation(self, op: Op, order: int, top: Operation) -> None:
         """Let an operation of the node `top` read everything in the node's order, and name that order's devices."""
         for index, value in enumerate(op.operands):
             self._set(op.ir, index, value, order, top, op.info.name)
@@ -65,27 +64,24 @@ class OrderRewriter:
             self._rename(op.ir, order)
         elif op.info.name == _PARTITION and order != FIXED:
             self._point(op.ir)
-            op.ir.results[0].replace_all_uses_with(self._partition(order))
-            op.ir.erase()
+            op.ir.replace([self._partition(order)])
         for block in op.regions:
             self._block(block, order, top)
 
-    def _block(self, block: Block, order: int, top: Any) -> None:
+    def _block(self, block: Body, order: int, top: Operation) -> None:
         for inner in block.ops:
             self._operation(inner, order, top)
         for index, value in enumerate(block.returned):
             self._set(block.terminator, index, value, order, top, block.terminator.name)
 
-    def _set(self, user: Any, index: int, value: int, order: int, top: Any, name: str) -> None:
+    def _set(self, user: Operation, index: int, value: int, order: int, top: Operation, name: str) -> None:
         if value in self._made_in or value in self.placed.remade:
-            old = user.operands[index]
-            new = self._value(value, order, top, f"operand {index} of '{name}' is wanted in another device order")
-            if new != old:
-                user.operands[index] = new
+            cause = f"operand {index} of '{name}' is wanted in another device order"
+            user.operands[index] = self._value(value, order, top, cause)
 
     # ---- values in other orders ----
 
-    def _value(self, value: int, order: int, before: Any, cause: str) -> Any:
+    def _value(self, value: int, order: int, before: Operation, cause: str) -> Value:
         """A value of @main's block in an order, made in front of an operation where it is not yet."""
         old = self.program.value_ir[value]
         made = FIXED if value in self.placed.remade else self._made_in[value]
@@ -99,7 +95,7 @@ class OrderRewriter:
             self._known[value, order] = found
         return found
 
-    def _permute(self, value: int, order: int, before: Any, cause: str) -> Any:
+    def _permute(self, value: int, order: int, before: Operation, cause: str) -> Value:
         arguments, senders = self.program.body.arguments, self.placed.permutes.get(value)
         if value in arguments:
             cause = f"argument {arguments.index(value)} comes in another device order"
@@ -122,37 +118,35 @@ class OrderRewriter:
         pairs = self.moves.permuted(self.placed.split_of(value), self._made_in[value], order, senders)
         op.ir.attributes["source_target_pairs"] = ir.DenseElementsAttr.get(pairs)
 
-    def _remake(self, value: int, order: int, before: Any) -> Any:
+    def _remake(self, value: int, order: int, before: Operation) -> Value:
         """What is made of constants and the partition's id, for the devices of an order."""
         op = self.program.ops[self.program.value_def[value]]
         if op.info.name == _PARTITION:
             self._point(before)
             return self._partition(order)
         operands = [self._value(operand, order, before, "") for operand in op.operands]
-        copy = op.ir.clone(ip=ir.InsertionPoint(before))
-        for index, operand in enumerate(operands):
-            copy.operation.operands[index] = operand
-        for result, new in zip(op.results, copy.operation.results, strict=True):
+        copy = op.ir.clone(dict(zip(op.ir.operands, operands, strict=True))).insert(Point.at(before))
+        for result, new in zip(op.results, copy.results, strict=True):
             self._known[result, order] = new
         return self._known[value, order]
 
-    def _partition(self, order: int) -> Any:
+    def _partition(self, order: int) -> Value:
         """The id that the partition, which stands where the point is, would have in the program's own order."""
         own = self.build.op(_PARTITION, [], [TensorType((), "ui32")])
         found = self.build.element_of(self.moves.origin(order), self.build.convert(own, "i32"))
         return self.build.convert(found, "ui32")
 
-    def _point(self, before: Any) -> None:
-        self.build.point, self.build.location = ir.InsertionPoint(before), before.location
+    def _point(self, before: Operation) -> None:
+        self.build.point, self.build.location = Point.at(before), before.location
 
     # ---- devices ----
 
-    def _rename(self, op: Any, order: int) -> None:
+    def _rename(self, op: Operation, order: int) -> None:
         name = "source_target_pairs" if op.name == "stablehlo.collective_permute" else "replica_groups"
         groups = op.attributes[name]
         if names_axes(groups):
             _, axes = read_group_axes(groups, self._codec.meshes)
-            op.attributes[name] = write_group_axes(self._mesh(order), axes, op.context)
+            op.attributes[name] = write_group_axes(self._mesh(order), axes, context_of(op))
         else:
             op.attributes[name] = renamed_groups(groups, self.moves.renaming(order))
 
@@ -161,6 +155,6 @@ class OrderRewriter:
         if order not in self._meshes:
             name = free_symbol(self.module, "order")
             mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order], name=name)
-            create_mesh(mesh, ir.InsertionPoint(main_function(self.module).operation), ir.Location.unknown())
+            create_mesh(mesh, Point.at(main_function(self.module)), self.module.location)
             self._meshes[order] = mesh
         return self._meshes[order]

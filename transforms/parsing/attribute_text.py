@@ -35,14 +35,8 @@ def required_text(attributes: Any, name: str) -> str:
     return text_of(attributes[name])
 
 
-def check_fits(op: Any) -> None:
-    """Raise AnnotationError for an operation that what was written to it does not fit."""
-    with _unheard(op.context), mlir_errors(op.context, AnnotationError):
-        op.verify()
-
-
 @contextlib.contextmanager
-def _unheard(context: ir.Context) -> Iterator[None]:
+def unheard(context: ir.Context) -> Iterator[None]:
     """Errors inside are for us alone: who listens gets what is raised of them."""
     emit = context.emit_error_diagnostics
     context.emit_error_diagnostics = False
@@ -62,7 +56,7 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
             f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'",
             code=Code.LIMIT,
         )
-    with _unheard(context):  # the location of an error in the text would be of no use
+    with unheard(context):  # the location of an error in the text would be of no use
         try:
             encoded = text.encode()
             check_nesting(encoded, name)

@@ -11,23 +11,10 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, of_error, send, telling
+from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, send, telling
 from gspmd.dialect.errors import Error
 from gspmd.transforms.parsing.mlir import message_of, source_location, split_subject
 from gspmd.transforms.parsing.mlir_faults import code_of
-
-__all__ = [
-    "Diagnostic",
-    "Severity",
-    "Sink",
-    "as_error",
-    "listening",
-    "of_error",
-    "remark",
-    "send",
-    "telling",
-    "warning",
-]
 
 
 def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
@@ -70,8 +57,7 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
 
 
 def _about(op: Any, severity: Severity, message: str) -> Diagnostic:
-    operation = op.operation
-    return Diagnostic(severity, f"'{operation.name}' op {message}", source_location(operation.location))
+    return Diagnostic(severity, f"'{op.name}' op {message}", source_location(op.location))
 
 
 def _from_mlir(diagnostic: Any) -> Diagnostic:

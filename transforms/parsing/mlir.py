@@ -19,7 +19,7 @@ from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, Unsupported, reason_of
+from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, reason_of
 from gspmd.dialect.notation import unquote
 from gspmd.dialect.source_text import STDIN, as_utf8, keep
 from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
@@ -51,44 +51,6 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
     # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
     context.enable_multithreading(False)
     return context
-
-
-def main_function(module: ir.Module) -> Any:
-    """The function @main. Raises ParseError where there is none, Unsupported where its body is not one block."""
-    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-    for function in functions:
-        if function.sym_name.value == "main":
-            if len(function.regions[0].blocks) != 1:
-                location = source_location(function.location)
-                raise Unsupported(
-                    "has a body of several blocks; expected one", op="func.func", location=location, code=Code.CALLS
-                )
-            return function
-    names = ", ".join(f"'@{function.sym_name.value}'" for function in functions) or "none"
-    raise ParseError(
-        f"the module has no function '@main'; its functions are {names}",
-        hint="rename the entry function to '@main'",
-        code=Code.NO_MAIN,
-    )
-
-
-def free_symbol(module: ir.Module, stem: str) -> str:
-    """The first of `stem_0`, `stem_1`, ... that is no symbol of the module's."""
-    symbols = {str(op.attributes["sym_name"]) for op in module.body.operations if "sym_name" in op.attributes}
-    return next(name for i in range(len(symbols) + 1) if f'"{(name := f"{stem}_{i}")}"' not in symbols)
-
-
-def function_block(op: Any, name: str) -> Any:
-    """The block of the function of that name in the module that the operation is in, None if there is none such."""
-    top = op
-    while top.parent is not None:
-        top = top.parent
-    found = (view.operation for view in top.regions[0].blocks[0].operations)
-    for function in found:
-        if function.name == "func.func" and ir.StringAttr(function.attributes["sym_name"]).value == name:
-            blocks = list(function.regions[0].blocks)
-            return blocks[0] if len(blocks) == 1 else None
-    return None
 
 
 def source_location(location: ir.Location) -> SourceLocation | None:
@@ -143,12 +105,17 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
             handler.detach()
 
 
+_LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000  # characters; MLIR quotes types of any number of dimensions
+
+
 def message_of(diagnostic: Any) -> str:
-    """What a diagnostic says, in one line."""
+    """What a diagnostic says, in one line of bounded length."""
     try:
-        return " ".join(str(diagnostic.message).split())
+        words = str(diagnostic.message).split()
     except RuntimeError:  # raised for what is no UTF-8
         return "is refused, in a message that quotes what is no UTF-8"
+    text = " ".join(word if len(word) <= _LONGEST_WORD else f"{word[:150]}...{word[-40:]}" for word in words)
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:800]} ... {text[-150:]}"
 
 
 def _notes(diagnostic: Any, filename: str | None) -> tuple[Note, ...]:
@@ -262,18 +229,4 @@ def located(op: Any) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        operation = op.operation
-        raise error.at(source_location(operation.location), operation.name) from None
-
-
-def splice(op: Any) -> None:
-    """Replace an operation by the content of its single block, whose arguments are its operands."""
-    block = op.regions[0].blocks[0]
-    for argument, operand in zip(block.arguments, op.operands, strict=True):
-        argument.replace_all_uses_with(operand)
-    *content, last = [view.operation for view in block.operations]
-    for inner in content:
-        inner.move_before(op)
-    for result, value in zip(op.results, last.operands, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+        raise error.at(source_location(op.location), op.name) from None

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxlib.mlir import ir
-
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.rules import RuleBook
@@ -42,7 +41,7 @@ class Completion:
         retire_hints(self.annotated)
 
 
-def complete(module: ir.Module, replicate_unsupported: bool = False) -> Completion:
+def complete(module: Operation, replicate_unsupported: bool = False) -> Completion:
     """Solve for the sharding of every value of an ingested module.
 
     The module is left as it is, except that the collectives users wrote are given their axes.
@@ -75,7 +74,7 @@ class Propagate(Pass):
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         completion = complete(module, self.replicate_unsupported)
         completion.write()
         replicated = completion.rules.replicated

@@ -8,8 +8,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.sharding import TensorSharding, unknown
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.op_info import TensorType
-from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, WHILE, Block, Op
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, WHILE, Body, Op
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.layout import iterated_reshape_rule
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import source_location
@@ -127,7 +127,7 @@ class GraphBuilder:
         around = iterated_reshape_rule(op.info, iterated) if iterated else None
         return self.rules.of_op(op.info, op.ir) if around is None else self.rules.number(around)
 
-    def _join_returned(self, block: Block, op: Op) -> None:
+    def _join_returned(self, block: Body, op: Op) -> None:
         for left, right in zip(block.returned_slots, op.result_slots, strict=True):
             self._join(left, right, op.index)
 

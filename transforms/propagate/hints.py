@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
@@ -20,6 +18,7 @@ from gspmd.dialect.rule import Direction
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.manual import ops_in_regions
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONSTRAINT, GROUP, PROPAGATION_BARRIER, Op
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import located
@@ -60,16 +59,9 @@ def retire_hints(annotated: AnnotatedProgram) -> None:
         elif op.info.name == PROPAGATION_BARRIER:
             result = op.ir.results[0]
             solved = annotated.of_op(op) or (replicated(annotated.mesh, op.info.results[0].rank),)
-            constraint = ir.Operation.create(
-                CONSTRAINT,
-                operands=[op.ir.operands[0]],
-                results=[result.type],
-                attributes={"sharding": annotated.codec.write(solved[0])},
-                loc=op.ir.location,
-                ip=ir.InsertionPoint(op.ir),
-            )
-            result.replace_all_uses_with(constraint.results[0])
-            op.ir.erase()
+            said = {"sharding": annotated.codec.write(solved[0])}
+            constraint = Operation(CONSTRAINT, op.ir.operands, [result.type], said, op.ir.location)
+            op.ir.replace([constraint.insert(Point.at(op.ir)).result])
 
 
 def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:

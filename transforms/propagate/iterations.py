@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gspmd.transforms.ir.program import WHILE, Block, Program
+from gspmd.transforms.ir.program import WHILE, Body, Program
 
 _SLICE = "stablehlo.dynamic_slice"
 
@@ -20,7 +20,7 @@ def iterated_dims(program: Program) -> dict[int, set[int]]:
     return found
 
 
-def _taken(block: Block) -> dict[int, set[int]]:
+def _taken(block: Body) -> dict[int, set[int]]:
     """By slot the dimensions that the block's own slices take one element of, and something else of no other."""
     found: dict[int, set[int]] = {}
     for op in block.ops:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from gspmd.dialect.axes import overlap
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.propagate.factors import LEVELS, Disagreement, SolverStep, activity, disagreement, propagate
 
 # How many operations ahead a dimension is followed where only that can settle a conflict.

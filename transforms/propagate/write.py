@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
-
-from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import take
 from gspmd.dialect.notation import print_dim, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.manual import ManualRegion
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.propagate.graph import Graph
 from gspmd.transforms.propagate.solver import Solver
 
@@ -22,7 +20,7 @@ from gspmd.transforms.propagate.solver import Solver
 class Loss:
     """A value of the operation `op`, or an argument or result of @main, is split less than was annotated or found."""
 
-    op: Any
+    op: Operation
     why: str
 
 
@@ -62,7 +60,7 @@ def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver)
     if not solver.lost:
         return []
     program = annotated.program
-    places: dict[int, tuple[Any, str]] = {
+    places: dict[int, tuple[Operation, str]] = {
         program.slot_of(value): (program.function, f"argument {number}")
         for number, value in enumerate(program.body.arguments)
     }
@@ -72,11 +70,11 @@ def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver)
             places.setdefault(slot, (op.ir, f"result {number}"))
     losses = []
     for slot, dim in solver.lost:
-        op, what = places[slot]
+        place, what = places[slot]
         asked = solver.annotated[slot].dims[dim]
         losses.append(
             Loss(
-                op,
+                place,
                 f"{what}: dimension {dim}, annotated {print_dim(asked, annotated.mesh)}, is not split: "
                 "an earlier priority has brought these axes to another dimension",
             )
@@ -147,7 +145,7 @@ class _Splitter:
         self.codec = annotated.codec
         self.state = solver.state
         self.closed = closed
-        self.made: dict[tuple[int, int], Any] = {}
+        self.made: dict[tuple[int, int], Value | None] = {}
         self.taken: set[int] = set()
 
     def run(self) -> None:
@@ -156,7 +154,7 @@ class _Splitter:
         for block in self.program.blocks():
             self._rewire(block.terminator, block.returned, block.returned_slots)
 
-    def _rewire(self, user: Any, operands: list[int], slots: list[int]) -> None:
+    def _rewire(self, user: Operation, operands: list[int], slots: list[int]) -> None:
         for index, (value, slot) in enumerate(zip(operands, slots, strict=True)):
             definer = self.program.value_def[value]
             if definer >= 0 and self.program.ops[definer].splittable:
@@ -164,7 +162,7 @@ class _Splitter:
                 if source is not None:
                     user.operands[index] = source
 
-    def _version(self, op: Op, number: int) -> Any:
+    def _version(self, op: Op, number: int) -> Value | None:
         """The operation's result with that sharding: itself for the first one asked for (None), else a copy."""
         key = (op.index, number)
         if key in self.made:
@@ -172,7 +170,7 @@ class _Splitter:
         sharding = self.closed[number]
         target = op.ir
         if op.index in self.taken:
-            target = op.ir.clone(ip=ir.InsertionPoint(op.ir)).operation
+            target = op.ir.clone().insert(Point.at(op.ir))
         if not sharding.is_replicated():
             target.attributes["sdy.sharding"] = self.codec.write_list((sharding,))
         elif "sdy.sharding" in target.attributes:

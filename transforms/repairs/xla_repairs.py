@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.transforms.emit.builder import Builder, read_type
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
 _LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
@@ -27,36 +29,27 @@ _NUMBER = TensorType((), "i32")
 _HALF_BITS = 32  # of the widest integers
 
 
-def repair(root: Any) -> None:
+def repair(root: Operation) -> None:
     """Rewrite what is concerned in `root`, in place."""
-    found: list[Any] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        if op.name in REPAIRED:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(visit)
-    with root.context, ir.Location.unknown(root.context):
-        for op in found:
-            build = Builder(op.context)
-            build.location, build.point = op.location, ir.InsertionPoint(op)
-            _REPAIRS[op.name](build, op)
+    build = Builder(context_of(root))
+    for op in [op for op in root.walk() if op.name in REPAIRED]:
+        build.location, build.point = op.location, Point.at(op)
+        _REPAIRS[op.name](build, op)
 
 
-def _keep_dims_in_order(build: Builder, op: Any) -> None:
+def _keep_dims_in_order(build: Builder, op: Operation) -> None:
     """Ask for the order of dimensions as the layout of what an fft takes and makes."""
-    if read_type(op.results[0]).rank < 2:
+    if op.results[0].type.rank < 2:
         return
     op.operands[0] = _in_order(build, op.operands[0])
-    build.point = ir.InsertionPoint.after(op)
+    build.point = Point.after(op)
     result = op.results[0]
     pinned = _in_order(build, result)
-    result.replace_all_uses_except(pinned, pinned.owner.operation)
+    result.replace_all_uses_with(pinned, [pinned.op])
 
 
-def _in_order(build: Builder, value: Any) -> Any:
-    type_ = read_type(value)
+def _in_order(build: Builder, value: Value) -> Any:
+    type_ = value.type
     minor_to_major = np.arange(type_.rank, dtype=np.int64)[::-1]
     index = ir.IndexType.get(build.context)
     layout = ir.DenseElementsAttr.get(np.ascontiguousarray(minor_to_major), type=index, shape=[type_.rank])
@@ -71,11 +64,11 @@ def _in_order(build: Builder, value: Any) -> Any:
     )
 
 
-def _keep_apart(build: Builder, op: Any) -> None:
+def _keep_apart(build: Builder, op: Operation) -> None:
     """Make each operand of a scatter another value to XLA: one selected by what it cannot know to be true."""
     for number in range(1, len(op.results)):
         value = op.operands[number]
-        type_ = read_type(value)
+        type_ = value.type
         constant = build.constant(_NUMBER, number)
         hidden = build.op("stablehlo.optimization_barrier", [constant], [_NUMBER])
         is_same = build.compare(hidden, "EQ", constant)
@@ -84,32 +77,31 @@ def _keep_apart(build: Builder, op: Any) -> None:
         op.operands[number] = build.op("stablehlo.select", [is_same, value, other], [type_])
 
 
-def _multiply_wider(build: Builder, op: Any) -> None:
+def _multiply_wider(build: Builder, op: Operation) -> None:
     """Make `mulhi`, the upper half of the bits of a product, from products of integers that are wide enough."""
     a, b = op.operands
-    type_ = read_type(op.results[0])
+    type_ = op.results[0].type
     signed = type_.element.startswith("i")
     bits = round(element_bytes(type_.element) * 8)
     if bits > _HALF_BITS:
         high = _high_of_longest(build, a, b, signed)
     else:
-        wide = type_._replace(element=f"{'i' if signed else 'ui'}{max(8, 2 * bits)}")
+        wide = type_.of_element(f"{'i' if signed else 'ui'}{max(8, 2 * bits)}")
         product = build.binary("multiply", build.convert(a, wide.element), build.convert(b, wide.element))
         shift = "shift_right_arithmetic" if signed else "shift_right_logical"
         high = build.binary(shift, product, build.constant(wide, bits))
-    op.results[0].replace_all_uses_with(build.convert(high, type_.element))
-    op.erase()
+    op.replace([build.convert(high, type_.element)])
 
 
 def _high_of_longest(build: Builder, a: Any, b: Any, signed: bool) -> Any:
     """The upper half of a product of 64 by 64 bits, unsigned, from the four products of their halves."""
-    type_ = read_type(a)._replace(element="ui64")
+    type_ = a.type.of_element("ui64")
     half, mask = build.constant(type_, _HALF_BITS), build.constant(type_, (1 << _HALF_BITS) - 1)
 
-    def low(value: Any) -> Any:
+    def low(value: Value) -> Any:
         return build.binary("and", value, mask)
 
-    def high(value: Any) -> Any:
+    def high(value: Value) -> Any:
         return build.binary("shift_right_logical", value, half)
 
     def product(x: Any, y: Any) -> Any:
@@ -132,22 +124,20 @@ def _high_of_longest(build: Builder, a: Any, b: Any, signed: bool) -> Any:
     return result
 
 
-def _draw_unsigned(build: Builder, op: Any) -> None:
+def _draw_unsigned(build: Builder, op: Operation) -> None:
     """Draw unsigned integers and convert them, which is what XLA makes of an element type that is another."""
-    type_ = read_type(op.results[1])
+    type_ = op.results[1].type
     if type_.element.startswith("ui"):
         return
-    drawn = type_._replace(element=f"ui{round(element_bytes(type_.element) * 8)}")
-    state, bits = build.op(
-        op.name, list(op.operands), [read_type(op.results[0]), drawn], rng_algorithm=op.attributes["rng_algorithm"]
+    drawn = type_.of_element(f"ui{round(element_bytes(type_.element) * 8)}")
+    state, bits = build.ops(
+        op.name, list(op.operands), [op.results[0].type, drawn], rng_algorithm=op.attributes["rng_algorithm"]
     )
-    op.results[0].replace_all_uses_with(state)
     how = "bitcast_convert" if type_.element.startswith("i") else "convert"
-    op.results[1].replace_all_uses_with(build.op(f"stablehlo.{how}", [bits], [type_]))
-    op.erase()
+    op.replace([state, build.op(f"stablehlo.{how}", [bits], [type_])])
 
 
-_REPAIRS: dict[str, Callable[[Builder, Any], None]] = {
+_REPAIRS: dict[str, Callable[[Builder, Operation], None]] = {
     "chlo.mulhi": _multiply_wider,
     REDUCE: count_once,
     "stablehlo.fft": _keep_dims_in_order,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.memory_spaces import says_host
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.ops import OPS
@@ -48,7 +47,7 @@ class Reshard(Pass):
     strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
-    def run(self, module: ir.Module) -> None:
+    def run(self, module: Operation) -> None:
         allowed_bytes = self.strict_bytes if self.strict else None
         reshard(
             module,
@@ -61,7 +60,7 @@ class Reshard(Pass):
 
 
 def reshard(
-    module: ir.Module,
+    module: Operation,
     replicate_unsupported: bool = False,
     target: str = "",
     allowed_bytes: int | None = None,

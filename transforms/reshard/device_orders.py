@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
@@ -20,13 +19,14 @@ from gspmd.dialect.device_order import expand
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.emit.builder import bytes_of, read_type
+from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.exchange.blocks import exchange_between_orders
 from gspmd.transforms.ir.annotated import AnnotatedModule
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.modules import context_of, main_function
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, set_dictionaries
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import collective_time
-from gspmd.transforms.parsing.mlir import main_function
 from gspmd.transforms.reshard.planner import Planner
 
 _RESHARD = sdy.ReshardOp.OPERATION_NAME
@@ -45,31 +45,30 @@ _SHARDING = dict.fromkeys(
 class _CollectiveChain:
     """Consecutive collectives, each the only user of the one before; the first reads `value`."""
 
-    value: Any
-    ops: tuple[Any, ...]
+    value: Value
+    ops: tuple[Operation, ...]
     source: DeviceIds
     target: DeviceIds
     cause: str
 
 
-def exchange_at_ends(module: ir.Module, planner: Planner) -> None:
+def exchange_at_ends(module: Operation, planner: Planner) -> None:
     """Replace reshards of arguments and results in other device orders where that sends less."""
-    function = main_function(module).operation
+    function = main_function(module)
     arguments, results = device_orders(function)
     orders = {order for order in (*arguments, *results) if order is not None}
     if not orders or orders == {own := expand(order_of(planner.mesh))}:
         return
     annotated = AnnotatedModule(module)
-    block = function.regions[0].blocks[0]
-    last = block.operations[len(block.operations) - 1].operation
+    block = function.regions[0]
+    last = block.terminator
     done: tuple[set[int], set[int]] = set(), set()
     for index, order in enumerate(results):
         chain = _behind(last.operands[index], index, arguments, order or own, own)
         if chain is not None and _exchange(annotated, planner, chain):
             done[1].add(index)
-            if not isinstance(chain.value.owner, ir.Block):
-                continue
-            done[0].add(chain.value.arg_number)
+            if chain.value.op is None:
+                done[0].add(chain.value.index)
     for index, order in enumerate(arguments):
         if index not in done[0] and order is not None and order != own:
             chain = _ahead(block.arguments[index], index, order, own)
@@ -78,47 +77,46 @@ def exchange_at_ends(module: ir.Module, planner: Planner) -> None:
     for key, chosen, count in (("arg_attrs", done[0], len(arguments)), ("res_attrs", done[1], len(results))):
         entries = dictionaries(function, key, count)
         for index in chosen:
-            entries[index][EXCHANGED] = ir.UnitAttr.get(module.context)
-            entries[index].setdefault(DEVICE_IDS, ir.DenseI64ArrayAttr.get(list(own), module.context))
+            entries[index][EXCHANGED] = ir.UnitAttr.get(context_of(module))
+            entries[index].setdefault(DEVICE_IDS, ir.DenseI64ArrayAttr.get(list(own), context_of(module)))
         if chosen:
-            with module.context:
-                set_dictionaries(function, key, entries)
+            set_dictionaries(function, key, entries)
 
 
 def _behind(
-    value: Any, index: int, arguments: Sequence[DeviceIds | None], order: DeviceIds, own: DeviceIds
+    value: Value, index: int, arguments: Sequence[DeviceIds | None], order: DeviceIds, own: DeviceIds
 ) -> _CollectiveChain | None:
     """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
-    ops: list[Any] = []
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _SHARDING and _is_used_once(value):
-        ops.insert(0, value.owner.operation)
+    ops: list[Operation] = []
+    while value.op is not None and value.op.name in _SHARDING and _is_used_once(value):
+        ops.insert(0, value.op)
         value = ops[0].operands[0]
     source = own
-    if isinstance(value.owner, ir.Block) and _is_used_once(value):
-        source = arguments[value.arg_number] or own
+    if value.op is None and _is_used_once(value):
+        source = arguments[value.index] or own
     if not ops or (source == own and order == own):
         return None
     return _CollectiveChain(value, tuple(ops), source, order, f"result {index}")
 
 
-def _ahead(value: Any, index: int, order: DeviceIds, own: DeviceIds) -> _CollectiveChain | None:
+def _ahead(value: Value, index: int, order: DeviceIds, own: DeviceIds) -> _CollectiveChain | None:
     """The chain that begins with an argument; None if there is none."""
-    ops: list[Any] = []
+    ops: list[Operation] = []
     end = value
-    while _is_used_once(end) and next(iter(end.uses)).owner.operation.name in _SHARDING:
-        ops.append(next(iter(end.uses)).owner.operation)
-        end = ops[-1].results[0]
+    while _is_used_once(end) and (user := end.users[0]).name in _SHARDING:
+        ops.append(user)
+        end = user.result
     return _CollectiveChain(value, tuple(ops), order, own, f"argument {index}") if ops else None
 
 
-def _is_used_once(value: Any) -> bool:
-    return sum(1 for _ in value.uses) == 1
+def _is_used_once(value: Value) -> bool:
+    return len(value.uses()) == 1
 
 
 def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveChain) -> bool:
     """Replace the chain by one exchange if that takes less time; returns whether it did."""
     last = chain.ops[-1]
-    type_ = read_type(chain.value)
+    type_ = chain.value.type
     before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])
     parts = [size_of(sharding.used_axes()) for sharding in (before, after)]
     if before.unreduced or after.unreduced or parts[1] == 1:  # what is gathered is alike in every order
@@ -138,7 +136,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
     steps = planner.plan(type_, before, after).time_s + (time(ends) if ends else 0.0)
     if exchange.messages * time(math.prod(exchange.block)) >= steps:
         return False
-    context = annotated.module.context
+    context = context_of(annotated.module)
     cause = f"{chain.cause} is in another device order, and is needed as {print_dims(after)}"
     attributes = {
         "sharding": annotated.codec.write(after),
@@ -146,31 +144,24 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
         SOURCE_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.source), context),
         TARGET_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.target), context),
     }
-    made = ir.Operation.create(
-        _RESHARD,
-        operands=[chain.value],
-        results=[last.results[0].type],
-        attributes=attributes,
-        loc=last.location,
-        ip=ir.InsertionPoint(last),
-    )
-    last.results[0].replace_all_uses_with(made.results[0])
+    made = Operation(_RESHARD, [chain.value], [last.result.type], attributes, last.location).insert(Point.at(last))
+    last.result.replace_all_uses_with(made.result)
     for op in reversed(chain.ops):
         op.erase()
     return True
 
 
-def _sharding_of(annotated: AnnotatedModule, value: Any) -> TensorSharding:
+def _sharding_of(annotated: AnnotatedModule, value: Value) -> TensorSharding:
     """How a value of @main's block is split."""
-    rank = read_type(value).rank
-    if isinstance(value.owner, ir.Block):
-        return annotated.arguments[value.arg_number] or replicated(annotated.mesh, rank)
-    attributes, codec = value.owner.operation.attributes, annotated.codec
+    rank = value.type.rank
+    if value.op is None:
+        return annotated.arguments[value.index] or replicated(annotated.mesh, rank)
+    attributes, codec = value.op.attributes, annotated.codec
     for name in ("out_sharding", "sharding"):
         if name in attributes:
             return codec.read(attributes[name])
     for name in ("out_shardings", "sdy.sharding"):
         if name in attributes:
-            found: TensorSharding = codec.read_list(attributes[name])[ir.OpResult(value).result_number]
+            found: TensorSharding = codec.read_list(attributes[name])[value.index]
             return found
     return replicated(annotated.mesh, rank)

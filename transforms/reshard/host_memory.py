@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
+from gspmd.transforms.ir.modules import FUNCTION
+from gspmd.transforms.ir.operations import Operation, Point, Value
 
 _COLLECTIVES = {
     f"sdy.{name}"
@@ -19,35 +19,35 @@ _COLLECTIVES = {
 }
 
 
-def reshard_on_devices(module: ir.Module) -> None:
+def reshard_on_devices(module: Operation) -> None:
     """Move every value that a collective takes from host memory to the devices, and the result back."""
     annotated = AnnotatedModule(module)
     hosts = HostValues(annotated.function, _COLLECTIVES)
     for value in list(hosts.kinds):
         if not _is_made_by_collective(value):
-            for user in [use.owner.operation for use in value.uses]:
+            for user in value.users:
                 if user.name in _COLLECTIVES:
                     _reshard(user, value, hosts, annotated)
 
 
-def _is_made_by_collective(value: Any) -> bool:
-    owner = value.owner
-    return not isinstance(owner, ir.Block) and owner.operation.name in _COLLECTIVES
+def _is_made_by_collective(value: Value) -> bool:
+    return value.op is not None and value.op.name in _COLLECTIVES
 
 
-def _reshard(first: Any, value: Any, hosts: HostValues, annotated: AnnotatedModule) -> None:
+def _reshard(first: Operation, value: Value, hosts: HostValues, annotated: AnnotatedModule) -> None:
     """Let the collectives that begin with `first` work on the devices."""
     first.operands[0] = source = _before_host(value)
     if source in hosts.kinds:
         sharding = _sharding(source, annotated)
-        first.operands[0] = place(source, DEVICE, sharding, ir.InsertionPoint(first), first.location)
-    while value != source and not any(True for _ in value.uses):
-        unused = value.owner.operation
+        first.operands[0] = place(source, DEVICE, sharding, Point.at(first), first.location)
+    while value is not source and not value.is_used:
+        unused = value.op
+        assert unused is not None
         value = unused.operands[0]
         unused.erase()
     last = first
     while True:
-        users = [use.owner.operation for use in last.results[0].uses]
+        users = last.results[0].users
         if len(users) != 1 or users[0].name not in _COLLECTIVES:
             break
         last = users[0]
@@ -55,29 +55,25 @@ def _reshard(first: Any, value: Any, hosts: HostValues, annotated: AnnotatedModu
     if users and all(placed_in(user) == DEVICE for user in users):
         return
     kind = hosts.kinds[result]
-    back = place(result, kind, _sharding(result, annotated), ir.InsertionPoint.after(last), last.location)
-    result.replace_all_uses_except(back, back.owner.operation)
+    back = place(result, kind, _sharding(result, annotated), Point.after(last), last.location)
+    result.replace_all_uses_with(back, [back.op])
 
 
-def _before_host(value: Any) -> Any:
+def _before_host(value: Value) -> Value:
     """The value on the devices that was moved to the host, if that is known."""
-    while not isinstance(value.owner, ir.Block) and is_host(placed_in(value.owner.operation)):
-        value = value.owner.operation.operands[0]
+    while value.op is not None and is_host(placed_in(value.op)):
+        value = value.op.operands[0]
     return value
 
 
-def _sharding(value: Any, annotated: AnnotatedModule) -> ir.Attribute | None:
+def _sharding(value: Value, annotated: AnnotatedModule) -> ir.Attribute | None:
     """The sharding of a value as an operation's results have it, None for one that is whole."""
     codec: SdyCodec = annotated.codec
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        parent = owner.owner.operation
-        if parent.name == "func.func":
-            sharding = annotated.arguments[ir.BlockArgument(value).arg_number]
-            return None if sharding is None else codec.write_list((sharding,))
-        index = ir.BlockArgument(value).arg_number
-    else:
-        parent, index = owner.operation, ir.OpResult(value).result_number
+    index, parent = value.index, value.op or value.block.owner
+    assert parent is not None
+    if parent.name == FUNCTION:
+        sharding = annotated.arguments[index]
+        return None if sharding is None else codec.write_list((sharding,))
     for name in ("out_sharding", "sharding"):
         if parent.name in _COLLECTIVES and name in parent.attributes:
             return codec.write_list((codec.read(parent.attributes[name]),))

@@ -13,6 +13,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.own_attributes import JOINED_DIMENSION, JOINED_LIMITS, JOINED_SLICES, JOINED_STARTS
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import MANUAL, Op
 
 CONCATENATE, SLICE = "stablehlo.concatenate", "stablehlo.slice"
@@ -91,18 +92,11 @@ def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
         JOINED_LIMITS: ir.DenseI64ArrayAttr.get([limit for _, limit in ranges], context),
         "sdy.sharding": op.ir.attributes["sdy.sharding"],
     }
-    call = ir.Operation.create(
-        CUSTOM_CALL,
-        results=[op.ir.results[0].type],
-        operands=[annotated.program.value_ir[source]],
-        attributes=attributes,
-        loc=op.ir.location,
-        ip=ir.InsertionPoint(op.ir),
-    )
+    operand = annotated.program.value_ir[source]
+    call = Operation(CUSTOM_CALL, [operand], [op.ir.result.type], attributes, op.ir.location).insert(Point.at(op.ir))
     # Another concatenation may be of this one's result.
-    annotated.program.value_ir[op.results[0]] = call.results[0]
-    op.ir.results[0].replace_all_uses_with(call.results[0])
-    op.ir.erase()
+    annotated.program.value_ir[op.results[0]] = call.result
+    op.ir.replace([call.result])
     for part in {s.index: s for s in made if s is not None}.values():
-        if not any(True for _ in part.ir.results[0].uses):
+        if not part.ir.result.is_used:
             part.ir.erase()

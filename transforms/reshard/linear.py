@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
-
-from jaxlib.mlir import ir
 
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.op_info import combiner
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.program import WHILE, Op
 from gspmd.transforms.ir.reducers import is_identity
 from gspmd.transforms.ops import traits_of
@@ -48,22 +46,21 @@ def _pays_in_loop(op: Op) -> bool:
 
     The sum is reduced once, after the loop. Anything else would reduce more than the updates.
     """
-    uses = list(op.ir.results[0].uses)
-    user = uses[0].owner.operation if len(uses) == 1 else None
+    uses = op.ir.result.uses()
+    user = uses[0].op if len(uses) == 1 else None
     loop = op.ir.parent
-    if user is None or user.name != "stablehlo.add" or loop is None or loop.operation.name != WHILE:
+    if user is None or user.name != "stablehlo.add" or loop is None or loop.name != WHILE:
         return False
-    if not any(isinstance(operand.owner, ir.Block) for operand in user.operands):
+    if not any(operand.op is None for operand in user.operands):
         return False
-    trips = trip_count(loop.operation)
+    trips = trip_count(loop)
     return trips is not None and math.prod(op.info.results[0].shape) <= trips * math.prod(op.info.operands[2].shape)
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: Value) -> bool:
     """Whether a value is known to be zero everywhere."""
-    owner = value.owner
-    if isinstance(owner, ir.Operation | ir.OpView) and owner.operation.name == "stablehlo.broadcast_in_dim":
-        value = owner.operation.operands[0]
+    if value.op is not None and value.op.name == "stablehlo.broadcast_in_dim":
+        value = value.op.operands[0]
     return is_identity(value, "add")
 
 

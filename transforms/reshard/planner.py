@@ -26,7 +26,7 @@ from gspmd.dialect.axes import Axis, size_of
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import TensorType
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.reshard.path import MoveBudget, Path
 from gspmd.transforms.reshard.prices import Prices

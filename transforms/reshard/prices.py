@@ -10,7 +10,7 @@ from gspmd.transforms.exchange.blocks import BlockExchange, Dims, least_sent
 from gspmd.transforms.exchange.direct import Retiling, changed_dims, direct_way
 from gspmd.transforms.exchange.halo import realignments
 from gspmd.transforms.exchange.intervals import cheapest
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
 # Among more devices than this, exchanges of one dimension without a block exchange are not planned.

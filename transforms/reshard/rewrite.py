@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -17,8 +16,10 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo, TensorType
-from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Block, Op
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.custom_rules import RULE
 from gspmd.transforms.ops.rules import RuleBook
@@ -72,20 +73,19 @@ class Decision:
 _CONSTRAINT = "sdy.sharding_constraint"
 
 
-def _summed_only(value: Any) -> bool:
+def _summed_only(value: Value) -> bool:
     """Whether a value's single user is a linear operation beside its definition that may save something.
 
     What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
     """
     first = value
     while True:
-        users = [use.owner.operation for use in itertools.islice(value.uses, 3)]
-        if not users or any(user != users[0] for user in users):
+        user = value.only_user
+        if user is None:
             return False
-        user = users[0]
         if is_taking_apart(user):
             return True
-        if not traits_of(user.name).linear or user.block != value.owner.operation.block:
+        if not traits_of(user.name).linear or user.block is not value.block:
             return bool(user.name == _CONSTRAINT and value != first)
         if not traits_of(user.name).is_linear_image:
             return True
@@ -153,11 +153,11 @@ class Resharder:
             found = self._whole[rank] = replicated(self.annotated.mesh, rank)
         return found
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Body) -> None:
         self._moved.append({})
         self._ops(block)
 
-    def _ops(self, block: Block) -> None:
+    def _ops(self, block: Body) -> None:
         following = [op.ir for op in block.ops[1:]] + [block.terminator]
         for op, after in zip(block.ops, following, strict=False):
             self._op(op, after)
@@ -172,9 +172,8 @@ class Resharder:
         if name == CONSTRAINT:
             self._decide_move(op.ir, 0, op.operands[0], wanted[0])
             value = self._moved_value(op.operands[0], wanted[0], op.ir, "a sharding constraint asks for {to}")
-            op.ir.results[0].replace_all_uses_with(value)
+            op.ir.replace([value])
             self._define(op.results[0], value, wanted[0])
-            op.ir.erase()
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
@@ -222,14 +221,14 @@ class Resharder:
         self._held = outside
         self._moved.pop()
 
-    def _use_all(self, user: Any, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
+    def _use_all(self, user: Operation, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
         for index, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
             if self.sharding[value] != sharding:
                 self._decide_move(user, index, value, sharding)
                 text = cause.format(index) + " as {to}"
                 user.operands[index] = self._moved_value(value, sharding, user, text)
 
-    def _decide_move(self, user: Any, operand: int, value: int, need: TensorSharding) -> None:
+    def _decide_move(self, user: Operation, operand: int, value: int, need: TensorSharding) -> None:
         have = self.sharding[value]
         if have != need:
             self.decisions.append(Decision(user.location, user.name, (have,), (need,), operand=operand))
@@ -314,7 +313,7 @@ class Resharder:
             self._tell_given_up(op.ir, f"the ways to bring result {index} from {print_dims(move[0])} to its users")
         self.moves.append(ValueMove(op.info.name, op.ir.location, op.info.results[index], move[0], path.steps, text))
         final, created = self._emit(raw, path.steps, before, op.ir.location, text, combiner)
-        raw.replace_all_uses_except(final, created[0])
+        raw.replace_all_uses_with(final, [created[0]])
         self.handle[op.results[index]] = final
 
     # ---- sums of partial results ----
@@ -357,7 +356,7 @@ class Resharder:
         """The sharding of a result that is only taken apart, partial over the axes of the summands; None for others."""
         if len(op.results) != 1 or op.results[0] not in self._taken_apart:
             return None
-        users = [use.owner.operation for use in op.ir.results[0].uses]
+        users = op.ir.results[0].users
         if not all(map(is_taking_apart, users)):
             return None
         goals = {self.codec.read_list(user.attributes["sdy.sharding"])[0] for user in users}
@@ -378,7 +377,7 @@ class Resharder:
         self.sharding[op.results[0]] = goal
         return True
 
-    def _reduce_now(self, value: int, user: Any) -> None:
+    def _reduce_now(self, value: int, user: Operation) -> None:
         partial = self._partial.pop(value, None)
         if partial is None:
             return
@@ -387,7 +386,7 @@ class Resharder:
 
     # ---- moving a value ----
 
-    def _moved_value(self, value: int, need: TensorSharding, user: Any, cause: str) -> Any:
+    def _moved_value(self, value: int, need: TensorSharding, user: Operation, cause: str) -> Any:
         """The value with another sharding: moved before its user, or found moved already."""
         have = self.sharding[value]
         if have == need:
@@ -411,7 +410,7 @@ class Resharder:
         self._moved[depth].setdefault(value, {})[need] = moved
         return moved
 
-    def _tell_given_up(self, op: Any, what: str) -> None:
+    def _tell_given_up(self, op: Operation, what: str) -> None:
         """Say, once for equal ones, that the best of what was looked at is taken."""
         if (op.name, what) not in self._told:
             self._told.add((op.name, what))
@@ -429,24 +428,23 @@ class Resharder:
 
     def _remake(self, op: Op, need: TensorSharding) -> Any:
         """Make a constant again, split as needed, which costs nothing."""
-        made = op.ir.clone(ip=ir.InsertionPoint(op.ir)).operation
+        made = op.ir.clone().insert(Point.at(op.ir))
         made.attributes["sdy.sharding"] = self.codec.write_list((need,))
         return made.results[0]
 
-    def _where(self, value: int, user: Any) -> tuple[int, Any]:
+    def _where(self, value: int, user: Operation) -> tuple[int, Any]:
         """Before the user; but a value from outside a loop is moved once, before the loop."""
-        owner = self.handle[value].owner
-        home = owner if isinstance(owner, ir.Block) else owner.operation.block
+        home = self.handle[value].block
         for loop, depth in self._loops:
-            if loop.block == home:
+            if loop.block is home:
                 return depth - 1, loop
         return len(self._moved) - 1, user
 
     def _emit(
-        self, value: Any, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str
+        self, value: Value, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str
     ) -> tuple[Any, list[Any]]:
         """Create the steps' operations; returns the last value and the operations."""
-        point = ir.InsertionPoint(before)
+        point = Point.at(before)
         reason = ir.StringAttr.get(reason_for(cause, steps[-1].after), self.codec.context)
         created = []
         for step in steps:
@@ -454,16 +452,9 @@ class Resharder:
             attributes = {**self._attributes(step), name: self.codec.write(step.after), CAUSE: reason}
             if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
                 attributes[COMBINER] = ir.StringAttr.get(combiner, self.codec.context)
-            made = ir.Operation.create(
-                f"sdy.{step.kind}",
-                results=[value.type],
-                operands=[value],
-                attributes=attributes,
-                loc=location,
-                ip=point,
-            )
+            made = Operation(f"sdy.{step.kind}", [value], [value.type], attributes, location).insert(point)
             created.append(made)
-            value = made.results[0]
+            value = made.result
         return value, created
 
     def _attributes(self, step: ReshardStep) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import OpInfo, TensorType, element_bytes
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import OpTable

@@ -16,8 +16,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.reshard.path import ReshardStep
 from gspmd.transforms.reshard.traffic import sent_by_step

@@ -9,7 +9,7 @@ from gspmd.dialect.axes import common_prefix, size_of
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.blocks import all_to_all_moves
 from gspmd.transforms.exchange.direct import changed_dims, direct_way
-from gspmd.transforms.ir.op_info import TensorType, element_bytes
+from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import sent_bytes
 from gspmd.transforms.reshard.path import ReshardStep
 

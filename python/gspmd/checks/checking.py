@@ -25,6 +25,7 @@ from gspmd.runtime.executable import Executable, ShardedArray
 from gspmd.runtime.executable_module import read_module
 from gspmd.runtime.inputs import perturbed, random_inputs, read_inputs
 from gspmd.runtime.unannotated import has_manual_regions
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 
 Array = np.ndarray[Any, Any]
@@ -189,7 +190,7 @@ def _reference(program: ir.Module, devices: Sequence[Any] | None) -> tuple[Execu
 
     Manual regions are written for one device of many; a program that has some is run by XLA on all.
     """
-    if has_manual_regions(program):
+    if has_manual_regions(model_of(program)):
         executable = runtime.compile_with_xla(program, devices)
         return executable, f"XLA's partitioner on {executable.num_partitions} devices, for the manual regions"
     return runtime.compile_single(program, devices[0] if devices else None), "one device"

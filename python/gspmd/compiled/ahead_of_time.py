@@ -28,6 +28,7 @@ from gspmd.output import Output
 from gspmd.runtime import executable as runtime
 from gspmd.runtime import executable_module, refusals
 from gspmd.runtime.callbacks import refuse_to_run
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.target_file import is_topology
 
 # What the compilers say of programs that do not fit: what is needed, and what there is.
@@ -127,7 +128,7 @@ def compile_for(
     program does not fit into memory.
     """
     partitioned = _partitioned(program, target, options)
-    place = machine(target, partitioned.mesh, traffic_of(partitioned.module, partitioned.mesh))
+    place = machine(target, partitioned.mesh, traffic_of(model_of(partitioned.module), partitioned.mesh))
     client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
     compiler = client.compile_and_load if place.is_here else client.compile
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gspmd.transforms.ir.op_info import element_bytes
-from gspmd.transforms.ir.program import BARRIER, Block, Op, Program
+from gspmd.transforms.ir.program import BARRIER, Body, Op, Program
+from gspmd.transforms.ir.types import element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.traits import Fusion
 
@@ -31,7 +31,7 @@ class Buffers:
             for result in op.results:
                 self._sources_of(result)
 
-    def _read_uses(self, block: Block) -> None:
+    def _read_uses(self, block: Body) -> None:
         for op in block.ops:
             for value in op.operands:
                 self._users.setdefault(value, []).append(op)

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
-from gspmd.transforms.ir.program import WHILE, Block, Op, Program
+from gspmd.transforms.ir.program import WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 
@@ -144,7 +144,7 @@ class _LivenessWalk:
         self._block(body, goals, RESULT)
         self._copies(body, goals)
 
-    def _copies(self, body: Block, goals: Mapping[int, Allocation]) -> None:
+    def _copies(self, body: Body, goals: Mapping[int, Allocation]) -> None:
         """At the end, results that have no memory of their own, such as arguments that are returned, get some."""
         taken: set[Allocation] = set()
         for index, value in enumerate(body.returned):
@@ -189,7 +189,7 @@ class _LivenessWalk:
 
     # ---- blocks ----
 
-    def _block(self, block: Block, goals: Mapping[int, Allocation], kind: str = TEMPORARY) -> None:
+    def _block(self, block: Body, goals: Mapping[int, Allocation], kind: str = TEMPORARY) -> None:
         """Follow a block. `goals` is the memory that returned values are to be in, by index; others are of `kind`."""
         scope = _Scope(self, block, goals, kind)
         for position, op in enumerate(block.ops):
@@ -217,7 +217,7 @@ class _LivenessWalk:
 class _Scope:
     """The memory of one block: what it holds itself, and until which operation it needs what."""
 
-    def __init__(self, walk: _LivenessWalk, block: Block, goals: Mapping[int, Allocation], kind: str) -> None:
+    def __init__(self, walk: _LivenessWalk, block: Body, goals: Mapping[int, Allocation], kind: str) -> None:
         self.walk = walk
         self.buffers = walk.buffers
         self.kind = kind
@@ -233,7 +233,7 @@ class _Scope:
             if held is not None:
                 self.until[held] = max(self.until.get(held, -1), self.last.get(argument, -1))
 
-    def _last_uses(self, block: Block) -> dict[int, int]:
+    def _last_uses(self, block: Body) -> dict[int, int]:
         last: dict[int, int] = {}
         for position, op in enumerate(block.ops):
             if not self.buffers.is_virtual(op):

@@ -21,13 +21,16 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.analysis.replication import Names, replicated_axes
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.modules import main_function, symbol
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, dictionaries, read_signature
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
 from gspmd.transforms.machine.torus import Placement
 from gspmd.transforms.ops.custom_rules import RuleSource
-from gspmd.transforms.parsing.mlir import main_function, new_context, source_location
+from gspmd.transforms.parsing.mlir import new_context, source_location
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,24 +209,24 @@ def _flops(program: Any, num_partitions: int | None) -> float:
     module = read_program(program, new_context())
     PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
     with module.context, ir.Location.unknown():
-        annotated = AnnotatedProgram(module)
+        annotated = AnnotatedProgram(model_of(module))
         return work_of(annotated.program, annotated=annotated).total_flops
 
 
 def cost_of(module: ir.Module, target: str = "", model_flops: float | None = None) -> CostReport:
     """Price a partitioned module. Errors: ParseError if it is not partitioned, and those of reading the target."""
-    signature = read_signature(module)
-    hardware, placement = _machine(module, signature.mesh, target)
+    top = model_of(module)
+    signature = read_signature(top)
+    hardware, placement = _machine(top, signature.mesh, target)
     with module.context, ir.Location.unknown():
-        program = Program(module)
+        program = Program(top)
         buffers = Buffers(program)
         work = work_of(program, buffers)
-        attribute = module.operation.attributes.get("sym_name")
         return CostReport(
-            program="" if attribute is None else ir.StringAttr(attribute).value,
+            program=symbol(top),
             target=hardware.name,
             mesh=signature.mesh,
-            collectives=_collectives(module, signature.mesh, hardware),
+            collectives=_collectives(top, signature.mesh, hardware),
             work=work,
             model_flops=model_flops,
             memory=_memory(program, buffers, signature, hardware),
@@ -234,7 +237,7 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
         )
 
 
-def _machine(module: ir.Module, mesh: Mesh, target: str) -> tuple[Hardware, Placement | None]:
+def _machine(module: Operation, mesh: Mesh, target: str) -> tuple[Hardware, Placement | None]:
     """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
     if is_topology(target):
         topology = read_target(target)
@@ -243,7 +246,7 @@ def _machine(module: ir.Module, mesh: Mesh, target: str) -> tuple[Hardware, Plac
     return read_hardware(target, mesh), None
 
 
-def _collectives(module: ir.Module, mesh: Mesh, hardware: Hardware) -> tuple[CollectiveCost, ...]:
+def _collectives(module: Operation, mesh: Mesh, hardware: Hardware) -> tuple[CollectiveCost, ...]:
     return tuple(
         CollectiveCost(collective, time_of(op, collective, mesh, hardware))
         for op, collective in collective_operations(module, mesh)

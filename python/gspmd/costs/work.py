@@ -12,7 +12,7 @@ from gspmd.dialect.axes import size_of
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
-from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE, Block, Op, Program
+from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE, Body, Op, Program
 from gspmd.transforms.ops import traits_of
 
 
@@ -64,7 +64,7 @@ class _Counter:
         self.open_loops = 0
         self._known: dict[OpInfo, tuple[str, float] | None] = {}
 
-    def block(self, block: Block, times: float) -> None:
+    def block(self, block: Body, times: float) -> None:
         for op in block.ops:
             self._op(op, times)
             if op.regions:
@@ -100,7 +100,7 @@ class _Counter:
         assert self.annotated is not None, "partitioned programs have no manual computations"
         return size_of(self.annotated.region(op).axes)
 
-    def _dearest(self, branches: list[Block], times: float) -> None:
+    def _dearest(self, branches: list[Body], times: float) -> None:
         """Count only the branch with most operations, as one of them runs."""
         before = self.flops, self.traffic_bytes
         outcomes = []
@@ -115,7 +115,7 @@ class _Counter:
 
     # ---- memory traffic ----
 
-    def _traffic(self, block: Block) -> float:
+    def _traffic(self, block: Body) -> float:
         """Every value that is in memory is written once, and read once by each operation that is not fused."""
         assert self.buffers is not None
         total = 0.0

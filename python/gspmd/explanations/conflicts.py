@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jaxlib.mlir import ir
-
 from gspmd.collectives import Collective, collective_operations, time_of
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.errors import SourceLocation
@@ -17,6 +15,7 @@ from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
@@ -102,7 +101,7 @@ def place_of(location: Any) -> int | None:
 
 
 def find_conflicts(
-    explainer: Explainer, decisions: Sequence[Decision], module: ir.Module, hardware: Hardware, planned: Hardware
+    explainer: Explainer, decisions: Sequence[Decision], module: Operation, hardware: Hardware, planned: Hardware
 ) -> tuple[Conflict, ...]:
     """The conflicts of a partitioned module, the most expensive first. Every collective belongs to exactly one.
 

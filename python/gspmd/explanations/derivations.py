@@ -15,9 +15,9 @@ from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.value_names import GivenNames
-from gspmd.transforms.ir.op_info import TensorType
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Op
 from gspmd.transforms.ir.signature import argument_name, device_orders, dictionaries, result_name
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate import Completion
 from gspmd.transforms.propagate.derivation import Chain, Derivations, Link, Place
@@ -103,7 +103,7 @@ class Derivation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Site:
-    """A value with its slot and sharding, before anything is derived; see `gspmd.explanations.explanation.Value`."""
+    """A value with its slot and sharding, before anything is derived; see `ExplainedValue`."""
 
     name: str
     kind: str
@@ -159,7 +159,7 @@ class Explainer:
         arguments = self.program.body.arguments
         entries = dictionaries(function, "arg_attrs", len(arguments))
         self.argument_labels = [
-            argument_name(self.program.value_ir[value], entry) or ""
+            argument_name(self.program.value_ir[value].location, entry) or ""
             for value, entry in zip(arguments, entries, strict=True)
         ]
         entries = dictionaries(function, "res_attrs", len(self.program.body.returned))

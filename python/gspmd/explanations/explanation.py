@@ -26,17 +26,22 @@ from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places
 from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames
 from gspmd.pass_manager import PassManager
+from gspmd.pass_manager.manager import run_passes
 from gspmd.reading import read_program
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.machine.target_file import planned_for, read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.reshard import Reshard, reshard
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Value:
+class ExplainedValue:
     """One value of the program.
 
     `name` as in the given module (`%12`, `@f:%3` in an inlined function, `%12/1` for what became several
@@ -81,9 +86,16 @@ class Explanation:
     """
 
     def __init__(
-        self, explainer: Explainer, names: GivenNames, given_text: str, reshard: Reshard, later: Sequence[Pass]
+        self,
+        explainer: Explainer,
+        module: ir.Module,
+        names: GivenNames,
+        given_text: str,
+        reshard: Reshard,
+        later: Sequence[Pass],
     ) -> None:
         self._explainer = explainer
+        self._module = module
         self._names = names
         self._reshard = reshard
         self._later = later
@@ -91,10 +103,10 @@ class Explanation:
         self.mesh: Mesh = explainer.completion.annotated.mesh
 
     @functools.cached_property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[ExplainedValue, ...]:
         """Every argument, operation's result, block argument and result, in program order."""
         return tuple(
-            Value(
+            ExplainedValue(
                 name=site.name,
                 kind=site.kind,
                 label=site.label,
@@ -115,21 +127,22 @@ class Explanation:
     @functools.cached_property
     def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned]:
         """Partitioning goes on from here, on the module that was completed."""
-        module = self._explainer.completion.annotated.module
+        module, top = self._module, self._explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
             mark_places(self._explainer)
             self._explainer.completion.write()
             decisions = reshard(
-                module,
+                top,
                 self._reshard.replicate_unsupported,
                 self._reshard.target,
                 max_temporary_bytes=self._reshard.max_temporary_bytes,
                 max_moves=self._reshard.max_reshard_moves,
             )
+            write_module(top, module)
         PassManager(self._later).run(module)
         target, mesh = self._reshard.target, self.mesh
         found = find_conflicts(
-            self._explainer, decisions, module, read_hardware(target, mesh), planned_for(target, mesh)
+            self._explainer, decisions, model_of(module), read_hardware(target, mesh), planned_for(target, mesh)
         )
         return found, Partitioned(module)
 
@@ -151,7 +164,7 @@ class Explanation:
 
     # ---- selection ----
 
-    def find(self, text: str) -> tuple[Value, ...]:
+    def find(self, text: str) -> tuple[ExplainedValue, ...]:
         """The values of that name (`%12`, `12`, `state['w']`) or at that place (`main.py:80`).
 
         Raises UsageError, naming near misses, if there are none.
@@ -220,13 +233,15 @@ def explain(
     text, filename = _text_of(program)
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
-    PassManager([ingest]).run(module)
-    if custom_rules:
-        attach_rules(custom_calls(main_function(module)), custom_rules)
-    PassManager(early).run(module)
+
+    def after(pass_: Pass, top: Operation) -> None:
+        if pass_ is ingest and custom_rules:
+            attach_rules(custom_calls(main_function(top)), custom_rules)
+
+    run_passes([ingest, *early], module, after)
     with context, ir.Location.unknown(context):
-        explainer = Explainer(complete(module, replicate_unsupported), names)
-    return Explanation(explainer, names, given, resharding, later)
+        explainer = Explainer(complete(model_of(module), replicate_unsupported), names)
+    return Explanation(explainer, module, names, given, resharding, later)
 
 
 def _text_of(program: Any) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep
-from gspmd.explanations.explanation import Explanation, Value
+from gspmd.explanations.explanation import ExplainedValue, Explanation
 from gspmd.report import bytes_text, devices_text, mesh_text
 from gspmd.tables import table, text_width
 from gspmd.transforms.propagate.factors import LEVELS
@@ -70,9 +70,9 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     return lines
 
 
-def values_table(values: Sequence[Value], named: int = 4) -> list[str]:
+def values_table(values: Sequence[ExplainedValue], named: int = 4) -> list[str]:
     """Values that are sharded alike, because of the same annotations, in a row; the largest groups first."""
-    groups: dict[tuple[str, str], list[Value]] = {}
+    groups: dict[tuple[str, str], list[ExplainedValue]] = {}
     for value in values:
         origins = "; ".join(dict.fromkeys(derivation.origin.text for derivation in value.derivations))
         groups.setdefault((value.sharding, origins), []).append(value)
@@ -83,7 +83,7 @@ def values_table(values: Sequence[Value], named: int = 4) -> list[str]:
     return [f"{len(values)} values:", *table(rows, right=(0,))]
 
 
-def value_lines(value: Value) -> list[str]:
+def value_lines(value: ExplainedValue) -> list[str]:
     """A value's sharding and the way of every axis."""
     label = f" {value.label}" if value.label else ""
     made = f" = {value.operation}" if value.kind == "operation" else f" ({value.kind})"
@@ -121,7 +121,7 @@ def _inner_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> li
     return table(rows, right, width - 4 if width else None)
 
 
-def level_lines(values: Sequence[Value]) -> list[str]:
+def level_lines(values: Sequence[ExplainedValue]) -> list[str]:
     """What the levels are that the steps name."""
     used = {step.level for value in values for derivation in value.derivations for step in derivation.steps}
     return [f"level {index}: {words}" for index, words in enumerate(LEVELS) if words in used]

@@ -14,7 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.dialect.location_marks import GIVEN
-from gspmd.transforms.ingest.survey import callee_of, functions_of, is_private
+from gspmd.transforms.ingest.survey import callee_of, is_private
 from gspmd.transforms.ir.program import CALLS, Op, Program
 
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
@@ -47,7 +47,8 @@ class GivenNames:
         self._ops: list[_GivenOp] = []
         self._returned: dict[str, int] = {}  # the mark of each function's return
         self._arguments: dict[str, tuple[str, ...]] = {}
-        functions = functions_of(module)
+        operations = [view.operation for view in module.body.operations]
+        functions = {str(op.attributes["sym_name"].value): op for op in operations if op.name == "func.func"}
         public = [name for name, function in functions.items() if not is_private(function)]
         self._main = "main" if "main" in functions or not public else public[0]
         for name, function in functions.items():

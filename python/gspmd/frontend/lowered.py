@@ -19,7 +19,6 @@ from gspmd.costs import program_cost
 from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dialect.own_attributes import NAME
-from gspmd.dialect.sdy_attrs import create_mesh, mesh_operations
 from gspmd.explanations import explanation
 from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
@@ -35,9 +34,13 @@ from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
+from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.signature import ValueSignature, arrays, dictionaries, set_dictionaries
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
-from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.parsing.mlir import new_context
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -78,9 +81,9 @@ class Lowered:
     def program(self) -> ir.Module:
         """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
         module = read_program(self._computation.module, new_context())
-        with module.context:
-            names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
-            _annotate(module, self._computation, self.mesh, *self._given, names)
+        names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
+        with in_memory(module) as top:
+            _annotate(top, self._computation, self.mesh, *self._given, names)
         return module
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
@@ -349,7 +352,7 @@ def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
 
 
 def _annotate(
-    module: ir.Module,
+    top: Operation,
     computation: Computation,
     mesh: DeviceMesh,
     inputs: Given,
@@ -357,11 +360,14 @@ def _annotate(
     names: Sequence[str],
 ) -> None:
     """Write what is said of arguments and results, their names, and the mesh into what JAX lowered."""
-    func = main_function(module)
+    func = main_function(top)
     tokens = computation.num_tokens
-    for key, given, types, avals in (
-        ("arg_attrs", inputs, func.type.inputs, computation.in_avals),
-        ("res_attrs", outputs, func.type.results, computation.out_avals),
+    for key, given, types, avals in zip(
+        ("arg_attrs", "res_attrs"),
+        (inputs, outputs),
+        function_types(func),
+        (computation.in_avals, computation.out_avals),
+        strict=True,
     ):
         entries = dictionaries(func, key, len(types))
         for entry, wanted, type_, aval in zip(entries[tokens:], given, types[tokens:], avals, strict=True):
@@ -372,18 +378,18 @@ def _annotate(
                 entry[NAME] = ir.StringAttr.get(name)
         set_dictionaries(func, key, entries)
     count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.mesh.size)
-    module.operation.attributes["mhlo.num_partitions"] = count
-    if not mesh_operations(module):
+    top.attributes["mhlo.num_partitions"] = count
+    if not mesh_operations(top):
         named = dataclasses.replace(mesh.mesh, name="mesh")
-        create_mesh(named, ir.InsertionPoint.at_block_begin(module.body), func.location)
+        create_mesh(named, Point.at_begin(top.regions[0]), func.location)
 
 
-def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: ir.Type, aval: Any) -> None:
+def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: TensorType, aval: Any) -> None:
     """Write what is said of one value into its attributes, in place of what JAX wrote."""
     entry.pop("mhlo.sharding", None)
     entry.pop("sdy.sharding", None)
     if wanted.sharding is not None:
-        entry["sdy.sharding"] = inline_sharding(wanted.sharding, ir.RankedTensorType(type_).rank)
+        entry["sdy.sharding"] = inline_sharding(wanted.sharding, type_.rank)
     if wanted.memory_kind is not None:
         entry["mhlo.memory_kind"] = ir.StringAttr.get(wanted.memory_kind)
     if wanted.layout is not None:

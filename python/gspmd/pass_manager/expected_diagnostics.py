@@ -11,8 +11,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
+from gspmd.dialect.diagnostic import Diagnostic, Severity
 from gspmd.dialect.errors import SourceLocation
-from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity
 
 _EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)(-re)? *(?:@([+-][0-9]{1,9}|above|below|unknown))? *\{\{(.*)\}\}\s*$"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -12,14 +12,16 @@ from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
 from gspmd import reproducer
 from gspmd.dialect import progress
-from gspmd.dialect.diagnostic import listener
+from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, listener, of_error
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, UsageError
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.parsing import diagnostics
-from gspmd.transforms.parsing.diagnostics import Diagnostic, Severity, Sink
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, make_pass, parse_options
 from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
@@ -81,22 +83,8 @@ class PassManager:
         """
         run = _Run(module, on_diagnostic, self.verify_each)
         manager = self._build(module, run)
-        try:
-            with diagnostics.listening(run.hear, module.context), _collection_paused():
-                manager.run(module.operation)
-        except Error as error:
-            reproducer.blame(error)
-            if on_diagnostic:
-                for told in (error, *error.others):
-                    on_diagnostic(diagnostics.of_error(told))
-            raise
-        except ir.MLIRError as error:
-            failure = run.failure(error)
-            reproducer.blame(failure)
-            raise failure from None
-        except Exception as error:
-            reproducer.blame(error)
-            raise
+        with run.going_on():
+            manager.run(module.operation)
 
     def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
         manager = MlirPassManager("builtin.module", module.context)
@@ -117,6 +105,25 @@ class PassManager:
         if self.timing:
             manager.enable_timing()
         return manager
+
+
+def run_passes(
+    passes: Sequence[Pass], module: ir.Module, after: Callable[[Pass, Operation], None] = lambda pass_, top: None
+) -> None:
+    """Run passes of ours on `module`, in place: it is read once, before them, and written and verified once, after.
+
+    `after` is called behind each pass with the module in memory. Raises the first error, located; the module is then in
+    an undefined state.
+    """
+    run = _Run(module, None, check_needs=False)
+    with run.going_on(), module.context, ir.Location.unknown():
+        top = model_of(module)
+        for number, pass_ in enumerate(passes, 1):
+            progress.tell(pass_.argument, number, len(passes))
+            run.apply(pass_, top)
+            after(pass_, top)
+        write_module(top, module)
+        module.operation.verify()
 
 
 @contextlib.contextmanager
@@ -143,6 +150,26 @@ class _Run:
         self._errors: list[Diagnostic] = []
         self._finished: str | None = None  # the last pass of ours that came to its end
 
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Inside, passes run; what they say is heard, and what they raise becomes the first error, located."""
+        try:
+            with diagnostics.listening(self.hear, self._module.context), _collection_paused():
+                yield
+        except Error as error:
+            reproducer.blame(error)
+            if self._on_diagnostic:
+                for told in (error, *error.others):
+                    self._on_diagnostic(of_error(told))
+            raise
+        except ir.MLIRError as error:
+            failure = self.failure(error)
+            reproducer.blame(failure)
+            raise failure from None
+        except Exception as error:
+            reproducer.blame(error)
+            raise
+
     def hear(self, diagnostic: Diagnostic) -> None:
         if diagnostic.severity is Severity.ERROR:
             self._errors.append(diagnostic)
@@ -157,29 +184,43 @@ class _Run:
         def run(operation: Any, handle: Any) -> None:
             if total > 1:  # else who runs it tells
                 progress.tell(transformation.argument, number, total)
-            self._finished = None
             said = len(self._errors)
-            try:
-                with self._module.context, ir.Location.unknown(), reproducer.in_pass(str(transformation), self._module):
-                    if self._check_needs:
-                        for need in transformation.needs:
-                            need(self._module)
-                    transformation.run(self._module)
-            except Error as error:
-                raise self._at_least_in_the_module(error) from None
-            except RecursionError:
-                raise self._at_least_in_the_module(_too_deep(transformation)) from None
-            except ir.MLIRError as error:
-                raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
-            except Exception as error:
-                error.add_note(f"in pass '{transformation}'")
-                raise
+            with self._module.context, ir.Location.unknown():
+                with self._blaming(transformation):
+                    top = model_of(self._module)
+                self.apply(transformation, top)
+                write_module(top, self._module)
             if len(self._errors) > said:
+                self._finished = None
                 handle.signal_pass_failure()
-            else:
-                self._finished = str(transformation)
 
         return run
+
+    def apply(self, transformation: Pass, top: Operation) -> None:
+        """Run a pass on the module in memory."""
+        self._finished = None
+        with self._blaming(transformation), reproducer.in_pass(str(transformation), top):
+            if self._check_needs:
+                for need in transformation.needs:
+                    need(top)
+            transformation.run(top)
+        self._finished = str(transformation)
+
+    @contextlib.contextmanager
+    def _blaming(self, transformation: Pass) -> Iterator[None]:
+        """What is raised inside is the fault of a pass, or of the program that it got."""
+        said = len(self._errors)
+        try:
+            yield
+        except Error as error:
+            raise self._at_least_in_the_module(error) from None
+        except RecursionError:
+            raise self._at_least_in_the_module(_too_deep(transformation)) from None
+        except ir.MLIRError as error:
+            raise self._defect(f"pass '{transformation}' built something invalid", error, said) from error
+        except Exception as error:
+            error.add_note(f"in pass '{transformation}'")
+            raise
 
     def _at_least_in_the_module(self, error: Error) -> Error:
         """An error of the program that no operation is to blame for gets the module's place, if the text gives one."""

@@ -20,6 +20,9 @@ from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.manual_program import become_manual, boundaries
 from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.runtime.plain_axes import rename_axes
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import (
     Signature,
     ValueSignature,
@@ -28,10 +31,13 @@ from gspmd.transforms.ir.signature import (
     read_signature,
     result_name,
     set_dictionaries,
+    signature_of,
     tensor_of,
 )
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.optimize import platforms
-from gspmd.transforms.parsing.mlir import main_function, new_context
+from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.repairs.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
@@ -45,17 +51,19 @@ def read_module(source: Any) -> ir.Module:
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
     module = read_module(source)
-    signature = read_signature(module)
     with module.context:
-        platforms.prepare(module, platform)
-        _drop_value_attributes(module)
-        _drop_own_attributes(module)
-        groups = groups_by_axes(module)
+        program = model_of(module)
+        signature = read_signature(program)
+        platforms.prepare(program, platform)
+        _drop_value_attributes(program)
+        _drop_own_attributes(program)
+        groups = groups_by_axes(program)
         along = (axes for over, axes in groups.values() if over == signature.mesh)
         mesh = mesh_for(signature.mesh, boundaries(signature), along)
-        write_groups(module, groups, mesh)
+        write_groups(program, groups, mesh)
         if signature.num_partitions > 1:
-            become_manual(module, signature, mesh)
+            become_manual(program, signature, mesh)
+        write_module(program, module)
     return module, signature
 
 
@@ -68,9 +76,13 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     """
     module = read_module(source)
     refuse_to_run(module)
-    unannotated.strip(module)
-    repair(module.operation)
-    return module, _plain_signature(module, _ONE_DEVICE)
+    with module.context:
+        program = model_of(module)
+        unannotated.strip(program)
+        repair(program)
+        signature = _plain_signature(program, _ONE_DEVICE)
+        write_module(program, module)
+    return module, signature
 
 
 def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
@@ -81,34 +93,37 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     """
     module = read_module(source)
     refuse_to_run(module)
-    mesh = unannotated.strip_outside_manual_regions(module)
-    signature = _plain_signature(module, mesh)
     with module.context:
-        rename_axes(module)
-        func = main_function(module)
+        program = model_of(module)
+        mesh = unannotated.strip_outside_manual_regions(program)
+        signature = _plain_signature(program, mesh)
+        rename_axes(program)
+        func = main_function(program)
         for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
             entries = dictionaries(func, key, len(values))
             for entry, value in zip(entries, values, strict=True):
                 entry["sdy.sharding"] = write_sharding(value.sharding, module.context)
             set_dictionaries(func, key, entries)
+        write_module(program, module)
     return module, signature
 
 
-def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
+def _plain_signature(module: Operation, mesh: Mesh) -> Signature:
     """The signature of an unpartitioned `@main`: every value whole on every device of the mesh."""
     func = main_function(module)
-    arguments, results = list(func.arguments), list(func.type.results)
+    block = func.regions[0]
+    arguments, results = block.arguments, [value.type for value in block.terminator.operands]
     in_entries = dictionaries(func, "arg_attrs", len(arguments))
     out_entries = dictionaries(func, "res_attrs", len(results))
 
-    def value(what: str, type_: ir.Type, name: str | None) -> ValueSignature:
+    def value(what: str, type_: TensorType, name: str | None) -> ValueSignature:
         shape, element_type = tensor_of(type_, what)
         return ValueSignature(shape, element_type, replicated(mesh, len(shape)), name=name)
 
     return Signature(
         mesh,
         tuple(
-            value(f"argument {i}", arg.type, argument_name(arg, entry))
+            value(f"argument {i}", arg.type, argument_name(arg.location, entry))
             for i, (arg, entry) in enumerate(zip(arguments, in_entries, strict=True))
         ),
         tuple(
@@ -118,10 +133,11 @@ def _plain_signature(module: ir.Module, mesh: Mesh) -> Signature:
     )
 
 
-def _drop_value_attributes(module: ir.Module) -> None:
+def _drop_value_attributes(module: Operation) -> None:
     """Remove what is ours from arguments and results, and marks for XLA."""
     func = main_function(module)
-    for key, count in (("arg_attrs", len(func.type.inputs)), ("res_attrs", len(func.type.results))):
+    block = func.regions[0]
+    for key, count in (("arg_attrs", len(block.arguments)), ("res_attrs", len(block.terminator.operands))):
         entries = [
             {name: attr for name, attr in entry.items() if name != "mhlo.sharding" and not _is_own(name)}
             for entry in dictionaries(func, key, count)
@@ -129,16 +145,11 @@ def _drop_value_attributes(module: ir.Module) -> None:
         set_dictionaries(func, key, entries)
 
 
-def _drop_own_attributes(module: ir.Module) -> None:
+def _drop_own_attributes(module: Operation) -> None:
     """Remove `gspmd.*` attributes from all operations: PJRT plugins need not know them."""
-
-    def visit(op: Any) -> ir.WalkResult:
-        attributes = op.attributes
-        for name in [name for name in attributes if _is_own(name)]:
-            del attributes[name]
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    for op in (module, *module.walk()):
+        for name in [name for name in op.attributes if _is_own(name)]:
+            del op.attributes[name]
 
 
 def _is_own(name: str) -> bool:
@@ -159,7 +170,7 @@ def is_partitioned(module: ir.Module) -> bool:
 def write_file(source: Any, path: Path) -> None:
     """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
     module = read_module(source)
-    read_signature(module)
+    signature_of(module)
     buffer = io.BytesIO()
     if path.suffix in (".mlirbc", ".bc"):
         module.operation.write_bytecode(buffer)

@@ -18,10 +18,11 @@ from gspmd.dialect.errors import InternalError
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh_definition
-from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.runtime.hlo_groups import groups as groups_of_hlo
 from gspmd.transforms.ir.groups import Ids, replica_groups
-from gspmd.transforms.parsing.mlir import main_function, parse_module
+from gspmd.transforms.ir.modules import codec_of, main_function
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.parsing.mlir import parse_module
 
 _GATHER = (
     '%{i} = "stablehlo.all_gather"(%a) <{{all_gather_dim = 0 : i64, use_global_device_ids, replica_groups = {groups}, '
@@ -74,9 +75,10 @@ def _read_by_plugins(text: str, context: ir.Context) -> list[_Groups]:
     version = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_12)
     artifact = _jax.mlir.serialize_portable_artifact(parse_module(text, context), version)
     module = _jax.mlir.deserialize_portable_artifact(artifact, context)
-    meshes = SdyCodec.of_module(module).meshes
+    top = model_of(module)
+    meshes = codec_of(top).meshes
     found = []
-    for op in main_function(module).regions[0].blocks[0].operations:
+    for op in main_function(top).regions[0]:
         if "replica_groups" in op.attributes:
             groups = op.attributes["replica_groups"]
             if names_axes(groups):

@@ -10,43 +10,35 @@ groups here are along whole axes of the one mesh that there is (`pjrt_mesh.py`);
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations
 from gspmd.runtime.group_check import check_groups
 from gspmd.runtime.pjrt_mesh import PjrtMesh
 from gspmd.transforms.ir.groups import Ids, replica_groups
+from gspmd.transforms.ir.modules import codec_of, context_of, mesh_operations
+from gspmd.transforms.ir.operations import Operation
 
 _GROUPS = "replica_groups"
 Groups = Mapping[ir.Attribute, tuple[Mesh, Axes]]
 
 
-def groups_by_axes(module: ir.Module) -> Groups:
+def groups_by_axes(module: Operation) -> Groups:
     """What the groups of a module that name axes mean. Errors: AnnotationError for axes that are not there."""
     named = dict.fromkeys(op.attributes[_GROUPS] for op in _collectives(module))
-    meshes = SdyCodec.of_module(module).meshes if named else {}
+    meshes = codec_of(module).meshes if named else {}
     return {groups: read_group_axes(groups, meshes) for groups in named}
 
 
-def _collectives(module: ir.Module) -> list[Any]:
+def _collectives(module: Operation) -> list[Operation]:
     """Those whose groups name axes."""
-    found: list[Any] = []
-
-    def visit(op: Any) -> ir.WalkResult:
-        if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS]):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    return [op for op in module.walk() if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS])]
 
 
-def write_groups(module: ir.Module, meant: Groups, mesh: PjrtMesh) -> None:
+def write_groups(module: Operation, meant: Groups, mesh: PjrtMesh) -> None:
     """Give the groups of a module that name axes whole axes of the mesh, or lists; within the module's context.
 
     The mesh stands in the groups themselves; the module's own meshes are taken out.
@@ -54,8 +46,10 @@ def write_groups(module: ir.Module, meant: Groups, mesh: PjrtMesh) -> None:
     Errors: InternalError where jaxlib would have a client read other groups than those that are meant.
     """
     if meant:
-        written = {groups: _written(over, axes, mesh, module.context) for groups, (over, axes) in meant.items()}
-        check_groups([(written[groups], replica_groups(*meant[groups])) for groups in meant], mesh.mesh, module.context)
+        written = {groups: _written(over, axes, mesh, context_of(module)) for groups, (over, axes) in meant.items()}
+        check_groups(
+            [(written[groups], replica_groups(*meant[groups])) for groups in meant], mesh.mesh, context_of(module)
+        )
         for op in _collectives(module):
             op.attributes[_GROUPS] = written[op.attributes[_GROUPS]]
     for op in mesh_operations(module):

@@ -7,16 +7,18 @@ leaves it alone, however loops, branches and calls nest in it, and whoever holds
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-
-from jaxlib.mlir import ir
+from collections.abc import Iterable
 
 from gspmd.dialect.axes import Axes, atoms
-from gspmd.dialect.sdy_attrs import SdyCodec, create_mesh, write_manual_axes
+from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.runtime.pjrt_mesh import PjrtMesh
+from gspmd.transforms.ir.modules import context_of, create_mesh, declare_types, main_function
+from gspmd.transforms.ir.operations import Block, Operation, Point
 from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
-from gspmd.transforms.parsing.mlir import main_function
+
+_KEYS = ("arg_attrs", "res_attrs")
+_NAME = ("sym_name", "sym_visibility")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,69 +69,50 @@ def boundaries(signature: Signature) -> list[Axes]:
     return [axes for forms in whole_forms(signature) for form in forms for axes in form.dims]
 
 
-def become_manual(module: ir.Module, signature: Signature, mesh: PjrtMesh) -> None:
+def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> None:
     """Put the body of a partitioned module's `@main` into one manual computation; within the module's context.
 
     `mesh`, which becomes the module's, is cut for all `boundaries`.
     """
-    function = main_function(module)
-    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    function, context = main_function(module), context_of(module)
+    body = function.regions[0]
+    local = ([value.type for value in body.arguments], [value.type for value in body.terminator.operands])
     forms = whole_forms(signature)
-    tokens = len(type_.inputs) - len(forms[0])  # which come first, and are of no shape
-    codec = SdyCodec(module.context, {mesh.mesh.name: mesh.mesh})
+    tokens = len(local[0]) - len(forms[0])  # which come first, and are of no shape
+    codec = SdyCodec(context, {mesh.mesh.name: mesh.mesh})
     types = [
-        [*local[:tokens], *_whole_types(values, local[tokens:], function.location)]
-        for values, local in zip(forms, (type_.inputs, type_.results), strict=True)
+        [*own[:tokens], *(type_.of_shape(form.shape) for form, type_ in zip(values, own[tokens:], strict=True))]
+        for values, own in zip(forms, local, strict=True)
     ]
     shardings = [
         (*(replicated(mesh.mesh, 0),) * tokens, *(_sharding(form, mesh) for form in values)) for values in forms
     ]
-    create_mesh(mesh.mesh, ir.InsertionPoint.at_block_begin(module.body), function.location)
-    body = function.regions[0].blocks[0]
-    kept = {key: function.attributes[key] for key in ("sym_name", "sym_visibility") if key in function.attributes}
-    created = ir.Operation.create(
-        "func.func",
-        attributes={**kept, "function_type": ir.TypeAttr.get(ir.FunctionType.get(*types))},
-        regions=1,
-        loc=function.location,
-        ip=ir.InsertionPoint(function),
-    )
-    block = created.regions[0].blocks.append(*types[0], arg_locs=[argument.location for argument in body.arguments])
-    manual = ir.Operation.create(
-        "sdy.manual_computation",
-        operands=list(block.arguments),
-        results=types[1],
-        attributes={
-            "in_shardings": codec.write_list(shardings[0]),
-            "out_shardings": codec.write_list(shardings[1]),
-            "manual_axes": write_manual_axes((name for name, _ in mesh.mesh.axes), module.context),
-        },
-        regions=1,
-        loc=function.location,
-        ip=ir.InsertionPoint(block),
-    )
-    ir.Operation.create(
-        "func.return", operands=list(manual.results), loc=function.location, ip=ir.InsertionPoint(block)
-    )
-    body.append_to(manual.regions[0])
-    end = body.operations[len(body.operations) - 1].operation
-    ir.Operation.create("sdy.return", operands=list(end.operands), loc=end.location, ip=ir.InsertionPoint(end))
+    create_mesh(mesh.mesh, Point.at_begin(module.regions[0]), function.location)
+    end = body.terminator
+    Operation("sdy.return", end.operands, [], {}, end.location).insert(Point.at(end))
     end.erase()
-    for key, values in zip(("arg_attrs", "res_attrs"), shardings, strict=True):
-        entries = dictionaries(function, key, len(values))
+    block = Block(types[0], body.locations)
+    attributes = {
+        "in_shardings": codec.write_list(shardings[0]),
+        "out_shardings": codec.write_list(shardings[1]),
+        "manual_axes": write_manual_axes((name for name, _ in mesh.mesh.axes), context),
+    }
+    manual = Operation(
+        "sdy.manual_computation", block.arguments, types[1], attributes, function.location, [body]
+    ).insert(Point(block))
+    Operation("func.return", manual.results, [], {}, function.location).insert(Point(block))
+    function.regions, block.owner = [block], function
+    named = {key: function.attributes[key] for key in function.attributes if key in _NAME}
+    entries_of = {key: dictionaries(function, key, len(each)) for key, each in zip(_KEYS, shardings, strict=True)}
+    function.attributes = named
+    declare_types(function)
+    for key, values in zip(_KEYS, shardings, strict=True):
+        entries = entries_of[key]
         for entry, sharding in list(zip(entries, values, strict=True))[tokens:]:
             entry.pop("mhlo.sharding", None)
             entry["sdy.sharding"] = codec.write(sharding)
-        set_dictionaries(created, key, entries)
-    function.erase()
+        set_dictionaries(function, key, entries)
 
 
 def _sharding(form: WholeForm, mesh: PjrtMesh) -> TensorSharding:
     return TensorSharding(mesh.mesh, tuple(DimSharding(mesh.whole(axes)) for axes in form.dims))
-
-
-def _whole_types(forms: Sequence[WholeForm], local: Sequence[ir.Type], location: ir.Location) -> list[ir.Type]:
-    return [
-        ir.RankedTensorType.get(form.shape, ir.RankedTensorType(type_).element_type, loc=location)
-        for form, type_ in zip(forms, local, strict=True)
-    ]

@@ -19,8 +19,11 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, SourceLocation, UsageError
-from gspmd.transforms.emit.builder import Builder, read_type
+from gspmd.transforms.emit.builder import Builder
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONTROL_FLOW
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.parsing.mlir import source_location
 
 REFUSED = (JaxRuntimeError, ValueError, ir.MLIRError)
@@ -86,8 +89,8 @@ def _last_refused(module: ir.Module, compile_: Compile, said: str) -> Any:
     """The last operation, at any depth, that is refused so; None where it takes too long, or it is none of them."""
     until = time.monotonic() + _PATIENCE_S
     with module.context, ir.Location.unknown():
-        source = module.operation.get_asm(enable_debug_info=True)
-        refused, taken = 0, len(_candidates(module))
+        source, top = module.operation.get_asm(enable_debug_info=True), model_of(module)
+        refused, taken = 0, len(_candidates(top))
         if _is_refused(source, taken, compile_, said):
             return None
         while taken - refused > 1:
@@ -98,7 +101,7 @@ def _last_refused(module: ir.Module, compile_: Compile, said: str) -> Any:
                 refused = middle
             else:
                 taken = middle
-        return _candidates(module)[refused] if taken else None
+        return _candidates(top)[refused] if taken else None
 
 
 def _is_refused(source: str, count: int, compile_: Compile, said: str) -> bool:
@@ -128,29 +131,31 @@ def _words(text: str) -> str:
     return re.sub(r"\d+", "", text)
 
 
-def _candidates(module: ir.Module) -> list[Any]:
+def _candidates(module: Operation) -> list[Operation]:
     """What can be taken out: operations that make tensors, in loops and branches, too, but not these."""
-    found: list[Any] = []
+    found: list[Operation] = []
 
-    def visit(op: Any) -> ir.WalkResult:
-        if op.name in _AROUND:
-            return ir.WalkResult.ADVANCE
-        if op.name not in _ENDS and all(isinstance(value.type, ir.RankedTensorType) for value in op.results):
-            found.append(op)
-        return ir.WalkResult.SKIP
+    def visit(op: Operation) -> None:
+        for region in op.regions:
+            for inner in region:
+                if inner.name in _AROUND:
+                    visit(inner)
+                elif inner.name not in _ENDS and all(value.type.is_tensor for value in inner.results):
+                    found.append(inner)
 
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    visit(module)
     return found
 
 
 def _without(source: str, count: int) -> ir.Module:
     """The module with ones, which nothing is known of, in place of what its first `count` candidates make."""
     module = ir.Module.parse(source)
+    top = model_of(module)
     build = Builder(module.context)
-    for op in _candidates(module)[:count]:
-        build.point, build.location = ir.InsertionPoint(op), op.location
+    for op in _candidates(top)[:count]:
+        build.point, build.location = Point.at(op), op.location
         for value in op.results:
-            ones = build.constant(read_type(value), 1)
-            value.replace_all_uses_with(build.op("stablehlo.optimization_barrier", [ones], [read_type(value)]))
+            value.replace_all_uses_with(build.kept_apart(build.constant(value.type, 1)))
         op.erase()
+    write_module(top, module)
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -9,8 +10,9 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sdy_attrs import SdyCodec, mesh_operations
+from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import source_location
@@ -44,12 +46,12 @@ _MANUAL_CALLS = frozenset(
 _DROPPED_ATTRIBUTES = ("mhlo.sharding", "mhlo.num_partitions", "mhlo.num_replicas", *DONATION)
 
 
-def has_manual_regions(module: ir.Module) -> bool:
+def has_manual_regions(module: Operation) -> bool:
     """Whether parts of the program are written for one device of many (`shard_map`)."""
     return any(_is_manual(op) for op in _operations(module))
 
 
-def strip(module: ir.Module) -> None:
+def strip(module: Operation) -> None:
     """Take every annotation of sharding and donation out of `module`, in place.
 
     Errors: Unsupported for a program with manual regions: what those compute depends on the mesh.
@@ -65,13 +67,13 @@ def strip(module: ir.Module) -> None:
     _strip(module, keep_manual=False)
 
 
-def strip_outside_manual_regions(module: ir.Module) -> Mesh:
+def strip_outside_manual_regions(module: Operation) -> Mesh:
     """Take every annotation out but the manual regions and their meshes; returns the program's mesh.
 
     Errors: Unsupported for manual regions of other forms than `sdy.manual_computation`, or for
     programs whose manual regions are over meshes of different size.
     """
-    codec = SdyCodec.of_module(module)
+    codec = codec_of(module)
     meshes: set[Mesh] = set()
     for op in _operations(module):
         if _call_target(op) in _MANUAL_CALLS:
@@ -92,83 +94,59 @@ def strip_outside_manual_regions(module: ir.Module) -> Mesh:
         )
     _strip(module, keep_manual=True)
     for op in mesh_operations(module):
-        if codec.meshes[op.attributes["sym_name"].value].size not in sizes:
+        if codec.meshes[symbol(op)].size not in sizes:
             op.erase()
     return named[0]
 
 
-def _strip(module: ir.Module, keep_manual: bool) -> None:
-    with module.context:
-        for op in _operations(module):
-            name, target = op.name, _call_target(op)
-            if keep_manual and name in ("sdy.mesh", *_MANUAL_OPS):
-                continue
-            if name in _IDENTITY_OPS or target in _IDENTITY_CALLS:
-                op.results[0].replace_all_uses_with(op.operands[0])
-                op.erase()
-            elif name in _ERASED_OPS or target in _ERASED_CALLS:
-                op.erase()
-            elif name == "sdy.named_computation":
-                _inline(op)
-            elif name == "stablehlo.composite":
-                _call_decomposition(op)
-            else:
-                _drop_attributes(op)
-        _drop_attributes(module.operation)
+def _strip(module: Operation, keep_manual: bool) -> None:
+    for op in _operations(module):
+        name, target = op.name, _call_target(op)
+        if keep_manual and name in ("sdy.mesh", *_MANUAL_OPS):
+            continue
+        if name in _IDENTITY_OPS or target in _IDENTITY_CALLS:
+            op.replace([op.operands[0]])
+        elif name in _ERASED_OPS or target in _ERASED_CALLS:
+            op.erase()
+        elif name == "sdy.named_computation":
+            op.inline()
+        elif name == "stablehlo.composite":
+            _call_decomposition(op)
+        else:
+            _drop_attributes(op)
+    _drop_attributes(module)
 
 
-def _call_decomposition(op: Any) -> None:
+def _call_decomposition(op: Operation) -> None:
     """A composite is its decomposition, which XLA does not look at where it knows an operation of that name."""
-    call = ir.Operation.create(
-        "func.call",
-        operands=list(op.operands),
-        results=[value.type for value in op.results],
-        attributes={"callee": op.attributes["decomposition"]},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    for old, new in zip(op.results, call.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    types, callee = [value.type for value in op.results], {"callee": op.attributes["decomposition"]}
+    call = Operation("func.call", op.operands, types, callee, op.location).insert(Point.at(op))
+    op.replace(call.results)
 
 
-def _operations(module: ir.Module) -> list[Any]:
+def _operations(module: Operation) -> list[Operation]:
     """All operations inside the module, inner ones before those that hold them."""
-    found: list[Any] = []
 
-    def visit(op: Any) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
+    def inside(op: Operation) -> Iterator[Operation]:
+        for region in op.regions:
+            for inner in region:
+                yield from inside(inner)
+                yield inner
 
-    for op in module.body.operations:
-        op.operation.walk(visit)
-    return found
+    return list(inside(module))
 
 
-def _call_target(op: Any) -> str:
+def _call_target(op: Operation) -> str:
     if op.name != CUSTOM_CALL:
         return ""
     return text_of(op.attributes["call_target_name"])
 
 
-def _is_manual(op: Any) -> bool:
+def _is_manual(op: Operation) -> bool:
     return op.name in _MANUAL_OPS or _call_target(op) in _MANUAL_CALLS
 
 
-def _inline(op: Any) -> None:
-    """Put the body of a region without control flow in the operation's place."""
-    block = op.regions[0].blocks[0]
-    for argument, operand in zip(list(block.arguments), list(op.operands), strict=True):
-        argument.replace_all_uses_with(operand)
-    *body, terminator = [inner.operation for inner in block.operations]
-    for inner in body:
-        inner.move_before(op)
-    for result, value in zip(list(op.results), list(terminator.operands), strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
-
-
-def _drop_attributes(op: Any) -> None:
+def _drop_attributes(op: Operation) -> None:
     names = list(op.attributes)
     for name in names:
         if _is_annotation(name):
@@ -181,7 +159,7 @@ def _drop_attributes(op: Any) -> None:
                 _drop_value_attributes(op, key)
 
 
-def _drop_value_attributes(func: Any, key: str) -> None:
+def _drop_value_attributes(func: Operation, key: str) -> None:
     entries = []
     for entry in dictionaries(func, key, 0):
         kept = {name: attr for name, attr in entry.items() if not _is_annotation(name)}

@@ -63,3 +63,39 @@ func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
   } : (tensor<8xf32>, tensor<f32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
+
+// -----
+
+// The same holds for the bodies of reductions and the like.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: stablehlo.reduce(%arg0 init: %arg1) applies stablehlo.add across dimensions = [0]
+func.func public @main(%a: tensor<8xf32>, %zero: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %zero) across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    reducer(%p: tensor<f32>, %q: tensor<f32>) {
+      %1 = sdy.sharding_constraint %p <@mesh, []> : tensor<f32>
+      %2 = stablehlo.add %1, %q {mhlo.sharding = "{replicated}"} : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }
+  return %0 : tensor<f32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+
+func.func public @main(%a: tensor<8xf32>, %zero: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %zero) across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    reducer(%p: tensor<f32>, %q: tensor<f32>) {
+      // expected-error@+1 {{'stablehlo.all_reduce' op in the body of 'stablehlo.reduce'}}
+      %1 = "stablehlo.all_reduce"(%p) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+        ^bb0(%r: tensor<f32>, %s: tensor<f32>):
+          stablehlo.return %r : tensor<f32>
+      }) : (tensor<f32>) -> tensor<f32>
+      %2 = stablehlo.add %1, %q : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }
+  return %0 : tensor<f32>
+}

@@ -1,0 +1,203 @@
+"""The program in memory: read and written it is the same text, and edits keep values and their users in step."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Error
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.parsing.mlir import new_context, parse_module
+
+TEST = Path(__file__).resolve().parent.parent
+PROGRAM = """
+func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
+  %0 = stablehlo.add %a, %b : tensor<4xf32>
+  %1 = stablehlo.multiply %0, %0 : tensor<4xf32>
+  %2:2 = stablehlo.while(%i = %n, %x = %1) : tensor<i32>, tensor<4xf32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %y = stablehlo.add %x, %0 : tensor<4xf32>
+    %j = stablehlo.add %i, %i : tensor<i32>
+    stablehlo.return %j, %y : tensor<i32>, tensor<4xf32>
+  }
+  %3 = stablehlo.subtract %2#1, %b : tensor<4xf32>
+  return %3, %2#0 : tensor<4xf32>, tensor<i32>
+}
+"""
+
+
+def read(text: str = PROGRAM) -> tuple[ir.Module, Operation]:
+    """A module, and what it is in memory."""
+    module = parse_module(text, new_context())
+    return module, model_of(module)
+
+
+def named(top: Operation, name: str) -> list[Operation]:
+    return [op for op in top.walk() if op.name == f"stablehlo.{name}"]
+
+
+def check(top: Operation) -> None:
+    """Raise AssertionError unless what knows of each other does so on both sides."""
+    uses: dict[Value, dict[Operation, int]] = {}
+    values: list[Value] = []
+
+    def visit(block: Block, owner: Operation) -> None:
+        assert block.owner is owner
+        values.extend(block.arguments)
+        before: Operation | None = None
+        for op in block:
+            assert op.block is block
+            assert op.previous is before
+            assert before is None or (before.next is op and before.precedes(op) and not op.precedes(before))
+            before = op
+            values.extend(op.results)
+            for operand in op.operands:
+                count = uses.setdefault(operand, {})
+                count[op] = count.get(op, 0) + 1
+            for region in op.regions:
+                visit(region, op)
+        assert block.last is before
+
+    for region in top.regions:
+        visit(region, top)
+    assert {value: value._users for value in values if value.is_used} == uses
+    for value in values:
+        assert {(use.op, use.position) for use in value.uses()} == {
+            (op, i) for op in value.users for i, operand in enumerate(op.operands) if operand is value
+        }
+
+
+@pytest.mark.parametrize("folder", ["ingest", "ops", "optimize", "propagate", "reshard"])
+def test_what_is_read_is_written(folder: str) -> None:
+    seen = 0
+    for path in sorted((TEST / folder).rglob("*.mlir")):
+        for text in path.read_text().split("// -----"):
+            try:
+                module = parse_module(text, new_context())
+            except Error:
+                continue  # of tests of refusals
+            before = module.operation.get_asm(enable_debug_info=True)
+            with in_memory(module) as top:
+                check(top)
+            assert module.operation.get_asm(enable_debug_info=True) == before
+            seen += 1
+    assert seen > 10
+
+
+def test_an_operand_moves_from_one_value_to_another() -> None:
+    _, top = read()
+    (multiply,), main = named(top, "multiply"), top.regions[0].first
+    assert main is not None
+    argument = main.regions[0].arguments[0]
+    total = multiply.operands[0]
+    multiply.operands[1] = argument
+    assert total.users == [multiply, named(top, "while")[0].regions[1].first]
+    assert [(use.op, use.position) for use in argument.uses()][-1] == (multiply, 1)
+    check(top)
+
+
+def test_all_users_but_some_get_another_value() -> None:
+    _, top = read()
+    add = named(top, "add")[0]
+    (multiply,) = named(top, "multiply")
+    add.result.replace_all_uses_with(add.operands[1], [multiply, None])
+    assert add.result.users == [multiply]
+    check(top)
+
+
+def test_a_copy_is_one_of_its_own() -> None:
+    _, top = read()
+    (loop,) = named(top, "while")
+    copy = loop.clone({loop.operands[1]: named(top, "add")[0].result})
+    copy.insert(Point.after(loop))
+    check(top)
+    inner = [value for op in copy.walk() for value in op.results]
+    assert not {user for value in inner for user in value.users} & set(loop.walk())
+    copy.erase()
+    check(top)
+
+
+def test_a_region_takes_the_place_of_its_operation() -> None:
+    _, top = read("""
+      sdy.mesh @mesh = <["x"=2]>
+      func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] manual_axes={}
+            (%b: tensor<4xf32>) {
+          %1 = stablehlo.negate %b : tensor<4xf32>
+          sdy.return %1 : tensor<4xf32>
+        } : (tensor<4xf32>) -> tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }""")
+    (manual,) = (op for op in top.walk() if op.name == "sdy.manual_computation")
+    manual.inline()
+    check(top)
+    (negate,) = named(top, "negate")
+    assert negate.operands == [negate.neighbours().arguments[0]]
+
+
+def test_what_is_used_is_not_erased() -> None:
+    _, top = read()
+    with pytest.raises(AssertionError, match=r"a result of 'stablehlo.multiply' is still used"):
+        named(top, "multiply")[0].erase()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_edits_keep_both_sides_right(seed: int) -> None:
+    module, top = read()
+    rng = random.Random(seed)
+    for _ in range(60):
+        ops = [op for op in top.walk() if op.name.startswith("stablehlo.") and not op.name.endswith("return")]
+        op = rng.choice(ops)
+        _edit(rng, op)
+        check(top)
+    del module
+
+
+def _edit(rng: random.Random, op: Operation) -> None:
+    """Change something at the operation such that the program is still one."""
+    before = {value for block in _around(op) for value in _made_before(block, op)}
+    like = [value for value in before if op.operands and value.type == op.operands[0].type]
+    kind = rng.randrange(5)
+    if kind == 0 and like:
+        op.operands[0] = rng.choice(sorted(like, key=lambda value: (repr(value), value.index)))
+    elif kind == 1:
+        op.clone().insert(Point.at(op))
+    elif kind == 2 and not any(result.is_used for result in op.results):
+        op.erase()
+    elif kind == 3 and op.regions == [] and len(op.results) == 1:
+        same = [value for value in op.operands if value.type is op.result.type]
+        if same:
+            op.replace([rng.choice(same)])
+    elif kind == 4 and op.next is not None and not set(op.results) & _read_by(op.next) and op.next.next is not None:
+        op.move(Point.after(op.next))
+
+
+def _around(op: Operation) -> list[Block]:
+    blocks = [op.neighbours()]
+    while (owner := blocks[-1].owner) is not None and owner.block is not None and owner.name != "func.func":
+        blocks.append(owner.block)
+    return blocks
+
+
+def _made_before(block: Block, op: Operation) -> list[Value]:
+    here = op.within(block)
+    return [*block.arguments, *(value for each in block if each.precedes(here) for value in each.results)]
+
+
+def _read_by(op: Operation) -> set[Value]:
+    return {*op.operands, *(value for inner in op.walk() for value in inner.operands)}
+
+
+def test_equal_types_are_one_object() -> None:
+    assert TensorType((2, 3), "f32") is TensorType((2, 3), "f32", True, "")
+    assert TensorType((2, 3), "f32") != TensorType((3, 2), "f32")
+    assert TensorType((2, 3), "f32").of_element("i8").of_shape((6,)).text == "tensor<6xi8>"

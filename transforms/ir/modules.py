@@ -1,0 +1,106 @@
+"""What modules in memory consist of: functions, meshes, symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import ParseError, Unsupported
+from gspmd.dialect.sdy_attrs import MESH, SdyCodec, read_mesh, write_mesh
+from gspmd.transforms.ir.operations import Block, Operation, Point
+from gspmd.transforms.ir.types import TensorType, Types
+from gspmd.transforms.parsing.mlir import source_location
+
+FUNCTION = "func.func"
+
+
+def context_of(op: Operation) -> ir.Context:
+    """The context that attributes of the program belong to."""
+    return op.location.context
+
+
+def symbol(op: Operation) -> str:
+    """The name that a module knows an operation by; "" for one without."""
+    name = op.attributes.get("sym_name")
+    return "" if name is None else str(name.value)
+
+
+def functions(module: Operation) -> list[Operation]:
+    """The functions of a module, in order."""
+    return [op for op in module.regions[0] if op.name == FUNCTION]
+
+
+def main_function(module: Operation) -> Operation:
+    """The function @main. Raises ParseError where there is none, Unsupported where it has no body."""
+    found = functions(module)
+    for function in found:
+        if symbol(function) == "main":
+            if function.source is not None:
+                location = source_location(function.location)
+                raise Unsupported("has no body; expected one", op=FUNCTION, location=location, code=Code.CALLS)
+            return function
+    names = ", ".join(f"'@{symbol(function)}'" for function in found) or "none"
+    raise ParseError(
+        f"the module has no function '@main'; its functions are {names}",
+        hint="rename the entry function to '@main'",
+        code=Code.NO_MAIN,
+    )
+
+
+def function_types(function: Operation) -> tuple[list[TensorType], list[TensorType]]:
+    """The types of arguments and results that a function declares."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    types = Types(context_of(function))
+    return [types.read(t) for t in type_.inputs], [types.read(t) for t in type_.results]
+
+
+def declare_types(function: Operation) -> None:
+    """Let a function declare the types that its arguments and the operands of its terminator have."""
+    block, context = function.regions[0], context_of(function)
+    types = Types(context)
+    inputs, results = (
+        [types.write(value.type) for value in values] for values in (block.arguments, block.terminator.operands)
+    )
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results, context), context)
+
+
+def free_symbol(module: Operation, stem: str) -> str:
+    """The first of `stem_0`, `stem_1`, ... that is no symbol of the module's."""
+    symbols = {symbol(op) for op in module.regions[0]}
+    return next(name for i in range(len(symbols) + 1) if (name := f"{stem}_{i}") not in symbols)
+
+
+def function_block(op: Operation, name: str) -> Block | None:
+    """The block of the function of that name in the module that the operation is in, None if there is none such."""
+    top = op
+    while top.parent is not None:
+        top = top.parent
+    found = next((function for function in functions(top) if symbol(function) == name), None)
+    return None if found is None or found.regions[0].last is None else found.regions[0]
+
+
+# ---- meshes ----
+
+
+def mesh_operations(module: Operation) -> list[Operation]:
+    """The operations of a module that give meshes their names."""
+    return [op for op in module.regions[0] if op.name == MESH]
+
+
+def codec_of(module: Operation) -> SdyCodec:
+    """What reads and writes shardings over the meshes of a module."""
+    meshes = {}
+    for op in mesh_operations(module):
+        name = symbol(op)
+        meshes[name] = read_mesh(op.attributes["mesh"], name)
+        meshes[name].check_devices()
+    return SdyCodec(context_of(module), meshes)
+
+
+def create_mesh(mesh: Any, point: Point, location: Any) -> Operation:
+    """The operation that gives a mesh its name in a module."""
+    context = location.context
+    attributes = {"sym_name": ir.StringAttr.get(mesh.name, context), "mesh": write_mesh(mesh, context)}
+    return Operation(MESH, [], list[TensorType](), attributes, location).insert(point)

@@ -1,0 +1,48 @@
+"""Passes of MLIR's on a module in memory: written, run, and read again."""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from gspmd.dialect.errors import AnnotationError
+from gspmd.transforms.ir.modules import FUNCTION, context_of, declare_types
+from gspmd.transforms.ir.operations import Block, Operation, Point
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import write_module
+from gspmd.transforms.parsing.attribute_text import unheard
+from gspmd.transforms.parsing.mlir import mlir_errors
+
+
+def run_native(top: Operation, passes: str) -> None:
+    """Run passes, named as in a pipeline text without `builtin.module(...)`, on a module. Raises MLIRError."""
+    context = context_of(top)
+    module = ir.Module.create(top.location)
+    write_module(top, module)
+    module.operation.verify()  # passes end the process over what is invalid
+    PassManager.parse(f"builtin.module({passes})", context).run(module.operation)
+    result = model_of(module)
+    top.attributes, top.regions, top.source = result.attributes, result.regions, module
+    for region in top.regions:
+        region.owner = top
+
+
+def module_of(op: Operation) -> Operation:
+    """A module with one function, of what the operation is given, that returns what a copy of it makes of that."""
+    location = ir.Location.unknown(context_of(op))
+    block = Block([value.type for value in op.operands], [location] * len(op.operands))
+    made = op.clone(dict(zip(op.operands, block.arguments, strict=True))).insert(Point(block))
+    Operation("func.return", made.results, [], {}, location).insert(Point(block))
+    function = Operation(FUNCTION, [], [], {"sym_name": ir.StringAttr.get("main", context_of(op))}, location, [block])
+    declare_types(function)
+    body = Block()
+    function.insert(Point(body))
+    return Operation("builtin.module", [], [], {}, location, [body])
+
+
+def check_fits(op: Operation) -> None:
+    """Raise AnnotationError for an operation that what was written to it does not fit."""
+    module = ir.Module.create(op.location)
+    with unheard(context_of(op)), mlir_errors(context_of(op), AnnotationError):
+        write_module(module_of(op), module)
+        module.operation.verify()

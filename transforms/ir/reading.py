@@ -1,0 +1,128 @@
+"""A module of MLIR, read into memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ir.types import Types
+from gspmd.transforms.parsing.mlir import source_location
+
+
+class Unread:
+    """Attributes that the bindings have no class for, as those of complex constants: known by their text alone."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unread) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def model_of(module: ir.Module) -> Operation:
+    """All of a verified module, as an operation `builtin.module`; `module` has to live as long as that is used.
+
+    Raises Unsupported, located, for a region of several blocks.
+    """
+    return _ModuleReader(Types(module.context)).operation(module.operation)
+
+
+def read_boundary(module: ir.Module) -> Operation:
+    """The same without what is in functions: of these there are attributes, and arguments."""
+    return _ModuleReader(Types(module.context), bodies=False).operation(module.operation)
+
+
+class _ModuleReader:
+    """Reads operations in order, so that what an operation uses is known when it is read."""
+
+    def __init__(self, types: Types, bodies: bool = True) -> None:
+        self._types = types
+        self._bodies = bodies
+        self._values: dict[Any, Value] = {}
+        self._locations: dict[Any, Any] = {}
+
+    def operation(self, op: Any) -> Operation:
+        values, read = self._values, self._types.read
+        results = list(op.results)
+        made = Operation(
+            op.name,
+            [values[value] for value in op.operands],
+            [read(result.type) for result in results],
+            {},
+            op.location,
+        )
+        try:
+            made.attributes = dict(op.attributes.items())
+        except TypeError:
+            made.attributes = _one_by_one(op)
+            made.source = op
+        if results:
+            values.update(zip(results, made.results, strict=True))
+        if len(op.regions):
+            self._regions(op, made)
+        return made
+
+    def _regions(self, op: Any, made: Operation) -> None:
+        for region in op.regions:
+            blocks = list(region.blocks)
+            if len(blocks) > 1 and op.name == "func.func":  # nobody may ask for it
+                made.source = op
+                made.regions.append(_nothing(made))
+                continue
+            if len(blocks) > 1:
+                raise Unsupported(
+                    "has a body of several blocks; expected one",
+                    op=op.name,
+                    location=source_location(op.location),
+                    code=Code.CALLS,
+                )
+            made.regions.append(self._block(blocks[0], made) if blocks else _nothing(made))
+
+    def _block(self, block: Any, owner: Operation) -> Block:
+        arguments = list(block.arguments)
+        made = Block([self._types.read(argument.type) for argument in arguments], [a.location for a in arguments])
+        made.owner = owner
+        self._values.update(zip(arguments, made.arguments, strict=True))
+        last: Operation | None = None
+        if not self._bodies and owner.name == "func.func":
+            return made
+        for view in block.operations:
+            op = self.operation(view.operation)
+            op.block, op.previous = made, last
+            if last is None:
+                made.first = op
+            else:
+                last.next = op
+            last = op
+        made.last = last
+        return made
+
+
+def _one_by_one(op: Any) -> dict[str, Any]:
+    """Attributes of which the bindings do not know all."""
+    found: dict[str, Any] = {}
+    for name in op.attributes:
+        try:
+            found[name] = op.attributes[name]
+        except TypeError:
+            found[name] = Unread(str(op).partition(" = ")[2])
+    return found
+
+
+def _nothing(owner: Operation) -> Block:
+    """The region of a declaration."""
+    block = Block()
+    block.owner = owner
+    return block

@@ -1,0 +1,107 @@
+"""Types of values, as plain values."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, ClassVar
+
+from jaxlib.mlir import ir
+
+
+class TensorType:
+    """Shape and element type (MLIR's spelling) of a tensor; what is no tensor has rank 0 and its text for an element.
+
+    `encoding` is the text that a tensor's type may end with. Equal types are one object, so that comparing and hashing
+    them is a look at where they are: stages do that several times for every operand and result of a program.
+    """
+
+    __slots__ = ("__weakref__", "element", "encoding", "is_tensor", "shape")
+
+    shape: tuple[int, ...]
+    element: str
+    is_tensor: bool
+    encoding: str
+
+    _known: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], TensorType]] = weakref.WeakValueDictionary()
+
+    def __new__(cls, shape: tuple[int, ...], element: str, is_tensor: bool = True, encoding: str = "") -> TensorType:
+        found = cls._known.get((shape, element, is_tensor, encoding))
+        if found is None:
+            found = super().__new__(cls)
+            found.shape, found.element, found.is_tensor, found.encoding = shape, element, is_tensor, encoding
+            cls._known[shape, element, is_tensor, encoding] = found
+        return found
+
+    def of_shape(self, shape: tuple[int, ...]) -> TensorType:
+        """The same type of another shape."""
+        return TensorType(shape, self.element, self.is_tensor, self.encoding)
+
+    def of_element(self, element: str) -> TensorType:
+        """The same type of other elements."""
+        return TensorType(self.shape, element, self.is_tensor, self.encoding)
+
+    def __repr__(self) -> str:
+        return f"TensorType({self.text})"
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def brief(self) -> str:
+        """`f32[8,4]`; of what is no tensor its name, as `token`."""
+        if not self.is_tensor:
+            return self.element.removeprefix("!stablehlo.")
+        return f"{self.element}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def text(self) -> str:
+        """As MLIR writes it."""
+        if not self.is_tensor:
+            return self.element
+        shape = "".join(f"{size}x" for size in self.shape)
+        return f"tensor<{shape}{self.element}{self.encoding and f', {self.encoding}'}>"
+
+
+_ELEMENT_BITS = {"i1": 8, "index": 64}
+
+
+def element_bytes(element: str) -> float:
+    """Bytes that one element takes on the wire; i1 travels as a byte."""
+    if element in _ELEMENT_BITS:
+        return _ELEMENT_BITS[element] / 8
+    if element.startswith("complex<"):
+        return 2 * element_bytes(element[8:-1])
+    if element.startswith("!quant"):
+        return 1.0
+    digits = "".join(c if c.isdigit() else " " for c in element).split()
+    return int(digits[0]) / 8 if digits else 0.0
+
+
+class Types:
+    """The types of a context, each read and written once."""
+
+    def __init__(self, context: ir.Context) -> None:
+        self._context = context
+        self._read: dict[Any, TensorType] = {}
+        self._written: dict[TensorType, Any] = {}
+
+    def read(self, type_: Any) -> TensorType:
+        found = self._read.get(type_)
+        if found is None:
+            found = self._read[type_] = read_type(type_)
+            self._written.setdefault(found, type_)
+        return found
+
+    def write(self, type_: TensorType) -> Any:
+        found = self._written.get(type_)
+        if found is None:
+            found = self._written[type_] = ir.Type.parse(type_.text, self._context)
+        return found
+
+
+def read_type(type_: Any) -> TensorType:
+    if isinstance(type_, ir.RankedTensorType) and type_.has_static_shape:
+        encoding = type_.encoding
+        return TensorType(tuple(type_.shape), str(type_.element_type), True, "" if encoding is None else str(encoding))
+    return TensorType((), str(type_), is_tensor=False)

@@ -1,0 +1,85 @@
+"""A module in memory, written as one of MLIR."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.types import Types
+
+
+@contextlib.contextmanager
+def in_memory(module: ir.Module) -> Iterator[Operation]:
+    """What a verified module holds, to change in its context; written back at the end of the block."""
+    with module.context, ir.Location.unknown():
+        top = model_of(module)
+        yield top
+        write_module(top, module)
+
+
+def write_module(top: Operation, module: ir.Module) -> None:
+    """Make `module`, from which `top` was read, what `top` is now."""
+    writer = _Writer(Types(module.context), module.context)
+    old = [view.operation for view in module.body.operations]
+    writer.content(top.regions[0], ir.InsertionPoint(module.body))
+    for op in reversed(old):
+        op.erase()
+    attributes = module.operation.attributes
+    for name in [name for name in attributes if name not in top.attributes]:
+        del attributes[name]
+    for name, attribute in top.attributes.items():
+        attributes[name] = attribute
+
+
+class _Writer:
+    def __init__(self, types: Types, context: ir.Context) -> None:
+        self._types = types
+        self._context = context
+        self._values: dict[Value, Any] = {}
+
+    def content(self, block: Block, point: ir.InsertionPoint) -> None:
+        for op in block:
+            self._operation(op, point)
+
+    def _operation(self, op: Operation, point: ir.InsertionPoint) -> None:
+        values, write = self._values, self._types.write
+        if op.source is not None:
+            made = self._copy(op, point)
+        else:
+            made = ir.Operation.create(
+                op.name,
+                results=[write(result.type) for result in op.results],
+                operands=[values[value] for value in op.operands],
+                attributes=op.attributes,
+                regions=len(op.regions),
+                loc=op.location,
+                ip=point,
+            )
+        if len(op.results) == 1:
+            values[op.results[0]] = made.result
+        else:
+            values.update(zip(op.results, made.results, strict=True))
+        for block, region in zip(op.regions, made.regions, strict=True) if op.regions else ():
+            if block.first is None and not block.arguments:
+                continue  # of a declaration
+            types = [write(argument.type) for argument in block.arguments]
+            written = region.blocks.append(*types, arg_locs=block.locations)
+            values.update(zip(block.arguments, written.arguments, strict=True))
+            self.content(block, ir.InsertionPoint(written))
+
+    def _copy(self, op: Operation, point: ir.InsertionPoint) -> Any:
+        """A copy of what the operation was read from, with the types and attributes that it has now."""
+        made = op.source.clone(ip=point).operation
+        for result, value in zip(made.results, op.results, strict=True):
+            result.set_type(self._types.write(value.type))
+        for name in [name for name in made.attributes if name not in op.attributes]:
+            del made.attributes[name]
+        for name, attribute in op.attributes.items():
+            if isinstance(attribute, ir.Attribute):
+                made.attributes[name] = attribute
+        return made

@@ -1,0 +1,134 @@
+"""Equal operations merged, unused ones dropped.
+
+As in MLIR's `cse`: an operation that computes its results and no more is the same as an earlier one that is seen from
+where it stands and has the same name, operands, attributes and types, and the same regions. Operands that may change
+places may do so here, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ops import traits_of, traits_of_op
+
+_MODULE, _FUNCTION = "builtin.module", "func.func"
+
+_Scope: TypeAlias = dict[Any, list[Operation]]
+"""Operations by their names and operands, or without operands by their attributes."""
+
+
+def tidy(top: Operation) -> None:
+    """Merge and drop in everything inside an operation."""
+    tidier = _Tidier()
+    for region in top.regions:
+        tidier.block(region, [])
+
+
+class _Tidier:
+    def __init__(self) -> None:
+        self._plain: dict[str, bool] = {}  # by name: whether operations without regions compute, and no more
+        self._commuting: dict[str, bool] = {}
+
+    def block(self, block: Block, seen: list[_Scope]) -> None:
+        """`seen` are the operations that may be used here, those of outer blocks first."""
+        own: _Scope = {}
+        scopes = [*seen, own]
+        last = None if block.owner is not None and block.owner.name == _MODULE else block.last
+        for op in block:
+            if op is last:
+                break
+            plain = self._is_plain(op)
+            if plain and op.results and not _is_used(op):
+                op.erase()
+                continue
+            if op.regions:
+                inner = [] if op.name == _FUNCTION else scopes
+                for region in op.regions:
+                    self.block(region, inner)
+            if plain:
+                self._merge(op, scopes, own)
+        left = None if last is None else last.previous
+        while left is not None:  # what only unused ones used
+            before = left.previous
+            if left.results and not _is_used(left) and self._is_plain(left):
+                left.erase()
+            left = before
+
+    def _merge(self, op: Operation, scopes: list[_Scope], own: _Scope) -> None:
+        """Let an earlier operation that is the same take this one's place, if there is one."""
+        operands = op.operands
+        key: Any
+        if not operands:
+            key = (op.name, frozenset(op.attributes.items()))
+        elif len(operands) > 1 and self._commutes(op):
+            key = (op.name, *sorted(operands, key=id))
+        else:
+            key = (op.name, *operands)
+        for scope in scopes:
+            for known in scope.get(key, ()):
+                if _says_the_same(op, known, {}):
+                    op.replace(known.results)
+                    return
+        found = own.get(key)
+        if found is None:
+            own[key] = [op]
+        else:
+            found.append(op)
+
+    def _is_plain(self, op: Operation) -> bool:
+        """Whether it computes its results and no more, and so does all that is inside."""
+        name = op.name
+        if name == CUSTOM_CALL:
+            plain = "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value
+        else:
+            known = self._plain.get(name)
+            if known is None:
+                traits = traits_of(name)
+                known = self._plain[name] = traits.pure and not traits.effects and not traits.communicates
+            plain = known
+        return plain and all(self._is_plain(inner) for region in op.regions for inner in region)
+
+    def _commutes(self, op: Operation) -> bool:
+        known = self._commuting.get(op.name)
+        if known is None:
+            known = self._commuting[op.name] = traits_of_op(op).commutes
+        return known
+
+
+def _is_used(op: Operation) -> bool:
+    return any(result.is_used for result in op.results) if len(op.results) > 1 else op.results[0].is_used
+
+
+def _says_the_same(op: Operation, other: Operation, inside: dict[Value, Value]) -> bool:
+    """Whether two operations of the same name and operands have the same attributes, types and regions.
+
+    `inside` are the values of their regions, those of the second by those of the first.
+    """
+    if len(op.results) != len(other.results) or len(op.regions) != len(other.regions):
+        return False
+    if any(mine.type != its.type for mine, its in zip(op.results, other.results, strict=True)):
+        return False
+    return op.attributes == other.attributes and all(
+        map(_regions_equal, op.regions, other.regions, [inside] * len(op.regions))
+    )
+
+
+def _regions_equal(region: Block, other: Block, inside: dict[Value, Value]) -> bool:
+    mine, its = list(region), list(other)
+    if len(mine) != len(its) or [a.type for a in region.arguments] != [a.type for a in other.arguments]:
+        return False
+    inside.update(zip(region.arguments, other.arguments, strict=True))
+    for op, twin in zip(mine, its, strict=True):
+        operands = [inside.get(value, value) for value in op.operands]
+        if op.name != twin.name or not _match(operands, list(twin.operands), traits_of_op(op).commutes):
+            return False
+        if not _says_the_same(op, twin, inside):
+            return False
+        inside.update(zip(op.results, twin.results, strict=True))
+    return True
+
+
+def _match(operands: list[Value], others: list[Value], commutes: bool) -> bool:
+    return operands == others or (commutes and sorted(operands, key=id) == sorted(others, key=id))
