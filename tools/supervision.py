@@ -38,16 +38,16 @@ def supervised(program: str, main: Callable[[], int]) -> int:
     """The exit code of `main`, which runs in a child process, or 128 and the number of the signal that ended it."""
     if not hasattr(os, "fork") or "--debug" in sys.argv[1:]:  # debuggers follow one process more easily
         return main()
+    signal.signal(signal.SIGINT, _end_interrupted)  # of the child, and of the parent when it no longer waits
     with _woken_by(*_ENDS, signal.SIGCHLD) as (wake, received):
         child = _start()
         if child is not None:
             return _Watch(program, child, main).wait(wake, received)
-    signal.signal(signal.SIGINT, _end_interrupted)
     return main()
 
 
 def _end_interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End the child at once: what is interrupted may be a function that MLIR calls, which must not raise anything."""
+    """End the process at once: what is interrupted may be a function that MLIR calls, which must not raise anything."""
     output.forget_unfinished()
     os._exit(EXIT_INTERRUPTED)
 

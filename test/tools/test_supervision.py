@@ -76,6 +76,15 @@ def test_signals_end_it_within_a_second(work: str, number: int, to_all: bool) ->
     assert not alive(process.pid)
 
 
+@pytest.mark.parametrize("who", ["child", "parent"])
+def test_an_interrupt_before_and_after_the_wait(who: str) -> None:
+    """Whichever process is interrupted when it does not wait for the other, nobody sees a traceback."""
+    after = f"os.getpid() {'==' if who == 'parent' else '!='} parent and os.kill(os.getpid(), signal.SIGINT)"
+    script = f"import os\nparent = os.getpid()\n{SCRIPT.format(work='pass')}".replace("sys.exit", f"{after}\nsys.exit")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def alive(session: int) -> bool:
     """Whether a process of the session is left."""
     try:
