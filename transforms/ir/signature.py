@@ -8,11 +8,13 @@ The types of a partitioned `@main` are per-device. Attributes keep the rest: `gs
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.common_mesh import order_of
+from gspmd.dialect.device_order import expand
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
 from gspmd.dialect.hlo_notation import print_hlo_sharding
@@ -150,6 +152,23 @@ def device_orders(func: Operation) -> tuple[tuple[DeviceIds | None, ...], tuple[
         return tuple(None if order is None else tuple(ir.DenseI64ArrayAttr(order)) for order in given)
 
     return read("arg_attrs", len(inputs)), read("res_attrs", len(results))
+
+
+def distinct_orders(mesh: Mesh, said: Iterable[DeviceIds | None]) -> list[DeviceIds]:
+    """Every device order that there is, by the device at each position of the mesh; the mesh's own is the first.
+
+    Errors: AnnotationError for one that is not an order of the mesh's devices.
+    """
+    own = expand(order_of(mesh))
+    orders = list(dict.fromkeys([own, *(order for order in said if order is not None)]))
+    for order in orders:
+        if sorted(order) != sorted(own):
+            raise AnnotationError(
+                f"'{DEVICE_IDS}' is not an order of the {mesh.size} devices of the mesh {print_mesh(mesh)}",
+                hint="only gspmd-ingest writes it",
+                code=Code.DEVICE_LIST,
+            )
+    return orders
 
 
 def argument_name(location: Any, entry: dict[str, ir.Attribute]) -> str | None:

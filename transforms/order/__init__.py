@@ -9,12 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from gspmd.dialect.common_mesh import order_of
-from gspmd.dialect.device_order import expand
-from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
-from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature, read_signature, write_signature
+from gspmd.transforms.ir.signature import (
+    DeviceIds,
+    Signature,
+    ValueSignature,
+    distinct_orders,
+    read_signature,
+    write_signature,
+)
 from gspmd.transforms.order.boundary import Boundary, take_boundary
 from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import DeviceOrders
@@ -37,7 +41,7 @@ class Order(Pass):
         if boundary is None:
             return
         signature = read_signature(module)
-        orders = _orders(signature.mesh, boundary)
+        orders = distinct_orders(signature.mesh, (*boundary.arguments, *boundary.results))
         if len(orders) > 1:
             program = Program(module)
             moves = DeviceOrders(signature.mesh, orders)
@@ -46,15 +50,6 @@ class Order(Pass):
             OrderRewriter(module, placed, labels).run()
             signature = _in_orders(signature, boundary, placed.ends(labels), moves)
         write_signature(module, signature)
-
-
-def _orders(mesh: Mesh, boundary: Boundary) -> list[tuple[int, ...]]:
-    """The device at each position of the mesh, in every order that there is; the mesh's own is the first.
-
-    None at all where nothing is said of any.
-    """
-    said = [order for order in (*boundary.arguments, *boundary.results) if order is not None]
-    return list(dict.fromkeys([expand(order_of(mesh)), *said])) if said else []
 
 
 def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: DeviceOrders) -> Signature:

@@ -14,8 +14,6 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.axes import size_of
-from gspmd.dialect.common_mesh import order_of
-from gspmd.dialect.device_order import expand
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.dialect.sharding import TensorSharding, replicated
@@ -24,7 +22,7 @@ from gspmd.transforms.exchange.blocks import exchange_between_orders
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.modules import context_of, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, set_dictionaries
+from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, distinct_orders, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.reshard.planner import Planner
@@ -56,8 +54,8 @@ def exchange_at_ends(module: Operation, planner: Planner) -> None:
     """Replace reshards of arguments and results in other device orders where that sends less."""
     function = main_function(module)
     arguments, results = device_orders(function)
-    orders = {order for order in (*arguments, *results) if order is not None}
-    if not orders or orders == {own := expand(order_of(planner.mesh))}:
+    own, *others = distinct_orders(planner.mesh, (*arguments, *results))
+    if not others:
         return
     annotated = AnnotatedModule(module)
     block = function.regions[0]
@@ -88,11 +86,11 @@ def _behind(
 ) -> _CollectiveChain | None:
     """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
     ops: list[Operation] = []
-    while value.op is not None and value.op.name in _SHARDING and _is_used_once(value):
+    while value.op is not None and value.op.name in _SHARDING and value.is_used_once:
         ops.insert(0, value.op)
         value = ops[0].operands[0]
     source = own
-    if value.op is None and _is_used_once(value):
+    if value.op is None and value.is_used_once:
         source = arguments[value.index] or own
     if not ops or (source == own and order == own):
         return None
@@ -103,14 +101,10 @@ def _ahead(value: Value, index: int, order: DeviceIds, own: DeviceIds) -> _Colle
     """The chain that begins with an argument; None if there is none."""
     ops: list[Operation] = []
     end = value
-    while _is_used_once(end) and (user := end.users[0]).name in _SHARDING:
+    while end.is_used_once and (user := end.users[0]).name in _SHARDING:
         ops.append(user)
         end = user.result
     return _CollectiveChain(value, tuple(ops), order, own, f"argument {index}") if ops else None
-
-
-def _is_used_once(value: Value) -> bool:
-    return len(value.uses()) == 1
 
 
 def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveChain) -> bool:
