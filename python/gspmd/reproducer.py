@@ -97,12 +97,7 @@ def rewind_stdin() -> None:
 def _content(text: str, top: Operation) -> str:
     from importlib import metadata
 
-    from jaxlib.mlir import ir
-
-    from gspmd.transforms.ir.writing import write_module
-
-    module = ir.Module.create(top.location)
-    write_module(top, module)
+    from gspmd.transforms.ir.writing import written
 
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("gspmd", "jaxlib"))
     lines = [
@@ -111,4 +106,4 @@ def _content(text: str, top: Operation) -> str:
         f"with {versions}, Python {platform.python_version()}, {platform.system()}",
     ]
     head = "".join(f"// {' '.join(line.split())}\n" for line in lines)
-    return head + str(module.operation.get_asm(enable_debug_info=True))
+    return head + str(written(top).operation.get_asm(enable_debug_info=True))

@@ -66,6 +66,25 @@ func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
 
 // -----
 
+// A marker there has to be one.
+
+sdy.mesh @mesh = <["x"=4]>
+
+func.func private @greater(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {
+  // expected-error@+1 {{custom call 'Sharding' makes (tensor<f32>) of (tensor<f32>, tensor<f32>); expected the type it takes}}
+  %0 = stablehlo.custom_call @Sharding(%a, %b) {mhlo.sharding = "{replicated}"} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = stablehlo.compare GT, %0, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func public @main(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.custom_call @ApproxTopK(%a, %low) {
+    called_computations = [@greater], mhlo.backend_config = {reduction_dim = 0 : i64, top_k = 2 : i64}
+  } : (tensor<8xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
 // The same holds for the bodies of reductions and the like.
 
 sdy.mesh @mesh = <["x"=4]>

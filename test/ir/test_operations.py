@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import Error
+from gspmd.dialect.errors import Error, Unsupported
+from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.localize import Localize
+from gspmd.transforms.order import Order
 from gspmd.transforms.parsing.mlir import new_context, parse_module
+from gspmd.transforms.passes import Pass, make_pass
+from gspmd.transforms.pipeline import STAGES
+from gspmd.transforms.propagate import Propagate
+from gspmd.transforms.reshard import Reshard
 
 TEST = Path(__file__).resolve().parent.parent
 PROGRAM = """
@@ -91,6 +98,76 @@ def test_what_is_read_is_written(folder: str) -> None:
             assert module.operation.get_asm(enable_debug_info=True) == before
             seen += 1
     assert seen > 10
+
+
+UNREAD = "foo = dense<(1.0, 2.0)> : tensor<complex<f32>>"  # the bindings raise where this is read
+WITH_UNREAD = f"""
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> (tensor<8xf32>, tensor<f32>)
+    attributes {{{UNREAD}}} {{
+  %z = stablehlo.constant {{{UNREAD}}} dense<0.0> : tensor<f32>
+  %0 = stablehlo.add %a, %a {{{UNREAD}}} : tensor<8xf32>
+  %1 = stablehlo.multiply %0, %a {{{UNREAD}}} : tensor<8xf32>
+  %2 = stablehlo.reduce(%1 init: %z) across dimensions = [0] {{{UNREAD}}} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    reducer(%p: tensor<f32>, %q: tensor<f32>) {{
+      %s = stablehlo.add %p, %q {{{UNREAD}}} : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}
+  return %1, %2 : tensor<8xf32>, tensor<f32>
+}}
+"""
+
+
+def test_attributes_that_the_bindings_cannot_read_are_kept() -> None:
+    module = parse_module(WITH_UNREAD, new_context())
+    before = module.operation.get_asm(enable_debug_info=True)
+    for _ in range(2):
+        with in_memory(module) as top:
+            check(top)
+        assert module.operation.get_asm(enable_debug_info=True) == before
+
+
+def test_what_has_such_an_attribute_can_be_changed() -> None:
+    module = parse_module(WITH_UNREAD, new_context())
+    with in_memory(module) as top:
+        (multiply,), (reduce,) = named(top, "multiply"), named(top, "reduce")
+        multiply.operands[0] = multiply.operands[1]
+        named(top, "add")[0].erase()
+        (inner,) = named(reduce, "add")
+        inner.operands[0] = inner.operands[1]
+        reduce.clone().insert(Point.after(reduce))
+        check(top)
+    module.operation.verify()
+    text = str(module)
+    assert "stablehlo.multiply %arg0, %arg0 {foo = " in text
+    assert text.count("stablehlo.reduce(") == 2
+    assert text.count("foo = ") == 7  # the function, the constant, the product, two sums of two operations each
+
+
+def test_it_goes_through_all_passes() -> None:
+    module = parse_module(WITH_UNREAD, new_context())
+    with in_memory(module) as top:
+        for stage in STAGES:
+            make_pass(stage, ()).run(top)
+            check(top)
+    module.operation.verify()
+    assert "stablehlo.multiply" in str(module)
+
+
+@pytest.mark.parametrize("stage", [Propagate, Reshard, Localize, Order])
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ("func.func private @main(tensor<4xf32>)", "no body"),
+        ("func.func @main() {\n  cf.br ^end\n^end:\n  return\n}", "a body of several blocks"),
+    ],
+)
+def test_a_function_without_one_block_is_refused(stage: type[Pass], source: str, body: str) -> None:
+    _, top = read('sdy.mesh @mesh = <["x"=4]>\n' + source)
+    with pytest.raises(Unsupported, match=rf"'func.func' op has {body}; expected one"):
+        make_pass(stage, ()).run(top)
+    with pytest.raises(Unsupported, match=body):
+        main_function(top)
 
 
 def test_an_operand_moves_from_one_value_to_another() -> None:

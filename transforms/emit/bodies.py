@@ -12,12 +12,7 @@ from gspmd.transforms.ir.types import TensorType
 
 def inline_body(emit: Builder, block: Block, arguments: Sequence[Value]) -> list[Value]:
     """Repeat a block's operations for these arguments; returns what it returns."""
-    values = dict(zip(block.arguments, arguments, strict=True))
-    for op in block:
-        if op is not block.last:
-            made = op.clone(values).insert(emit.point)
-            values.update(zip(op.results, made.results, strict=True))
-    return [values.get(value, value) for value in block.terminator.operands]
+    return block.copy_to(emit.point, arguments)
 
 
 def op_with_body(

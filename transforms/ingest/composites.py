@@ -12,8 +12,8 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ingest.annotations import entries_of
-from gspmd.transforms.ir.modules import context_of, functions
-from gspmd.transforms.ir.native import module_of, run_native
+from gspmd.transforms.ir.modules import functions
+from gspmd.transforms.ir.native import module_of, try_native
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
@@ -53,15 +53,8 @@ def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribu
         name, composite.operands, [value.type for value in composite.results], attributes, composite.location
     )
     module = module_of(wanted)
-    wanted.drop_operands()
-    handler = context_of(composite).attach_diagnostic_handler(lambda _: True)
-    try:
-        run_native(module, _EXPAND)
-    except ir.MLIRError:
-        return None
-    finally:
-        handler.detach()
-    return functions(module)[0]
+    wanted.erase()
+    return functions(module)[0] if try_native(module, _EXPAND) else None
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -12,7 +12,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.annotations import strip, stripped
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA
-from gspmd.transforms.ingest.markers import target_name
+from gspmd.transforms.ingest.markers import check_values, target_name
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
@@ -24,8 +24,8 @@ _OF_WHOLE_VALUES = (*CONTROL_FLOW, MANUAL)
 
 def make_bodies_plain(function: Operation) -> None:
     """Forget what is said of elements in a function. Raises Unsupported (located) for what depends on devices there."""
-    for op in list(function.walk()):
-        if op.regions and op.block is not None and op.name not in _OF_WHOLE_VALUES:
+    for op in function.walk():
+        if op.regions and op.name not in _OF_WHOLE_VALUES:
             _make_plain(op, f"in the body of '{op.name}'")
 
 
@@ -40,7 +40,11 @@ def make_function_plain(function: Operation) -> None:
 
 def _make_plain(around: Operation, where: str) -> None:
     for op in around.walk():
-        if op.name in _CONSTRAINTS or (op.name == "stablehlo.custom_call" and target_name(op) == "Sharding"):
+        if op.name in _CONSTRAINTS:
+            op.replace(list(op.operands))
+        elif op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
+            with located(op):
+                check_values(op, "Sharding")
             op.replace(list(op.operands))
         elif op.name.startswith(("sdy.", "func.call")) or op.name in (*COLLECTIVES, REPLICA, PARTITION):
             with located(op):

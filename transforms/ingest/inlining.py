@@ -91,31 +91,15 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
         while pending:
             call = pending.pop()
             callee = callee_of(call)
-            before, block = call.previous, call.block
-            assert block is not None
-            _inline(call, functions[callee], locations)
+            before, block = call.previous, call.neighbours()
+            returned = functions[callee].regions[0].copy_to(Point.at(call), call.operands)
+            made = list(_between(block.first if before is None else before.next, call))
+            for op in made:
+                op.location = _called_from(op.location, call.location, locations)
             if calls_in[callee]:
-                first = block.first if before is None else before.next
-                pending += [op for op in _between(first, call) if op.name in CALLS][::-1]
-            call.detach()
+                pending += [op for op in made if op.name in CALLS][::-1]
+            call.replace(returned)
         calls_in[name] = 0
-
-
-def _inline(call: Operation, function: Operation, locations: dict[Any, Any]) -> None:
-    """Put copies of what a function consists of in front of a call, and let these take its place; the call stays."""
-    block = function.regions[0]
-    values = dict(zip(block.arguments, call.operands, strict=True))
-    point = Point.at(call)
-    for op in block:
-        if op is block.last:
-            break
-        made = op.clone(values).insert(point)
-        values.update(zip(op.results, made.results, strict=True))
-        for each in (made, *made.walk()):
-            each.location = _called_from(each.location, call.location, locations)
-    for result, value in zip(call.results, block.terminator.operands, strict=True):
-        result.replace_all_uses_with(values[value])
-    call.drop_operands()
 
 
 def _called_from(location: Any, caller: Any, known: dict[Any, Any]) -> Any:

@@ -52,7 +52,7 @@ def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[O
         convert = _MARKERS.get(name)
         with located(op):
             if convert is not None:
-                _check_values(op, name)
+                check_values(op, name)
                 convert(op, target)
             elif name in BOUNDARIES:
                 raise Unsupported(
@@ -70,8 +70,8 @@ def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[O
     return rest
 
 
-def _check_values(op: Operation, name: str) -> None:
-    """A marker takes one value, and hands it on or makes nothing that is used."""
+def check_values(op: Operation, name: str) -> None:
+    """Raise AnnotationError unless a marker takes one value, and hands it on or makes nothing that is used."""
     makes = [value.type for value in op.results]
     if len(op.operands) == 1 and makes == [op.operands[0].type]:
         return

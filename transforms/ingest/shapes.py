@@ -8,8 +8,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ingest.survey import Survey, value_types
 from gspmd.transforms.ingest.tuples import is_tuple, parts
-from gspmd.transforms.ir.modules import context_of
-from gspmd.transforms.ir.native import run_native
+from gspmd.transforms.ir.native import try_native
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
@@ -36,14 +35,7 @@ def refine(module: Operation, survey: Survey) -> bool:
     """Try to compute all shapes from those of @main's arguments; returns whether that worked."""
     if any(is_dynamic(argument.type) for argument in survey.main.regions[0].arguments):
         return False
-    handler = context_of(module).attach_diagnostic_handler(lambda _: True)
-    try:
-        run_native(module, _REFINE)
-    except ir.MLIRError:
-        return False
-    finally:
-        handler.detach()
-    return True
+    return try_native(module, _REFINE)
 
 
 def refuse_dynamic_shapes(survey: Survey) -> None:

@@ -41,10 +41,6 @@ def join_shifts(main: Operation) -> None:
             _join(op)
 
 
-def _is_used_once(value: Value) -> bool:
-    return len(value.uses()) == 1
-
-
 def _shape(value: Value) -> list[int]:
     return list(value.type.shape)
 
@@ -75,7 +71,7 @@ def _pad_again(op: Operation) -> None:
 def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
     """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less."""
     pad = op.operands[0].op
-    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not op.operands[0].is_used_once:
         return
     size, before = _shape(pad.operands[0]), (_ints(pad, "edge_padding_low"), _ints(pad, "edge_padding_high"))
     edges = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(before, (low, high), strict=True)]
@@ -109,7 +105,7 @@ def _window_pads(op: Operation) -> None:
     if len(op.operands) != 2:
         return
     pad = op.operands[0].op
-    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(op.operands[0]):
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not op.operands[0].is_used_once:
         return
     edges = [_ints(pad, name) for name in ("edge_padding_low", "edge_padding_high")]
     if not _is_one_constant(op.operands[1], pad.operands[1]) or min(map(min, edges), default=0) < 0:
@@ -133,7 +129,7 @@ def _window_pads(op: Operation) -> None:
 def _is_only_padding(value: Value) -> bool:
     """Whether the value is made by a zero pad, for this sum alone."""
     pad = value.op
-    if pad is None or pad.name != PAD or _SAID in pad.attributes or not _is_used_once(value):
+    if pad is None or pad.name != PAD or _SAID in pad.attributes or not value.is_used_once:
         return False
     edges = (*_ints(pad, "edge_padding_low"), *_ints(pad, "edge_padding_high"))
     return not any(_ints(pad, "interior_padding")) and min(edges) >= 0 and _is_zero(pad.operands[1])

@@ -33,13 +33,14 @@ def functions(module: Operation) -> list[Operation]:
 
 
 def main_function(module: Operation) -> Operation:
-    """The function @main. Raises ParseError where there is none, Unsupported where it has no body."""
+    """The function @main. Raises ParseError where there is none, Unsupported where its body is not one block."""
     found = functions(module)
     for function in found:
         if symbol(function) == "main":
-            if function.source is not None:
+            if function.regions[0].last is None:
+                body = "no body" if function.source is None else "a body of several blocks"
                 location = source_location(function.location)
-                raise Unsupported("has no body; expected one", op=FUNCTION, location=location, code=Code.CALLS)
+                raise Unsupported(f"has {body}; expected one", op=FUNCTION, location=location, code=Code.CALLS)
             return function
     names = ", ".join(f"'@{symbol(function)}'" for function in found) or "none"
     raise ParseError(

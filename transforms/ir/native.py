@@ -9,7 +9,7 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.transforms.ir.modules import FUNCTION, context_of, declare_types
 from gspmd.transforms.ir.operations import Block, Operation, Point
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ir.writing import write_module
+from gspmd.transforms.ir.writing import written
 from gspmd.transforms.parsing.attribute_text import unheard
 from gspmd.transforms.parsing.mlir import mlir_errors
 
@@ -17,14 +17,25 @@ from gspmd.transforms.parsing.mlir import mlir_errors
 def run_native(top: Operation, passes: str) -> None:
     """Run passes, named as in a pipeline text without `builtin.module(...)`, on a module. Raises MLIRError."""
     context = context_of(top)
-    module = ir.Module.create(top.location)
-    write_module(top, module)
+    module = written(top)
     module.operation.verify()  # passes end the process over what is invalid
     PassManager.parse(f"builtin.module({passes})", context).run(module.operation)
     result = model_of(module)
     top.attributes, top.regions, top.source = result.attributes, result.regions, module
     for region in top.regions:
         region.owner = top
+
+
+def try_native(top: Operation, passes: str) -> bool:
+    """Run passes that may refuse the module, which then stays as it is, and say nothing; returns whether they ran."""
+    handler = context_of(top).attach_diagnostic_handler(lambda _: True)
+    try:
+        run_native(top, passes)
+    except ir.MLIRError:
+        return False
+    finally:
+        handler.detach()
+    return True
 
 
 def module_of(op: Operation) -> Operation:
@@ -42,7 +53,5 @@ def module_of(op: Operation) -> Operation:
 
 def check_fits(op: Operation) -> None:
     """Raise AnnotationError for an operation that what was written to it does not fit."""
-    module = ir.Module.create(op.location)
     with unheard(context_of(op)), mlir_errors(context_of(op), AnnotationError):
-        write_module(module_of(op), module)
-        module.operation.verify()
+        written(module_of(op)).operation.verify()

@@ -14,7 +14,7 @@ sides right:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 
 from gspmd.transforms.ir.types import TensorType
@@ -81,6 +81,11 @@ class Value:
     @property
     def is_used(self) -> bool:
         return bool(self._users)
+
+    @property
+    def is_used_once(self) -> bool:
+        """Whether it is one operand of one operation, and no more."""
+        return len(self._users) == 1 and next(iter(self._users.values())) == 1
 
     @property
     def only_user(self) -> Operation | None:
@@ -282,11 +287,6 @@ class Operation:
             for op in region:
                 op._drop()
 
-    def drop_operands(self) -> None:
-        """Use nothing any more."""
-        self._drop()
-        self.operands.clear()
-
     def replace(self, values: Sequence[Value]) -> None:
         """Let the users of its results use these values, and erase it."""
         for result, value in zip(self.results, values, strict=True):
@@ -317,19 +317,9 @@ class Operation:
                 if op.regions:
                     yield from op.walk()
 
-    def is_inside(self, op: Operation) -> bool:
-        """Whether it lies in a region of that operation, at any depth."""
-        around = self.parent
-        while around is not None and around is not op:
-            around = around.parent
-        return around is not None
-
-    def clone(self, values: Mapping[Value, Value] | None = None) -> Operation:
-        """A copy that lies nowhere, of operands that `values` may replace; so it is inside."""
-        known = dict(values or {})
-        return self._clone(known)
-
-    def _clone(self, known: dict[Value, Value]) -> Operation:
+    def clone(self, values: dict[Value, Value] | None = None) -> Operation:
+        """A copy that lies nowhere. It uses what `values` has in place of a value; what it makes is entered there."""
+        known = {} if values is None else values
         made = Operation(
             self.name,
             [known.get(value, value) for value in self.operands],
@@ -346,7 +336,7 @@ class Operation:
             made.regions.append(block)
             point = Point(block)
             for op in region:
-                op._clone(known).insert(point)
+                op.clone(known).insert(point)
         return made
 
     def __repr__(self) -> str:
@@ -387,6 +377,14 @@ class Block:
         assert self.last is not None
         return self.last
 
+    def copy_to(self, point: Point, arguments: Sequence[Value]) -> list[Value]:
+        """Copy all but the terminator to a place, for these arguments; returns what the terminator hands on of that."""
+        values = dict(zip(self.arguments, arguments, strict=True))
+        for op in self:
+            if op is not self.last:
+                op.clone(values).insert(point)
+        return [values.get(value, value) for value in self.terminator.operands]
+
     def add_argument(self, type_: TensorType, location: Location) -> Value:
         """One more argument."""
         self.arguments.append(Value(type_, self, len(self.arguments)))
@@ -415,8 +413,3 @@ class Point(NamedTuple):
     @classmethod
     def at_begin(cls, block: Block) -> Point:
         return cls(block, block.first)
-
-
-def find(top: Operation, accepts: Callable[[Operation], bool]) -> list[Operation]:
-    """The operations inside another that are accepted, in program order."""
-    return [op for op in top.walk() if accepts(op)]

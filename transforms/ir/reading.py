@@ -8,7 +8,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
-from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ir.modules import FUNCTION
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.types import Types
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -40,7 +41,7 @@ def model_of(module: ir.Module) -> Operation:
 
 
 def read_boundary(module: ir.Module) -> Operation:
-    """The same without what is in functions: of these there are attributes, and arguments."""
+    """The same without what is in functions: of these there are attributes, arguments, and an end of no operands."""
     return _ModuleReader(Types(module.context), bodies=False).operation(module.operation)
 
 
@@ -77,7 +78,7 @@ class _ModuleReader:
     def _regions(self, op: Any, made: Operation) -> None:
         for region in op.regions:
             blocks = list(region.blocks)
-            if len(blocks) > 1 and op.name == "func.func":  # nobody may ask for it
+            if len(blocks) > 1 and op.name == FUNCTION:  # nobody may ask for it
                 made.source = op
                 made.regions.append(_nothing(made))
                 continue
@@ -96,7 +97,8 @@ class _ModuleReader:
         made.owner = owner
         self._values.update(zip(arguments, made.arguments, strict=True))
         last: Operation | None = None
-        if not self._bodies and owner.name == "func.func":
+        if not self._bodies and owner.name == FUNCTION:
+            Operation("func.return", [], [], {}, owner.location).insert(Point(made))
             return made
         for view in block.operations:
             op = self.operation(view.operation)
@@ -122,7 +124,7 @@ def _one_by_one(op: Any) -> dict[str, Any]:
 
 
 def _nothing(owner: Operation) -> Block:
-    """The region of a declaration."""
+    """The region of a function without a body, or with one that cannot be read."""
     block = Block()
     block.owner = owner
     return block

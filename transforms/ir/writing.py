@@ -22,6 +22,13 @@ def in_memory(module: ir.Module) -> Iterator[Operation]:
         write_module(top, module)
 
 
+def written(top: Operation) -> ir.Module:
+    """A new module of what `top` is."""
+    module = ir.Module.create(top.location)
+    write_module(top, module)
+    return module
+
+
 def write_module(top: Operation, module: ir.Module) -> None:
     """Make `module`, from which `top` was read, what `top` is now."""
     writer = _Writer(Types(module.context), module.context)
@@ -68,13 +75,20 @@ class _Writer:
             if block.first is None and not block.arguments:
                 continue  # of a declaration
             types = [write(argument.type) for argument in block.arguments]
-            written = region.blocks.append(*types, arg_locs=block.locations)
-            values.update(zip(block.arguments, written.arguments, strict=True))
-            self.content(block, ir.InsertionPoint(written))
+            if len(region.blocks):  # of a copy
+                made_block = _emptied(region.blocks[0])
+                for type_, location in zip(types, block.locations, strict=True):
+                    made_block.add_argument(type_, location)
+            else:
+                made_block = region.blocks.append(*types, arg_locs=block.locations)
+            values.update(zip(block.arguments, made_block.arguments, strict=True))
+            self.content(block, ir.InsertionPoint(made_block))
 
     def _copy(self, op: Operation, point: ir.InsertionPoint) -> Any:
-        """A copy of what the operation was read from, with the types and attributes that it has now."""
+        """A copy of what the operation was read from, with the operands, types and attributes that it has now."""
         made = op.source.clone(ip=point).operation
+        for index, value in enumerate(op.operands):
+            made.operands[index] = self._values[value]
         for result, value in zip(made.results, op.results, strict=True):
             result.set_type(self._types.write(value.type))
         for name in [name for name in made.attributes if name not in op.attributes]:
@@ -83,3 +97,11 @@ class _Writer:
             if isinstance(attribute, ir.Attribute):
                 made.attributes[name] = attribute
         return made
+
+
+def _emptied(block: ir.Block) -> ir.Block:
+    for op in reversed(list(block.operations)):
+        op.erase()
+    for index in reversed(range(len(block.arguments))):
+        block.erase_argument(index)
+    return block

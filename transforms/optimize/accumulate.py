@@ -50,7 +50,7 @@ def _addends(program: DeviceProgram, loop: Operation, last: Any, index: int, val
                 return []
             continue
         op = current.op
-        if op is None or op.block != last.block or count > _MAX_STEPS or len(current.uses()) != 1:
+        if op is None or op.block != last.block or count > _MAX_STEPS or not current.is_used_once:
             return []
         if traits_of(op.name).is_sum:
             pending.append((op.operands[0], op, negated))

@@ -36,14 +36,12 @@ def producers_after(value: Value, first: Operation) -> dict[Operation, None]:
 
 def users_before(values: Sequence[Value], last: Operation) -> dict[Operation, None]:
     """The operations before `last` in its block that use the values, or what is computed from them."""
-    block = last.block
+    block = last.neighbours()
     found: dict[Operation, None] = {}
     stack = [*values]
     while stack:
         for op in stack.pop().users:
-            while op.block is not block:
-                assert op.parent is not None
-                op = op.parent
+            op = op.within(block)
             if op.results and op not in found and op.precedes(last):
                 found[op] = None
                 stack += op.results

@@ -71,11 +71,7 @@ class _Tidier:
                 if _says_the_same(op, known, {}):
                     op.replace(known.results)
                     return
-        found = own.get(key)
-        if found is None:
-            own[key] = [op]
-        else:
-            found.append(op)
+        own.setdefault(key, []).append(op)
 
     def _is_plain(self, op: Operation) -> bool:
         """Whether it computes its results and no more, and so does all that is inside."""
@@ -111,7 +107,7 @@ def _says_the_same(op: Operation, other: Operation, inside: dict[Value, Value]) 
     if any(mine.type != its.type for mine, its in zip(op.results, other.results, strict=True)):
         return False
     return op.attributes == other.attributes and all(
-        map(_regions_equal, op.regions, other.regions, [inside] * len(op.regions))
+        _regions_equal(region, its, inside) for region, its in zip(op.regions, other.regions, strict=True)
     )
 
 

@@ -12,7 +12,7 @@ import re
 import string
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ParseError
+from gspmd.dialect.errors import ParseError, SourceLocation
 from gspmd.dialect.limits import MAX_DIGITS, MAX_RESULT_NUMBER
 from gspmd.transforms.parsing.nesting import brackets_of, check_nesting, location_in
 
@@ -65,12 +65,10 @@ def _check_result_numbers(text: bytes, filename: str) -> None:
     """Raises ParseError, located, for a use or a definition of more results than MLIR makes room for in a moment."""
     found = _RESULT_NUMBER.search(text)
     if found is not None:
-        raise ParseError(
-            f"a value is called result {found[1].decode()} of its operation; at most {MAX_RESULT_NUMBER} are supported",
-            hint="use a result that the operation has",
-            location=location_in(text, found.start(), filename),
-            code=Code.LIMIT,
+        what = (
+            f"a value is called result {found[1].decode()} of its operation; at most {MAX_RESULT_NUMBER} are supported"
         )
+        raise _too_much(what, "use a result that the operation has", location_in(text, found.start(), filename))
 
 
 _CONVOLUTION = re.compile(rb"(?:\bconv<|\bdim_numbers\s*=)(?:[\s\w?,\[\]>-]|//[^\n]*)*")
@@ -82,12 +80,8 @@ def _check_convolutions(text: bytes, filename: str) -> None:
     for convolution in _CONVOLUTION.finditer(text):
         found = _LARGE.search(text, convolution.start(), convolution.end())
         if found is not None:
-            raise ParseError(
-                f"a convolution has dimension {found[0].decode()[:40]}",
-                hint="spatial dimensions are numbered from 0",
-                location=location_in(text, found.start(), filename),
-                code=Code.LIMIT,
-            )
+            what = f"a convolution has dimension {found[0].decode()[:40]}"
+            raise _too_much(what, "spatial dimensions are numbered from 0", location_in(text, found.start(), filename))
 
 
 _DIGITS = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|([0-9A-Fa-f]{%d,})' % (MAX_DIGITS + 1))
@@ -101,12 +95,12 @@ def check_numbers(text: bytes, filename: str) -> None:
         return
     for match in _DIGITS.finditer(text):
         if match[1] is not None:
-            raise ParseError(
-                f"a number of {len(match[1])} digits; at most {MAX_DIGITS} are supported",
-                hint="write it shorter",
-                location=location_in(text, match.start(), filename),
-                code=Code.LIMIT,
-            )
+            what = f"a number of {len(match[1])} digits; at most {MAX_DIGITS} are supported"
+            raise _too_much(what, "write it shorter", location_in(text, match.start(), filename))
+
+
+def _too_much(what: str, hint: str, location: SourceLocation) -> ParseError:
+    return ParseError(what, hint=hint, location=location, code=Code.LIMIT)
 
 
 def _check_names(text: bytes, filename: str) -> None:

@@ -20,7 +20,7 @@ from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ir.writing import write_module
+from gspmd.transforms.ir.writing import in_memory, write_module
 from gspmd.transforms.parsing import diagnostics
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, make_pass, parse_options
@@ -116,13 +116,12 @@ def run_passes(
     an undefined state.
     """
     run = _Run(module, None, check_needs=False)
-    with run.going_on(), module.context, ir.Location.unknown():
-        top = model_of(module)
-        for number, pass_ in enumerate(passes, 1):
-            progress.tell(pass_.argument, number, len(passes))
-            run.apply(pass_, top)
-            after(pass_, top)
-        write_module(top, module)
+    with run.going_on():
+        with in_memory(module) as top:
+            for number, pass_ in enumerate(passes, 1):
+                progress.tell(pass_.argument, number, len(passes))
+                run.apply(pass_, top)
+                after(pass_, top)
         module.operation.verify()
 
 

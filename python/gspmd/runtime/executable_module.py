@@ -22,7 +22,6 @@ from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.runtime.plain_axes import rename_axes
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import (
     Signature,
     ValueSignature,
@@ -35,7 +34,7 @@ from gspmd.transforms.ir.signature import (
     tensor_of,
 )
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ir.writing import write_module
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.optimize import platforms
 from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.repairs.xla_repairs import repair
@@ -51,8 +50,7 @@ def read_module(source: Any) -> ir.Module:
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
     module = read_module(source)
-    with module.context:
-        program = model_of(module)
+    with in_memory(module) as program:
         signature = read_signature(program)
         platforms.prepare(program, platform)
         _drop_value_attributes(program)
@@ -63,7 +61,6 @@ def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signat
         write_groups(program, groups, mesh)
         if signature.num_partitions > 1:
             become_manual(program, signature, mesh)
-        write_module(program, module)
     return module, signature
 
 
@@ -76,12 +73,10 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     """
     module = read_module(source)
     refuse_to_run(module)
-    with module.context:
-        program = model_of(module)
+    with in_memory(module) as program:
         unannotated.strip(program)
         repair(program)
         signature = _plain_signature(program, _ONE_DEVICE)
-        write_module(program, module)
     return module, signature
 
 
@@ -93,8 +88,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     """
     module = read_module(source)
     refuse_to_run(module)
-    with module.context:
-        program = model_of(module)
+    with in_memory(module) as program:
         mesh = unannotated.strip_outside_manual_regions(program)
         signature = _plain_signature(program, mesh)
         rename_axes(program)
@@ -104,7 +98,6 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
             for entry, value in zip(entries, values, strict=True):
                 entry["sdy.sharding"] = write_sharding(value.sharding, module.context)
             set_dictionaries(func, key, entries)
-        write_module(program, module)
     return module, signature
 
 

@@ -23,7 +23,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONTROL_FLOW
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ir.writing import write_module
+from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import source_location
 
 REFUSED = (JaxRuntimeError, ValueError, ir.MLIRError)
@@ -150,12 +150,11 @@ def _candidates(module: Operation) -> list[Operation]:
 def _without(source: str, count: int) -> ir.Module:
     """The module with ones, which nothing is known of, in place of what its first `count` candidates make."""
     module = ir.Module.parse(source)
-    top = model_of(module)
     build = Builder(module.context)
-    for op in _candidates(top)[:count]:
-        build.point, build.location = Point.at(op), op.location
-        for value in op.results:
-            value.replace_all_uses_with(build.kept_apart(build.constant(value.type, 1)))
-        op.erase()
-    write_module(top, module)
+    with in_memory(module) as top:
+        for op in _candidates(top)[:count]:
+            build.point, build.location = Point.at(op), op.location
+            for value in op.results:
+                value.replace_all_uses_with(build.kept_apart(build.constant(value.type, 1)))
+            op.erase()
     return module
