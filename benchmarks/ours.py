@@ -16,6 +16,9 @@ _PHASES = {
     "gspmd-reshard": PARTITION,
     "gspmd-localize": PARTITION,
     "gspmd-optimize": PARTITION,
+    "gspmd-order": PARTITION,
+    "fold": PARTITION,
+    "unfold": PARTITION,
 }
 
 

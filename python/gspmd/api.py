@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -19,7 +19,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.pass_manager.manager import run_passes
+from gspmd.pass_manager.manager import After, run_passes, run_pipeline
 from gspmd.reading import read_program
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
@@ -116,14 +116,16 @@ def partition(
     programs with reshards that no annotation asks for; a number is how many bytes a device may send for each. `target`
     is the hardware that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes,
     by name, as `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
-    called after each stage with its name and seconds; reading the module counts for the first, writing for the last.
+    called after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that
+    repeat once, and `write`; reading the module counts for the first.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
     with all reshards, for `strict`; UsageError for options that do not exist.
     """
     module = read_program(program, new_context())
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
-    _run(passes, module, custom_rules, on_stage)
+    run = run_pipeline if strict is False else run_passes  # which lists every reshard that was not asked for
+    _run(run, passes, module, custom_rules, on_stage)
     return Partitioned(module)
 
 
@@ -136,7 +138,7 @@ def propagate(
 ) -> ir.Module:
     """Complete the sharding of every value; returns the annotated module, still with global shapes."""
     module = read_program(program, new_context())
-    _run(passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
+    _run(run_passes, passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
 
 
@@ -176,6 +178,7 @@ def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any
 
 
 def _run(
+    run: Callable[[Sequence[Pass], ir.Module, After], None],
     passes: list[Pass],
     module: ir.Module,
     custom_rules: Mapping[str, RuleSource] | None,
@@ -190,11 +193,10 @@ def _run(
             on_stage(stage, now - started)
         started = now
 
-    def after(pass_: Pass, top: Operation) -> None:
-        if pass_ is passes[0] and custom_rules:  # ingest: from here on, all that is said stands on the operations
+    def after(stage: str, top: Operation) -> None:
+        if stage == passes[0].argument and custom_rules:  # from here on, all that is said stands on the operations
             attach_rules(custom_calls(main_function(top)), custom_rules)
-        if pass_ is not passes[-1]:
-            tell(pass_.argument)
+        tell(stage)
 
-    run_passes(passes, module, after)
-    tell(passes[-1].argument)
+    run(passes, module, after)
+    tell("write")

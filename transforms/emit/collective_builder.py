@@ -66,7 +66,7 @@ class CollectiveBuilder(Builder):
 
     def skip_channels(self, ops: Iterable[Operation]) -> None:
         """Leave out the channels that these operations have, if they have any."""
-        self._channels = max([self._channels, *map(_channel_of, ops)])
+        self._channels = max([self._channels, *map(channel_of, ops)])
 
     def keep_channels(self, function: Operation, names: Collection[str]) -> None:
         """Let operations of these names keep their channels.
@@ -76,15 +76,15 @@ class CollectiveBuilder(Builder):
         with_channel = [op for op in function.walk() if "channel_handle" in op.attributes]
         kept = [op for op in with_channel if op.name in names]
         self.skip_channels(with_channel)
-        highest = max(map(_channel_of, kept), default=0)
+        highest = max(map(channel_of, kept), default=0)
         for op in with_channel:
-            if op.name not in names and _channel_of(op) <= highest:
+            if op.name not in names and channel_of(op) <= highest:
                 op.attributes["channel_handle"] = self.next_channel()
 
     def next_channel(self) -> Any:
         """A channel handle that no other collective has."""
         self._channels += 1
-        return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {self._channels}, type = 1>", self.context)
+        return channel_handle(self._channels, self.context)
 
     def nothing(self, type_: TensorType) -> Value | None:
         """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
@@ -235,7 +235,12 @@ def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> Tenso
     return TensorType(shape, type_.element)
 
 
-def _channel_of(op: Operation) -> int:
+def channel_handle(number: int, context: ir.Context) -> ir.Attribute:
+    """The channel of that number, between devices."""
+    return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {number}, type = 1>", context)
+
+
+def channel_of(op: Operation) -> int:
     """The channel of an operation, 0 if it has none."""
     if "channel_handle" not in op.attributes:
         return 0

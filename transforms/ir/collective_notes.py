@@ -12,6 +12,9 @@ from gspmd.dialect.notation import parse_bare_axes, print_axes
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.parsing.attribute_text import required_text
 
+RETURNED = "the program returns result "
+"""How the cause of what is done for a result of `@main` begins; the number of the result follows."""
+
 
 def notes(axes: Axes, mesh: Mesh, cause: str, context: ir.Context) -> dict[str, ir.Attribute]:
     """The attributes that say so."""

@@ -16,6 +16,7 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
+from gspmd.transforms.ir.collective_notes import RETURNED
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
@@ -143,7 +144,7 @@ class Resharder:
             for value, sharding in zip(body.returned, self.annotated.results, strict=True)
         ]
         self._block(body)
-        self._use_all(body.terminator, body.returned, wanted, "the program returns result {}")
+        self._use_all(body.terminator, body.returned, wanted, RETURNED + "{}")
         self.annotated.set_signature(arguments, wanted)
 
     def _replicated(self, type_: TensorType) -> TensorSharding:

@@ -234,8 +234,8 @@ def explain(
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
 
-    def after(pass_: Pass, top: Operation) -> None:
-        if pass_ is ingest and custom_rules:
+    def after(stage: str, top: Operation) -> None:
+        if stage == ingest.argument and custom_rules:
             attach_rules(custom_calls(main_function(top)), custom_rules)
 
     run_passes([ingest, *early], module, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
@@ -18,6 +18,8 @@ from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, U
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
+from gspmd.transforms import reroll
+from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory, write_module
@@ -107,22 +109,62 @@ class PassManager:
         return manager
 
 
-def run_passes(
-    passes: Sequence[Pass], module: ir.Module, after: Callable[[Pass, Operation], None] = lambda pass_, top: None
-) -> None:
+After: TypeAlias = Callable[[str, Operation], None]
+
+
+def _say_nothing(stage: str, top: Operation) -> None:
+    pass
+
+
+def run_passes(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
     """Run passes of ours on `module`, in place: it is read once, before them, and written and verified once, after.
 
-    `after` is called behind each pass with the module in memory. Raises the first error, located; the module is then in
-    an undefined state.
+    `after` is called behind each pass with its name and the module in memory. Raises the first error, located; the
+    module is then in an undefined state.
     """
     run = _Run(module, None, check_needs=False)
     with run.going_on():
         with in_memory(module) as top:
-            for number, pass_ in enumerate(passes, 1):
-                progress.tell(pass_.argument, number, len(passes))
-                run.apply(pass_, top)
-                after(pass_, top)
+            run.apply_all(passes, top, after)
         module.operation.verify()
+
+
+def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
+    """The same for a pipeline that begins with `gspmd-ingest`: its other passes see layers that repeat once.
+
+    Where what they made of one layer cannot be said again for the others, or they refuse or remark on something, they
+    run on the whole program. `after` is also called behind "fold" and "unfold".
+    """
+    run = _Run(module, None, check_needs=False)
+    with run.going_on():
+        if not _run_folded(run, passes, module, after):
+            with in_memory(module) as top:
+                run.apply_all(passes, top, after)
+        module.operation.verify()
+
+
+def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: After) -> bool:
+    """Run the passes such that they see layers once; returns whether that worked. Else the module is as it was."""
+    folded: reroll.Fold | None = None
+    with run.holding_back() as held:
+        try:
+            with in_memory(module) as top:
+                run.apply_all(passes, top, after, stop=1)
+                folded = reroll.fold(main_function(top))
+                said = len(held)
+                after("fold", top)
+                run.apply_all(passes, top, after, start=1)
+                if folded is not None:
+                    if len(held) > said:
+                        raise reroll.Unlike("something is to be said of layers")
+                    reroll.unfold(main_function(top), folded)
+                    after("unfold", top)
+        except (reroll.Unlike, Error):
+            if folded is None:
+                raise
+            held.clear()
+            return False
+    return True
 
 
 @contextlib.contextmanager
@@ -147,6 +189,7 @@ class _Run:
         self._on_diagnostic = on_diagnostic
         self._outside = listener()
         self._errors: list[Diagnostic] = []
+        self._held: list[Diagnostic] | None = None  # what is not told yet
         self._finished: str | None = None  # the last pass of ours that came to its end
 
     @contextlib.contextmanager
@@ -169,7 +212,21 @@ class _Run:
             reproducer.blame(error)
             raise
 
+    @contextlib.contextmanager
+    def holding_back(self) -> Iterator[list[Diagnostic]]:
+        """Inside, what passes say is put into a list; what is there at the end is told then."""
+        held = self._held = list[Diagnostic]()
+        try:
+            yield held
+        finally:
+            self._held = None
+            for diagnostic in held:
+                self.hear(diagnostic)
+
     def hear(self, diagnostic: Diagnostic) -> None:
+        if self._held is not None:
+            self._held.append(diagnostic)
+            return
         if diagnostic.severity is Severity.ERROR:
             self._errors.append(diagnostic)
         if self._on_diagnostic:
@@ -194,6 +251,20 @@ class _Run:
                 handle.signal_pass_failure()
 
         return run
+
+    def apply_all(
+        self,
+        passes: Sequence[Pass],
+        top: Operation,
+        after: After,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        """Run passes, or those from `start` to `stop`, on the module in memory."""
+        for number, pass_ in enumerate(passes[start:stop], start + 1):
+            progress.tell(pass_.argument, number, len(passes))
+            self.apply(pass_, top)
+            after(pass_.argument, top)
 
     def apply(self, transformation: Pass, top: Operation) -> None:
         """Run a pass on the module in memory."""

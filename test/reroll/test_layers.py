@@ -1,0 +1,218 @@
+"""Layers that repeat are partitioned once, and the program is the same as if each had been partitioned."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+import layered
+import pytest
+
+import gspmd
+from gspmd.dialect.errors import Unsupported
+from gspmd.pass_manager import manager
+from gspmd.transforms import reroll
+from gspmd.transforms.parsing import diagnostics
+
+LEAST = 20
+folding = importlib.import_module("gspmd.transforms.reroll.fold")
+
+
+class Watch:
+    """What happened to the layers of the last program that was partitioned."""
+
+    def __init__(self) -> None:
+        self.least = LEAST
+        self.fold: reroll.Fold | None = None
+        self.unlike = ""
+        self.stages: list[str] = []
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    found = Watch()
+
+    def fold(function: Any) -> reroll.Fold | None:
+        found.fold, found.unlike = folding.fold(function, found.least), ""
+        return found.fold
+
+    def unfold(function: Any, what: reroll.Fold) -> None:
+        try:
+            unfolded(function, what)
+        except reroll.Unlike as unlike:
+            found.unlike = str(unlike)
+            raise
+
+    unfolded = reroll.unfold
+    monkeypatch.setattr(manager.reroll, "fold", fold)
+    monkeypatch.setattr(manager.reroll, "unfold", unfold)
+    return found
+
+
+def partitioned(text: str, watch: Watch, least: int) -> str:
+    """What becomes of a program; channels, which are numbered in another order, have no numbers."""
+    watch.least = least
+    watch.stages.clear()
+    result = gspmd.partition(text, on_stage=lambda stage, _: watch.stages.append(stage))
+    return re.sub(r"handle = \d+", "handle", str(result.module))
+
+
+def check_same(text: str, watch: Watch) -> bool:
+    """Whether layers were found; the program has to be the same, whatever was done."""
+    whole = partitioned(text, watch, 1 << 40)
+    assert watch.fold is None
+    once = partitioned(text, watch, LEAST)
+    assert once == whole
+    return watch.fold is not None and not watch.unlike
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_program_of_layers_stays_the_same(seed: int, watch: Watch) -> None:
+    check_same(layered.program(seed), watch)
+
+
+@pytest.mark.parametrize("start", range(100, 160, 10))
+def test_most_programs_have_layers(start: int, watch: Watch) -> None:
+    folded = [check_same(layered.program(seed), watch) for seed in range(start, start + 10)]
+    assert sum(folded) >= 6
+
+
+def layers(count: int, body: str, results: str = "%x{last} : tensor<8x8xf32>", types: str = "tensor<8x8xf32>") -> str:
+    """A program of layers; `body` says `{i}` of the layer that it is, and `{before}` of the one before."""
+    lines = [body.format(i=i, before=i - 1) for i in range(1, count + 1)]
+    arguments = ", ".join(
+        f'%w{i}: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}' for i in range(1, count + 1)
+    )
+    return f"""
+      sdy.mesh @mesh = <["x"=4]>
+      func.func public @main(%x0: tensor<8x8xf32>, {arguments}) -> ({types}) {{
+        {"".join(lines)}
+        return {results.format(last=count)}
+      }}"""
+
+
+LAYER = """
+  %a{i} = stablehlo.dot_general %x{before}, %w{i}, contracting_dims = [1] x [0]
+      : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %b{i} = stablehlo.tanh %a{i} : tensor<8x8xf32>
+  %c{i} = stablehlo.add %b{i}, %a{i} : tensor<8x8xf32>
+  %x{i} = stablehlo.multiply %c{i}, %b{i} : tensor<8x8xf32>
+"""
+
+
+def test_what_is_left_out_and_put_back(watch: Watch) -> None:
+    assert check_same(layers(12, LAYER), watch)
+    assert watch.fold is not None
+    assert len(watch.fold.missing) == 7
+    assert watch.stages == [
+        *("gspmd-ingest", "fold", "gspmd-propagate", "gspmd-reshard", "gspmd-localize", "gspmd-optimize"),
+        *("gspmd-order", "unfold", "write"),
+    ]
+
+
+def test_few_layers_are_left_alone(watch: Watch) -> None:
+    assert not check_same(layers(6, LAYER), watch)
+
+
+def test_a_value_of_all_layers_ties_them(watch: Watch) -> None:
+    """What is computed of every layer's value, at the end, is no part of any."""
+    ends = "%s = stablehlo.concatenate " + ", ".join(f"%x{i}" for i in range(1, 13)) + ", dim = 0 : ("
+    ends += ", ".join(["tensor<8x8xf32>"] * 12) + ") -> tensor<96x8xf32>\n"
+    text = layers(12, LAYER, "%s : tensor<96x8xf32>", "tensor<96x8xf32>").replace("return", f"{ends}        return")
+    assert not check_same(text, watch)
+
+
+def test_one_layer_that_differs(watch: Watch) -> None:
+    text = layers(20, LAYER).replace("%b7 = stablehlo.tanh", "%b7 = stablehlo.cosine")
+    assert check_same(text, watch)
+    assert watch.fold is not None
+    assert watch.fold.behind <= 13  # the 13 layers behind it
+
+
+def test_one_layer_with_another_annotation(watch: Watch) -> None:
+    text = layers(12, LAYER).replace(
+        '%w6: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}',
+        '%w6: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}',
+    )
+    assert not check_same(text, watch)
+
+
+def test_layers_that_use_what_is_further_away(watch: Watch) -> None:
+    """Layers that use the last but one are found by two: as they are, each depends on more than its neighbours."""
+    body = LAYER.replace("stablehlo.add %b{i}, %a{i}", "stablehlo.add %b{i}, %x{two}")
+    text = layers(3, LAYER)
+    lines = "".join(body.format(i=i, before=i - 1, two=i - 2) for i in range(4, 25))
+    arguments = "".join(f", %w{i}: tensor<8x8xf32>" for i in range(4, 25))
+    text = text.replace(") -> (", arguments + ") -> (", 1).replace("return %x3", f"{lines}        return %x24")
+    check_same(text, watch)
+
+
+def test_results_of_every_layer(watch: Watch) -> None:
+    body = LAYER + '%d{i} = sdy.sharding_constraint %c{i} <@mesh, [{{"x"}}, {{}}]> : tensor<8x8xf32>\n'
+    results = ", ".join(f"%d{i}" for i in range(1, 13)) + " : " + ", ".join(["tensor<8x8xf32>"] * 12)
+    types = ", ".join(["tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}"] * 12)
+    text = layers(12, body, results, types)
+    assert check_same(text, watch)
+    assert "the program returns result 11 as" in partitioned(text, watch, LEAST)
+
+
+@pytest.mark.parametrize("gives", range(2))
+def test_memory_that_results_take(gives: int, watch: Watch) -> None:
+    """Arguments that give their memory to a result of their layer; to one of the next layer, they are left alone."""
+    results = ", ".join(f"%c{i}" for i in range(1, 13)) + " : " + ", ".join(["tensor<8x8xf32>"] * 12)
+    text = layers(12, LAYER, results, ", ".join(["tensor<8x8xf32>"] * 12))
+    for i in range(1, 13):
+        alias = f"tf.aliasing_output = {(i - 1 + gives) % 12} : i32"
+        text = text.replace(f"%w{i}: tensor<8x8xf32> {{", f"%w{i}: tensor<8x8xf32> {{{alias}, ")
+    assert check_same(text, watch) == (gives == 0)
+
+
+def test_locations_are_those_of_the_layer(watch: Watch) -> None:
+    body = "\n".join(
+        f'{line} loc("layer{{i}}")' if line.strip() and (line.endswith("xf32>")) else line for line in LAYER.split("\n")
+    )
+    text = layers(12, body)
+    watch.least = LEAST
+    made = gspmd.partition(text).module.operation.get_asm(enable_debug_info=True)
+    assert watch.fold is not None
+    assert all(f'loc("layer{i}")' in made for i in range(1, 13))
+
+
+def test_what_passes_made_differently_is_partitioned_whole(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = layers(12, LAYER)
+    whole = partitioned(text, watch, 1 << 40)
+
+    def unlike(_function: Any, _fold: reroll.Fold) -> None:
+        raise reroll.Unlike("as it happens")
+
+    monkeypatch.setattr(manager.reroll, "unfold", unlike)
+    assert partitioned(text, watch, LEAST) == whole
+    assert watch.stages.count("gspmd-propagate") == 2
+
+
+def test_a_refusal_is_that_of_the_whole_program(watch: Watch) -> None:
+    body = LAYER.replace(
+        "%b{i} = stablehlo.tanh %a{i} : tensor<8x8xf32>",
+        "%b{i} = stablehlo.custom_call @mine(%a{i}) : (tensor<8x8xf32>) -> tensor<8x8xf32>",
+    )
+    text = layers(12, body)
+    watch.least = LEAST
+    with pytest.raises(Unsupported, match="custom_call") as error:
+        gspmd.partition(text)
+    assert watch.fold is not None
+    assert error.value.location is not None
+    assert error.value.location.line == text[: text.index("stablehlo.custom_call")].count("\n") + 1
+
+
+def test_remarks_are_those_of_the_whole_program(watch: Watch) -> None:
+    body = LAYER.replace(
+        "%b{i} = stablehlo.tanh %a{i} : tensor<8x8xf32>",
+        "%b{i} = stablehlo.custom_call @mine(%a{i}) : (tensor<8x8xf32>) -> tensor<8x8xf32>",
+    )
+    watch.least = LEAST
+    heard: list[Any] = []
+    with diagnostics.telling(heard.append):
+        gspmd.partition(layers(12, body), replicate_unsupported=True)
+    assert watch.fold is not None
+    assert len(heard) == 12

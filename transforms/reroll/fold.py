@@ -1,0 +1,207 @@
+"""Taking layers out of a program in which they repeat, and putting them back into what became of it.
+
+The passes work on a program with the first three layers and the last two. Operations that they make are told apart by
+the location they were made with, which is an object of its own for every operation here. What became of the two layers
+beside the missing ones has to be the same, and to depend in the same way on the layers around them. Then every layer
+between them becomes the same, too: it is said as the one behind it is, of its own arguments and of what its neighbours
+made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.own_attributes import NAME
+from gspmd.transforms.ir.modules import declare_types
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
+from gspmd.transforms.reroll.layers import KEPT_FIRST, KEPT_LAST, Layers, Place, find_layers
+from gspmd.transforms.reroll.runs import Run
+
+LEAST = 300
+"""How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
+
+_ALIAS = "tf.aliasing_output"
+_OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # what arguments and results of layers need not have in common
+
+
+@dataclasses.dataclass(slots=True)
+class Ends:
+    """The arguments, or the results, of a function as they were: attributes and places by index.
+
+    `kept` are the indices of those that are not missing, and `folded` the attributes that these had without the others.
+    """
+
+    entries: list[dict[str, ir.Attribute]]
+    places: list[Place | None]
+    kept: list[int]
+    folded: list[dict[str, ir.Attribute]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(slots=True)
+class Fold:
+    """What was taken out of a function.
+
+    `before` and `behind` are the layers on both sides of those that are missing, as they are numbered in the whole
+    program. `origins` say of operations, by the identity of the location that they have, in which layer they are, and
+    where there: the run, the position, and the number among the operations inside that one. `locations` are those of
+    all operations of the whole program.
+    """
+
+    before: int
+    behind: int
+    runs: list[Run]
+    locations: list[Any]
+    origins: dict[int, Place]
+    alive: list[Any]  # so that identities stay theirs
+    arguments: Ends
+    argument_locations: list[Any]
+    results: Ends
+
+    @property
+    def missing(self) -> range:
+        return range(self.before + 1, self.behind)
+
+
+def fold(function: Operation, least: int = LEAST) -> Fold | None:
+    """Take layers out of the middle; None, and nothing done, where that takes out fewer operations than `least`."""
+    block = function.regions[0]
+    layers = find_layers(list(block), block.arguments, least)
+    if layers is None:
+        return None
+    before, behind = layers.first + KEPT_FIRST - 1, layers.last - KEPT_LAST + 1
+    missing = range(before + 1, behind)
+    if not layers.are_used_within(before, behind, len(layers.ops) - 1):
+        return None
+    arguments = _ends(function, "arg_attrs", layers, range(len(block.arguments)), missing)
+    results = _ends(function, "res_attrs", layers, layers.used[layers.first_used[-2] :].tolist(), missing)
+    if not _ends_repeat(arguments, results, before, behind):
+        return None
+    locations = [op.location for op in layers.ops]
+    found = Fold(before, behind, layers.runs, locations, {}, [], arguments, list(block.locations), results)
+    _mark(layers, found)
+    _rewire(layers, found)
+    _erase(function, layers, found)
+    return found
+
+
+def _ends(function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range) -> Ends:
+    """What is known of arguments or results. Of several results that are one value each has a place of its own."""
+    seen: dict[Place, int] = {}
+    places: list[Place | None] = []
+    for value in values:
+        place = layers.place(value)
+        if place is not None:
+            seen[place] = seen.get(place, 0) + 1
+            place = Place((place.key, seen[place]), place.layer)
+        places.append(place)
+    kept = [index for index, place in enumerate(places) if place is None or place.layer not in missing]
+    return Ends(dictionaries(function, key, len(places)), places, kept)
+
+
+def _ends_repeat(arguments: Ends, results: Ends, before: int, behind: int) -> bool:
+    """Whether arguments and results of the missing layers are as those of the two beside them, aliases included."""
+    for ends in (arguments, results):
+        at = {place: index for index, place in enumerate(ends.places) if place is not None}
+        for place, index in at.items():
+            alias = _alias(ends, index, results)
+            if not before < place.layer < behind:
+                if alias is not None and before < alias.layer < behind:
+                    return False
+                continue
+            for layer in (before, behind):
+                twin = at.get(Place(place.key, layer))
+                if twin is None or _common(ends.entries[twin]) != _common(ends.entries[index]):
+                    return False
+                its = _alias(ends, twin, results)
+                if its is not None:
+                    its = Place(its.key, its.layer + place.layer - layer)
+                if alias != its:
+                    return False
+    fixed = [index for index, place in enumerate(arguments.places) if place is None]
+    return not any((alias := _alias(arguments, i, results)) and before < alias.layer < behind for i in fixed)
+
+
+def _alias(ends: Ends, index: int, results: Ends) -> Place | None:
+    """The place of the result that takes the memory of an argument; a place of its own for one of no layer."""
+    attribute = ends.entries[index].get(_ALIAS)
+    if attribute is None:
+        return None
+    number = ir.IntegerAttr(attribute).value
+    return results.places[number] or Place(("result", number), 1 << 40)
+
+
+def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
+    return {name: attribute for name, attribute in entry.items() if name not in _OWN}
+
+
+def _mark(layers: Layers, fold: Fold) -> None:
+    """Give every operation of layers that stay a location of its own."""
+    for number, run in enumerate(layers.runs):
+        for layer in run.layers:
+            if layer in fold.missing:
+                continue
+            for position, index in enumerate(run.operations(layer)):
+                op = layers.ops[index]
+                for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
+                    each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
+                    fold.alive.append(each.location)
+                    fold.origins[id(each.location)] = Place((number, position, part), layer)
+
+
+def _rewire(layers: Layers, fold: Fold) -> None:
+    """Make the layers beside the missing ones each other's neighbours."""
+    for layer, neighbour, other in (
+        (fold.before, fold.before + 1, fold.behind),
+        (fold.behind, fold.behind - 1, fold.before),
+    ):
+        at = {layers.key[number]: layers.values[number] for number in (layers.layer == other).nonzero()[0].tolist()}
+        for run in layers.runs:
+            for index in run.operations(layer):
+                used = layers.used[layers.first_used[index] : layers.first_used[index + 1]].tolist()
+                beside = [number for number in used if layers.layer[number] == neighbour]
+                if beside:
+                    use_instead(layers.ops[index], {layers.values[n]: at[layers.key[n]] for n in beside})
+
+
+def _erase(function: Operation, layers: Layers, fold: Fold) -> None:
+    block, last = function.regions[0], function.regions[0].terminator
+    returned = [last.operands[index] for index in fold.results.kept]
+    Operation(last.name, returned, [], last.attributes, last.location).insert(Point.at(last))
+    last.erase()
+    for run in sorted(layers.runs, key=lambda run: -run.start):
+        for row in reversed(range(run.count)):
+            if run.layers[row] in fold.missing:
+                for index in reversed(range(run.start + row * run.period, run.start + (row + 1) * run.period)):
+                    layers.ops[index].erase()
+    kept = fold.arguments.kept
+    set_arguments(block, [block.arguments[i] for i in kept], [fold.argument_locations[i] for i in kept])
+    declare_types(function)
+    numbers = {index: number for number, index in enumerate(fold.results.kept)}
+    for key, ends in (("arg_attrs", fold.arguments), ("res_attrs", fold.results)):
+        for index in ends.kept:
+            entry = dict(ends.entries[index])
+            if _ALIAS in entry:
+                alias = ir.IntegerAttr(entry[_ALIAS])
+                entry[_ALIAS] = ir.IntegerAttr.get(alias.type, numbers[alias.value])
+            ends.folded.append(entry)
+        set_dictionaries(function, key, ends.folded)
+
+
+def use_instead(op: Operation, known: dict[Value, Value]) -> None:
+    """Let an operation, and what is inside, use other values."""
+    for each in (op, *op.walk()) if op.regions else (op,):
+        for index, value in enumerate(each.operands):
+            if value in known:
+                each.operands[index] = known[value]
+
+
+def set_arguments(block: Block, arguments: list[Value], locations: list[Any]) -> None:
+    """Let these be the arguments of a block."""
+    block.arguments, block.locations = arguments, locations
+    for index, value in enumerate(arguments):
+        value.index = index

@@ -1,0 +1,145 @@
+"""Runs: stretches of a block that say the same again and again, as an unrolled loop does."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.transforms.ir.operations import Block, Operation, Value
+
+_MIN_PERIOD = 4
+_MAX_PERIODS = 128  # how many are tried
+CHANNEL = "channel_handle"  # of which every collective has its own
+
+
+@dataclasses.dataclass(slots=True)
+class Run:
+    """`count` repetitions of `period` operations from the operation of number `start` on.
+
+    `layers` are the layers that the repetitions belong to; none while they are not known. A backward pass has them
+    last to first, an update in the order in which the parameters are.
+    """
+
+    start: int
+    period: int
+    count: int
+    layers: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.period * self.count
+
+    def by_layer(self, nowhere: int) -> list[Run]:
+        """Runs in which every repetition is a layer of its own.
+
+        Neighbouring repetitions of one layer are one; what has fewer of them, or belongs `nowhere`, is left out. Where
+        layers come again, another run begins.
+        """
+        groups = [(layer, len(list(group))) for layer, group in itertools.groupby(self.layers)]
+        together = collections.Counter(length for layer, length in groups if layer != nowhere).most_common(1)
+        found: list[Run] = []
+        start = self.start
+        for layer, length in groups:
+            if layer != nowhere and length == together[0][0]:
+                last = found[-1] if found else None
+                if last is not None and last.stop == start and layer not in last.layers:
+                    last.layers.append(layer)
+                    last.count += 1
+                else:
+                    found.append(Run(start, length * self.period, 1, [layer]))
+            start += length * self.period
+        return [run for run in found if run.count > 1]
+
+    def operations(self, layer: int) -> range:
+        """The numbers of the operations of a layer."""
+        start = self.start + self.layers.index(layer) * self.period
+        return range(start, start + self.period)
+
+
+def inputs(op: Operation) -> list[Value]:
+    """The values that an operation uses, those that its regions use from outside behind its operands."""
+    if not op.regions:
+        return op.operands
+    found = list(op.operands)
+    for inner in op.walk():
+        found += [value for value in inner.operands if _is_outside(value, op)]
+    return found
+
+
+def _is_outside(value: Value, op: Operation) -> bool:
+    around: Block | None = value.block
+    while around is not None and around is not op.block:
+        owner = around.owner
+        if owner is op:
+            return False
+        around = None if owner is None else owner.block
+    return True
+
+
+def fingerprint(op: Operation) -> tuple[Any, ...]:
+    """What is equal for operations that differ at most in the values they use from outside."""
+    return _fingerprint(op, {})
+
+
+def _fingerprint(op: Operation, inside: dict[Value, int]) -> tuple[Any, ...]:
+    if op.source is not None:  # it has attributes that cannot be compared
+        return (id(op),)
+    said = op.attributes
+    if CHANNEL in said:
+        said = {name: attribute for name, attribute in said.items() if name != CHANNEL}
+    results = op.results
+    mine = (
+        op.name,
+        results[0].type if len(results) == 1 else tuple([result.type for result in results]),
+        *[value.type for value in op.operands],
+        frozenset(said.items()),
+    )
+    return (*mine, *[tuple(_content(region, inside)) for region in op.regions]) if op.regions else mine
+
+
+def _content(region: Block, inside: dict[Value, int]) -> Iterator[Any]:
+    for argument in region.arguments:
+        inside[argument] = len(inside)
+        yield argument.type
+    for op in region:
+        yield _fingerprint(op, inside)
+        yield tuple([inside.get(value, -1) for value in op.operands])
+        for result in op.results:
+            inside[result] = len(inside)
+
+
+def find_runs(ops: Sequence[Operation], least: int) -> list[Run]:
+    """Runs of at least so many repetitions that do not overlap, the longest first."""
+    letters: dict[tuple[Any, ...], int] = {}
+    word = np.array([letters.setdefault(fingerprint(op), len(letters)) for op in ops], np.int64)
+    found = []
+    for period in _periods(word):
+        same = np.concatenate([[False], word[:-period] == word[period:], [False]])
+        edges = np.flatnonzero(same[1:] != same[:-1])
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            count = (end - start) // period + 1
+            if count >= least:
+                found.append(Run(start, period, count))
+    found.sort(key=lambda run: (-run.period * run.count, run.period, run.start))
+    chosen: list[Run] = []
+    for run in found:
+        if all(run.start >= other.stop or other.start >= run.stop for other in chosen):
+            chosen.append(run)
+    return chosen
+
+
+def _periods(word: Any) -> list[int]:
+    """Distances at which the same often comes again."""
+    last: dict[int, int] = {}
+    distances: collections.Counter[int] = collections.Counter()
+    for index, letter in enumerate(word.tolist()):
+        if letter in last:
+            distances[index - last[letter]] += 1
+        last[letter] = index
+    often = ((distance * count, distance) for distance, count in distances.items() if distance >= _MIN_PERIOD)
+    return [distance for _, distance in sorted(often, reverse=True)[:_MAX_PERIODS]]
