@@ -150,13 +150,13 @@ class Model:
 
 
 def program(seed: int) -> str:
-    """A program of 7 to 12 layers: a forward pass, with what each layer adds, its gradient, or a step of training."""
+    """A program of 9 to 14 layers: a forward pass, with what each layer adds, its gradient, or a step of training."""
     rng = random.Random(seed)
     blocks = [rng.choice(list(BLOCKS)) for _ in range(rng.randint(1, 3))]
     if not any(BLOCKS[block] for block in blocks):
         blocks.append(_perceptron)
     kind = rng.choice(["forward", "results", "gradient", "sgd", "momentum"])
-    model = Model(rng.randint(7, 12), tuple(blocks), rng.choice(_CONTAINERS), kind == "gradient" and rng.random() < 0.5)
+    model = Model(rng.randint(9, 14), tuple(blocks), rng.choice(_CONTAINERS), kind == "gradient" and rng.random() < 0.5)
     specs = {name: _random_spec(rng, len(_SHAPES[name])) for name in model.names}
     split = model.pack(lambda name: NamedSharding(mesh(), PartitionSpec(*specs[name])))
     x_split = NamedSharding(mesh(), PartitionSpec(*rng.choice([("x",), ("x", "y"), ("x", None, "y"), ()])))

@@ -1,6 +1,6 @@
 """Taking layers out of a program in which they repeat, and putting them back into what became of it.
 
-The passes work on a program with the first three layers and the last two. Operations that they make are told apart by
+The passes work on a program with the first three layers and the last three. Operations that they make are told apart by
 the location they were made with, which is an object of its own for every operation here. What became of the two layers
 beside the missing ones has to be the same, and to depend in the same way on the layers around them. Then every layer
 between them becomes the same, too: it is said as the one behind it is, of its own arguments and of what its neighbours
@@ -19,8 +19,8 @@ from gspmd.dialect.own_attributes import NAME
 from gspmd.transforms.ir.modules import declare_types
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
-from gspmd.transforms.reroll.layers import KEPT_FIRST, KEPT_LAST, Layers, Place, find_layers
-from gspmd.transforms.reroll.runs import Run
+from gspmd.transforms.reroll.layers import KEPT_FIRST, KEPT_LAST, LayerPlace, Layers, find_layers
+from gspmd.transforms.reroll.runs import LayerRun
 
 LEAST = 300
 """How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
@@ -37,7 +37,7 @@ class Ends:
     """
 
     entries: list[dict[str, ir.Attribute]]
-    places: list[Place | None]
+    places: list[LayerPlace | None]
     kept: list[int]
     folded: list[dict[str, ir.Attribute]] = dataclasses.field(default_factory=list)
 
@@ -54,9 +54,9 @@ class Fold:
 
     before: int
     behind: int
-    runs: list[Run]
+    runs: list[LayerRun]
     locations: list[Any]
-    origins: dict[int, Place]
+    origins: dict[int, LayerPlace]
     alive: list[Any]  # so that identities stay theirs
     arguments: Ends
     argument_locations: list[Any]
@@ -91,13 +91,13 @@ def fold(function: Operation, least: int = LEAST) -> Fold | None:
 
 def _ends(function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range) -> Ends:
     """What is known of arguments or results. Of several results that are one value each has a place of its own."""
-    seen: dict[Place, int] = {}
-    places: list[Place | None] = []
+    seen: dict[LayerPlace, int] = {}
+    places: list[LayerPlace | None] = []
     for value in values:
         place = layers.place(value)
         if place is not None:
             seen[place] = seen.get(place, 0) + 1
-            place = Place((place.key, seen[place]), place.layer)
+            place = LayerPlace((place.key, seen[place]), place.layer)
         places.append(place)
     kept = [index for index, place in enumerate(places) if place is None or place.layer not in missing]
     return Ends(dictionaries(function, key, len(places)), places, kept)
@@ -114,25 +114,25 @@ def _ends_repeat(arguments: Ends, results: Ends, before: int, behind: int) -> bo
                     return False
                 continue
             for layer in (before, behind):
-                twin = at.get(Place(place.key, layer))
+                twin = at.get(LayerPlace(place.key, layer))
                 if twin is None or _common(ends.entries[twin]) != _common(ends.entries[index]):
                     return False
                 its = _alias(ends, twin, results)
                 if its is not None:
-                    its = Place(its.key, its.layer + place.layer - layer)
+                    its = LayerPlace(its.key, its.layer + place.layer - layer)
                 if alias != its:
                     return False
     fixed = [index for index, place in enumerate(arguments.places) if place is None]
     return not any((alias := _alias(arguments, i, results)) and before < alias.layer < behind for i in fixed)
 
 
-def _alias(ends: Ends, index: int, results: Ends) -> Place | None:
+def _alias(ends: Ends, index: int, results: Ends) -> LayerPlace | None:
     """The place of the result that takes the memory of an argument; a place of its own for one of no layer."""
     attribute = ends.entries[index].get(_ALIAS)
     if attribute is None:
         return None
     number = ir.IntegerAttr(attribute).value
-    return results.places[number] or Place(("result", number), 1 << 40)
+    return results.places[number] or LayerPlace(("result", number), 1 << 40)
 
 
 def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
@@ -150,7 +150,7 @@ def _mark(layers: Layers, fold: Fold) -> None:
                 for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
                     each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
                     fold.alive.append(each.location)
-                    fold.origins[id(each.location)] = Place((number, position, part), layer)
+                    fold.origins[id(each.location)] = LayerPlace((number, position, part), layer)
 
 
 def _rewire(layers: Layers, fold: Fold) -> None:

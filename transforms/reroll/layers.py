@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gspmd.transforms.ir.operations import Operation, Value
-from gspmd.transforms.reroll.runs import Run, find_runs, inputs
+from gspmd.transforms.reroll.runs import LayerRun, find_runs, inputs
 
-KEPT_FIRST, KEPT_LAST = 3, 2
+KEPT_FIRST, KEPT_LAST = 3, 3
 _LEAST = KEPT_FIRST + KEPT_LAST + 2
 _MOST_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none
@@ -27,14 +27,16 @@ _NOWHERE = -(1 << 40)  # the layer of what belongs to none
 Key: TypeAlias = Any
 
 
-class Place(NamedTuple):
+class LayerPlace(NamedTuple):
     """Which value of a layer, and of which layer."""
 
     key: Key
     layer: int
 
 
-def corresponds(value: Value, other: Value, places: dict[Value, Place], layer: int, between: tuple[int, int]) -> bool:
+def corresponds(
+    value: Value, other: Value, places: dict[Value, LayerPlace], layer: int, between: tuple[int, int]
+) -> bool:
     """Whether what `layer` uses is to it as the other value is to the next layer.
 
     Both may also use the same value, unless it belongs to one of the layers `between`.
@@ -70,7 +72,7 @@ class Layers:
     """The layers `first` to `last` of a block, which all of its runs have; there may be none."""
 
     def __init__(
-        self, ops: Sequence[Operation], arguments: Sequence[Value], found: Sequence[Run], together: int
+        self, ops: Sequence[Operation], arguments: Sequence[Value], found: Sequence[LayerRun], together: int
     ) -> None:
         self.ops = ops
         self.values: list[Value] = list(arguments)
@@ -95,13 +97,13 @@ class Layers:
         self.values = list(numbers)
         self.used, self.first_used, self.first_made = np.array(used, np.int64), first_used, first_made
 
-    def used_in(self, run: Run) -> Any:
+    def used_in(self, run: LayerRun) -> Any:
         """The values that a run uses: a row for each repetition, its inputs in order."""
         return self.used[self.first_used[run.start] : self.first_used[run.stop]].reshape(run.count, -1)
 
     # ---- which layers ----
 
-    def _tied(self, runs: Sequence[Run], together: int) -> list[Run]:
+    def _tied(self, runs: Sequence[LayerRun], together: int) -> list[LayerRun]:
         """The longest run and those that are tied to it, of which so many repetitions are a layer, by layers."""
         if not runs:
             return []
@@ -123,7 +125,7 @@ class Layers:
                     grows = True
         return [part for run in runs if run.layers for part in run.by_layer(_NOWHERE)]
 
-    def _ties(self, runs: Sequence[Run]) -> list[tuple[int, int, tuple[int, ...]]]:
+    def _ties(self, runs: Sequence[LayerRun]) -> list[tuple[int, int, tuple[int, ...]]]:
         """A run, one of which it uses values, and of which repetition; -1 for none. Those that most say come first."""
         home, repetition = self._homes(runs)
         ties = collections.Counter[tuple[int, int, tuple[int, ...]]]()
@@ -135,7 +137,7 @@ class Layers:
                     ties[number, owner, tuple(used.tolist())] += run.count - used.tolist().count(-1)
         return [tie for tie, _ in ties.most_common()]
 
-    def _homes(self, runs: Sequence[Run]) -> tuple[Any, Any]:
+    def _homes(self, runs: Sequence[LayerRun]) -> tuple[Any, Any]:
         """The run that makes a value, or is the first to use an argument, and which of its repetitions."""
         home, repetition = np.full(len(self.values), -1), np.zeros(len(self.values), np.int64)
         for number, run in enumerate(runs):
@@ -186,9 +188,9 @@ class Layers:
                     self.num_keys += 1
 
     @staticmethod
-    def _rows(run: Run, low: int, high: int) -> list[int]:
+    def _rows(run: LayerRun, low: int, high: int) -> list[int]:
         """The repetitions for layers from `low` to `high`."""
-        return [run.layers.index(layer) for layer in range(low, high + 1)]
+        return [run.row(layer) for layer in range(low, high + 1)]
 
     # ---- how they depend on each other ----
 
@@ -212,6 +214,6 @@ class Layers:
         users = self.layer_of_op[user[between]]
         return bool(((low <= users) & (users <= high)).all())
 
-    def place(self, number: int) -> Place | None:
+    def place(self, number: int) -> LayerPlace | None:
         """The place of a value."""
-        return Place(int(self.key[number]), int(self.layer[number])) if self.key[number] >= 0 else None
+        return LayerPlace(int(self.key[number]), int(self.layer[number])) if self.key[number] >= 0 else None

@@ -14,11 +14,12 @@ from gspmd.transforms.ir.operations import Block, Operation, Value
 
 _MIN_PERIOD = 4
 _MAX_PERIODS = 128  # how many are tried
+_MAX_RUNS = 512
 CHANNEL = "channel_handle"  # of which every collective has its own
 
 
 @dataclasses.dataclass(slots=True)
-class Run:
+class LayerRun:
     """`count` repetitions of `period` operations from the operation of number `start` on.
 
     `layers` are the layers that the repetitions belong to; none while they are not known. A backward pass has them
@@ -29,12 +30,13 @@ class Run:
     period: int
     count: int
     layers: list[int] = dataclasses.field(default_factory=list)
+    _row: dict[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def stop(self) -> int:
         return self.start + self.period * self.count
 
-    def by_layer(self, nowhere: int) -> list[Run]:
+    def by_layer(self, nowhere: int) -> list[LayerRun]:
         """Runs in which every repetition is a layer of its own.
 
         Neighbouring repetitions of one layer are one; what has fewer of them, or belongs `nowhere`, is left out. Where
@@ -42,7 +44,7 @@ class Run:
         """
         groups = [(layer, len(list(group))) for layer, group in itertools.groupby(self.layers)]
         together = collections.Counter(length for layer, length in groups if layer != nowhere).most_common(1)
-        found: list[Run] = []
+        found: list[LayerRun] = []
         start = self.start
         for layer, length in groups:
             if layer != nowhere and length == together[0][0]:
@@ -51,13 +53,19 @@ class Run:
                     last.layers.append(layer)
                     last.count += 1
                 else:
-                    found.append(Run(start, length * self.period, 1, [layer]))
+                    found.append(LayerRun(start, length * self.period, 1, [layer]))
             start += length * self.period
         return [run for run in found if run.count > 1]
 
+    def row(self, layer: int) -> int:
+        """The repetition that is a layer, where each is one of its own."""
+        if not self._row:
+            self._row = {each: row for row, each in enumerate(self.layers)}
+        return self._row[layer]
+
     def operations(self, layer: int) -> range:
         """The numbers of the operations of a layer."""
-        start = self.start + self.layers.index(layer) * self.period
+        start = self.start + self.row(layer) * self.period
         return range(start, start + self.period)
 
 
@@ -113,7 +121,7 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Any]:
             inside[result] = len(inside)
 
 
-def find_runs(ops: Sequence[Operation], least: int) -> list[Run]:
+def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
     """Runs of at least so many repetitions that do not overlap, the longest first."""
     letters: dict[tuple[Any, ...], int] = {}
     word = np.array([letters.setdefault(fingerprint(op), len(letters)) for op in ops], np.int64)
@@ -124,10 +132,9 @@ def find_runs(ops: Sequence[Operation], least: int) -> list[Run]:
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             count = (end - start) // period + 1
             if count >= least:
-                found.append(Run(start, period, count))
-    found.sort(key=lambda run: (-run.period * run.count, run.period, run.start))
-    chosen: list[Run] = []
-    for run in found:
+                found.append(LayerRun(start, period, count))
+    chosen: list[LayerRun] = []
+    for run in sorted(found, key=lambda run: (-run.period * run.count, run.period, run.start))[:_MAX_RUNS]:
         if all(run.start >= other.stop or other.start >= run.stop for other in chosen):
             chosen.append(run)
     return chosen

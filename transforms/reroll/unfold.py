@@ -15,7 +15,7 @@ from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.fold import Ends, Fold, set_arguments, use_instead
-from gspmd.transforms.reroll.layers import Key, Place, corresponds
+from gspmd.transforms.reroll.layers import Key, LayerPlace, corresponds
 from gspmd.transforms.reroll.runs import CHANNEL, fingerprint, inputs
 
 _INSIDE = -1
@@ -40,11 +40,12 @@ class _Unfolding:
         self.block = function.regions[0]
         self.last = self.block.terminator
         self.middle = (fold.before, fold.before + 1)
-        self.places: dict[Value, Place] = {}
+        self.places: dict[Value, LayerPlace] = {}
         self.layer_of: dict[Operation, int] = {}
         self.origin: dict[Operation, Key] = {}
-        self.brought: dict[Place, int] = {}  # how many operations bring a value into form
+        self.brought: dict[LayerPlace, int] = {}  # how many operations bring a value into form
         self.made: dict[Key, tuple[list[Operation], list[Operation]]] = {}  # of the layers in the middle, by run
+        self.extents: dict[tuple[Key, int], tuple[Operation, Operation]] = {}  # by run and layer: the first, the last
         self.added: list[Operation] = []
         self.values = collections.defaultdict[int, dict[Key, Value]](dict)  # by layer
         self.channel = 0
@@ -54,12 +55,10 @@ class _Unfolding:
         self._compare()
         self._check_users()
         for value, place in self.places.items():
-            layer = place.layer + len(self.fold.missing) if place.layer > self.fold.before else place.layer
-            self.values[layer][place.key] = value
+            self.values[self._whole(place.layer)][place.key] = value
         arguments = self._whole_arguments()
-        points = {run: self._point(run) for run in self.made}
-        for run in sorted(points, key=lambda run: points[run][0].number):
-            self._repeat(run, *points[run])
+        for _, point, run, layers in self._gaps():
+            self._repeat(run, point, layers)
         returned = self._whole_results()
         self._rewire()
         self._check_order()
@@ -69,14 +68,14 @@ class _Unfolding:
     # ---- what became of the layers ----
 
     def _find(self) -> None:
-        fold, counts = self.fold, collections.Counter[Place]()
+        fold, counts = self.fold, collections.Counter[LayerPlace]()
         self.channel = max(map(channel_of, self.function.walk()), default=0)
         if len(self.block.arguments) != len(fold.arguments.kept) or len(self.last.operands) != len(fold.results.kept):
             raise Unlike("other arguments or results")
         for value, index in zip(self.block.arguments, fold.arguments.kept, strict=True):
             place = fold.arguments.places[index]
             if place is not None:
-                self.places[value] = Place(place.key, self._folded(place.layer))
+                self.places[value] = LayerPlace(place.key, self._folded(place.layer))
         for op in self.block:
             if op.location is self.last.location:
                 self._forget_number(op)
@@ -84,18 +83,19 @@ class _Unfolding:
             else:
                 place = fold.origins.get(id(op.location))
                 if place is not None:
-                    place = Place(place.key, self._folded(place.layer))
+                    place = LayerPlace(place.key, self._folded(place.layer))
             if place is None or op is self.last:
                 continue
             counts[place] += 1
             self.layer_of[op], self.origin[op] = place.layer, place.key
             for result in op.results:
-                self.places[result] = Place((place.key, counts[place], result.index), place.layer)
+                self.places[result] = LayerPlace((place.key, counts[place], result.index), place.layer)
+            run, layer = place.key[0], self._whole(place.layer)
+            self.extents[run, layer] = (self.extents.get((run, layer), (op, op))[0], op)
             if place.layer in self.middle:
-                run = place.key[0]
                 self.made.setdefault(run, ([], []))[place.layer - fold.before].append(op)
 
-    def _of_result(self, op: Operation) -> Place | None:
+    def _of_result(self, op: Operation) -> LayerPlace | None:
         """The place of an operation that brings a result into its form: it belongs to the layer that it uses.
 
         It is a run of its own, in which only the location is not known.
@@ -104,7 +104,7 @@ class _Unfolding:
         if found is None:
             return None
         number = self.brought[found] = self.brought.get(found, 0) + 1
-        return Place(((op.name, found.key, number), 0, _INSIDE), found.layer)
+        return LayerPlace(((op.name, found.key, number), 0, _INSIDE), found.layer)
 
     def _forget_number(self, op: Operation) -> None:
         """Take the number of the result out of what an operation says it is there for."""
@@ -134,6 +134,9 @@ class _Unfolding:
 
     def _folded(self, layer: int) -> int:
         return layer if layer <= self.fold.before else layer - len(self.fold.missing)
+
+    def _whole(self, layer: int) -> int:
+        return layer if layer <= self.fold.before else layer + len(self.fold.missing)
 
     def _compare(self) -> None:
         """Raise Unlike unless the two layers in the middle are the same."""
@@ -182,28 +185,43 @@ class _Unfolding:
                 kept[index] = self._value(key, place.layer + layer - self.middle[1])
         return [kept[index] for index in range(len(ends.places))]
 
-    def _missing(self, ends: Ends) -> Iterator[tuple[int, Place, int, int]]:
+    def _missing(self, ends: Ends) -> Iterator[tuple[int, LayerPlace, int, int]]:
         """The missing arguments or results, their places, and those of the two layers beside them."""
         at = {place: index for index, place in enumerate(ends.places) if place is not None}
         for place, index in at.items():
             if place.layer in self.fold.missing:
-                low, high = (at[Place(place.key, layer)] for layer in (self.fold.before, self.fold.behind))
+                low, high = (at[LayerPlace(place.key, layer)] for layer in (self.fold.before, self.fold.behind))
                 yield index, place, low, high
 
-    def _point(self, run: Key) -> tuple[Operation, bool]:
-        """The operation before which the missing layers of a run belong, and whether they come first to last."""
-        low, high = self.made[run]
-        if low[-1].precedes(high[0]):
-            return high[0], True
-        if high[-1].precedes(low[0]):
-            return low[0], False
-        raise Unlike("the operations of two layers are mixed")
+    def _gaps(self) -> list[tuple[Operation, Point, Key, list[int]]]:
+        """Where missing layers belong, in the program's order: an operation beside it, the place, the run, the layers.
 
-    def _repeat(self, run: Key, before: Operation, ascends: bool) -> None:
-        """Say the missing layers of a run as the layer behind them says itself."""
-        point, missing = Point.at(before), self.fold.missing
+        That is before what comes next in the run, or behind what came last.
+        """
+        gaps = []
+        for run in self.made:
+            missing: list[int] = []
+            last: Operation | None = None
+            layers = (
+                self.fold.runs[run].layers if isinstance(run, int) else range(self.fold.before, self.fold.behind + 1)
+            )
+            for layer in layers:
+                if layer in self.fold.missing:
+                    missing.append(layer)
+                elif (run, layer) in self.extents:
+                    following, last = self.extents[run, layer]
+                    if missing:
+                        gaps.append((following, Point.at(following), run, missing))
+                        missing = []
+            if missing and last is not None:
+                gaps.append((last, Point.after(last), run, missing))
+        self.block.number()
+        return sorted(gaps, key=lambda gap: gap[0].number)
+
+    def _repeat(self, run: Key, point: Point, layers: list[int]) -> None:
+        """Say missing layers of a run as the layer behind them says itself."""
         pattern = [(op, self.origin[op][1], self._of_layers(low, op)) for low, op in zip(*self.made[run], strict=True)]
-        for layer in missing if ascends else reversed(missing):
+        for layer in layers:
             start = self.fold.runs[run].operations(layer).start if isinstance(run, int) else 0
             for op, position, used in pattern:
                 made = op.clone({value: self._value(key, layer + distance) for value, key, distance in used})
