@@ -78,6 +78,12 @@ def test_most_programs_have_layers(start: int, watch: Watch) -> None:
     assert sum(folded) >= 6
 
 
+def test_numbers_are_those_of_the_whole_program_on_one_device(watch: Watch) -> None:
+    assert gspmd.check(layered.program(500))
+    assert watch.fold is not None
+    assert not watch.unlike
+
+
 def layers(count: int, body: str, results: str = "%x{last} : tensor<8x8xf32>", types: str = "tensor<8x8xf32>") -> str:
     """A program of layers; `body` says `{i}` of the layer that it is, and `{before}` of the one before."""
     lines = [body.format(i=i, before=i - 1) for i in range(1, count + 1)]
