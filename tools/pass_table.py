@@ -130,7 +130,11 @@ PASSES: tuple[tuple[str, str, tuple[tuple[str, str, str, str], ...], tuple[str, 
  ('gspmd-regather',
   'Gather again what would take too much memory to keep for later uses',
   (('keep-gathered-bytes', 'int', 'gathered bytes that a device may keep for later uses; 0 for any number', '0'),),
-  ('More is sent, and less is held: gathers move back and forth between this and gspmd-merge-collectives.',)))
+  ('More is sent, and less is held: gathers move back and forth between this and gspmd-merge-collectives.',)),
+ ('gspmd-legalize-for-xla',
+  'Rewrite operations that XLA gets wrong or refuses',
+  (('platform', 'string', "platform of JAX's whose compiler gets the program, as cpu; empty for any", '""'),),
+  ()))
 """Name, summary, options (name, type, meaning, default) and details of each."""
 COMMON_PASSES: tuple[str, ...] = ('canonicalize',
  'cse',

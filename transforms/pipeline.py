@@ -13,6 +13,7 @@ from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.order import Order
 from gspmd.transforms.passes import Option, Pass, options_of, select_options, unknown_option
 from gspmd.transforms.propagate import Propagate
+from gspmd.transforms.repairs import LegalizeForXla
 from gspmd.transforms.reshard import Reshard
 
 STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize, Order)
@@ -21,7 +22,7 @@ STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Reshard, Localize, Optimize
 OPTIONAL: tuple[type[Pass], ...] = (ShardWeightUpdate,)
 """Those of the default pipeline that an option asks for."""
 
-PASSES: tuple[type[Pass], ...] = (*STAGES, *OPTIONAL, *COLLECTIVE_PASSES)
+PASSES: tuple[type[Pass], ...] = (*STAGES, *OPTIONAL, *COLLECTIVE_PASSES, LegalizeForXla)
 """Every pass of ours."""
 
 PIPELINE = "gspmd-partition"

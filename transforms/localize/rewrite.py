@@ -24,7 +24,6 @@ from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, GlobalCo
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.mlir import located
-from gspmd.transforms.repairs.xla_repairs import REPAIRED, repair
 
 
 class ShardedType(NamedTuple):
@@ -50,7 +49,6 @@ class Localizer:
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[ShardedType, TensorType] = {}
         self._regions: list[Operation] = []
-        self._to_repair = False
         self._to_host = False
         self._parting: set[Operation] | None = None  # known inside manual computations
 
@@ -62,8 +60,6 @@ class Localizer:
         self._operations(block)
         for region in self._regions:
             region.inline()
-        if self._to_repair:
-            repair(self.annotated.function)
         if self._to_host:  # by channels that the host knows
             self.emit.keep_channels(self.annotated.function, TRANSFERS)
         declare_types(self.annotated.function)
@@ -98,7 +94,6 @@ class Localizer:
         table = self.rules.table
         for op in block:
             name = op.name
-            self._to_repair |= name in REPAIRED
             self._to_host |= name in TRANSFERS
             attributes = op.attributes
             given = attributes.get("sdy.sharding")

@@ -1,1 +1,29 @@
-"""Operations that XLA gets wrong or does not take, written so that it does not fail."""
+"""Operations that XLA gets wrong or does not take, written so that it does not fail.
+
+A partitioned module is the same for all platforms. What goes to XLA passes through here last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import ONE_MAIN
+from gspmd.transforms.repairs.xla_repairs import repair
+
+
+@dataclasses.dataclass(frozen=True)
+class LegalizeForXla(Pass):
+    """Rewrite operations that XLA gets wrong or refuses, as happens to every program that gspmd runs or compiles."""
+
+    argument = "gspmd-legalize-for-xla"
+    summary = "Rewrite operations that XLA gets wrong or refuses"
+
+    needs = (ONE_MAIN,)
+
+    platform: str = option("", "platform of JAX's whose compiler gets the program, as cpu; empty for any")
+
+    def run(self, module: Operation) -> None:
+        repair(main_function(module), self.platform)

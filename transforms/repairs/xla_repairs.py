@@ -29,12 +29,14 @@ _NUMBER = TensorType((), "i32")
 _HALF_BITS = 32  # of the widest integers
 
 
-def repair(root: Operation) -> None:
-    """Rewrite what is concerned in `root`, in place."""
+def repair(root: Operation, platform: str = "") -> None:
+    """Rewrite in `root`, in place, what the compiler of a JAX platform gets wrong or refuses; "" stands for any."""
     build = Builder(context_of(root))
-    for op in [op for op in root.walk() if op.name in REPAIRED]:
-        build.location, build.point = op.location, Point.at(op)
-        _REPAIRS[op.name](build, op)
+    for op in [op for op in root.walk() if op.name in _REPAIRS]:
+        only, rewrite = _REPAIRS[op.name]
+        if not only or platform in ("", only):
+            build.location, build.point = op.location, Point.at(op)
+            rewrite(build, op)
 
 
 def _keep_dims_in_order(build: Builder, op: Operation) -> None:
@@ -137,11 +139,11 @@ def _draw_unsigned(build: Builder, op: Operation) -> None:
     op.replace([state, build.op(f"stablehlo.{how}", [bits], [type_])])
 
 
-_REPAIRS: dict[str, Callable[[Builder, Operation], None]] = {
-    "chlo.mulhi": _multiply_wider,
-    REDUCE: count_once,
-    "stablehlo.fft": _keep_dims_in_order,
-    "stablehlo.rng_bit_generator": _draw_unsigned,
-    "stablehlo.scatter": _keep_apart,
+_REPAIRS: dict[str, tuple[str, Callable[[Builder, Operation], None]]] = {
+    "chlo.mulhi": ("", _multiply_wider),
+    REDUCE: ("", count_once),
+    "stablehlo.fft": ("cpu", _keep_dims_in_order),
+    "stablehlo.rng_bit_generator": ("", _draw_unsigned),
+    "stablehlo.scatter": ("cpu", _keep_apart),
 }
-REPAIRED = frozenset(_REPAIRS)
+"""By operation: the only platform that it concerns, "" where it is in what all share, and what rewrites it."""

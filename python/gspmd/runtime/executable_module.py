@@ -52,6 +52,7 @@ def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signat
     module = read_module(source)
     with in_memory(module) as program:
         signature = read_signature(program)
+        repair(program, platform)
         platforms.prepare(program, platform)
         _drop_value_attributes(program)
         _drop_own_attributes(program)
