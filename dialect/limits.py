@@ -86,6 +86,9 @@ MAX_COUNT = 2**63 - 1
 # Elements of a tensor, which every runtime counts in 64 bits.
 MAX_ELEMENTS = MAX_COUNT
 
+# Elements of a window in one dimension, and how far apart these are, or windows, or those of the operand.
+MAX_WINDOW = (1 << 31) - 1
+
 # Pieces and steps that operations are written out in.
 MAX_UNROLLED = 1024
 

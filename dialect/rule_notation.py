@@ -160,7 +160,8 @@ def _inferred(text: str, tensors: list[_Symbols], shapes: Shapes, given: dict[st
                 raise _error(text, f"the size of factor {symbol} does not follow from the shapes", "add it as {i=8}")
         covered = math.prod(sizes[s] for s in symbols)
         if covered != size:
-            raise _error(text, f"factors {''.join(symbols)} make {covered} elements of a dimension of {size}", _FIT)
+            made = covered if covered < 1 << 63 else "more"  # which may have more digits than Python prints
+            raise _error(text, f"factors {''.join(symbols):.80} make {made} elements of a dimension of {size}", _FIT)
     order = given or sorted(sizes, key=_symbol_order)
     return {symbol: sizes[symbol] for symbol in [*order, *(s for s in sizes if s not in order)]}
 

@@ -36,6 +36,8 @@ def fault(case: Case, outcome: Outcome) -> Fault | None:
     """The worst fault, if there is one."""
     if "--color=always" in case.words or "FORCE_COLOR" in dict(case.environment):
         outcome = dataclasses.replace(outcome, stderr=_COLOR.sub("", outcome.stderr))
+    if dict(case.environment).get("PYTHONIOENCODING") == "utf-16":  # read as UTF-8, in which every second byte is 0
+        outcome = dataclasses.replace(outcome, stderr=outcome.stderr.replace("\0", ""))
     return _end(case, outcome) or _internal(case, outcome) or _codes(case, outcome) or _output(case, outcome)
 
 

@@ -15,6 +15,9 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.limits import MAX_WINDOW
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
@@ -58,7 +61,7 @@ def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
         return next((values for name in names if (values := info.ints(name))), (1,) * count)
 
     padding = info.ints("padding") or (0,) * (2 * count)
-    return [
+    windows = [
         Window(*numbers)
         for numbers in zip(
             taps,
@@ -70,6 +73,20 @@ def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
             strict=True,
         )
     ]
+    for dim, window in enumerate(windows):
+        for what, number, least in (
+            ("taps", window.taps, 0),
+            ("stride", window.stride, 1),
+            ("dilation", window.dilation, 1),
+            ("dilation of the operand", window.spread, 1),
+        ):
+            if not least <= number <= MAX_WINDOW:  # MLIR's verifier takes some that wrap around
+                raise Unsupported(
+                    f"has windows with {number} as {what} in dimension {dim}; expected {least} to {MAX_WINDOW}",
+                    op=info.name,
+                    code=Code.LIMIT,
+                )
+    return windows
 
 
 def set_padding(op: Operation, emit: Emitter, windows: Sequence[Window], spread: str = "") -> None:
