@@ -157,10 +157,15 @@ def device_orders(func: Operation) -> tuple[tuple[DeviceIds | None, ...], tuple[
 def distinct_orders(mesh: Mesh, said: Iterable[DeviceIds | None]) -> list[DeviceIds]:
     """Every device order that there is, by the device at each position of the mesh; the mesh's own is the first.
 
+    None at all, so that large meshes are not listed, where nothing is said.
+
     Errors: AnnotationError for one that is not an order of the mesh's devices.
     """
+    given = [order for order in said if order is not None]
+    if not given:
+        return []
     own = expand(order_of(mesh))
-    orders = list(dict.fromkeys([own, *(order for order in said if order is not None)]))
+    orders = list(dict.fromkeys([own, *given]))
     for order in orders:
         if sorted(order) != sorted(own):
             raise AnnotationError(

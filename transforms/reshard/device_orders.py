@@ -54,9 +54,10 @@ def exchange_at_ends(module: Operation, planner: Planner) -> None:
     """Replace reshards of arguments and results in other device orders where that sends less."""
     function = main_function(module)
     arguments, results = device_orders(function)
-    own, *others = distinct_orders(planner.mesh, (*arguments, *results))
-    if not others:
+    orders = distinct_orders(planner.mesh, (*arguments, *results))
+    if len(orders) < 2:
         return
+    own = orders[0]
     annotated = AnnotatedModule(module)
     block = function.regions[0]
     last = block.terminator
