@@ -69,6 +69,11 @@ class Pass:
     details: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[Precondition, ...]] = ()
 
+    @property
+    def counts_layers(self) -> bool:
+        """Whether what becomes of one layer of a program depends on how many there are, as where bytes are limited."""
+        return False
+
     def run(self, module: Operation) -> None:
         """Transform `module` in place. Raises `gspmd.dialect.errors.Error` on what it refuses."""
         raise NotImplementedError

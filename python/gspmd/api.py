@@ -124,8 +124,7 @@ def partition(
     """
     module = read_program(program, new_context())
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
-    run = run_pipeline if strict is False else run_passes  # which lists every reshard that was not asked for
-    _run(run, passes, module, custom_rules, on_stage)
+    _run(run_pipeline, passes, module, custom_rules, on_stage)
     return Partitioned(module)
 
 

@@ -211,6 +211,21 @@ def test_a_refusal_is_that_of_the_whole_program(watch: Watch) -> None:
     assert error.value.location.line == text[: text.index("stablehlo.custom_call")].count("\n") + 1
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"strict": True},
+        *({"options": {name: 1 << 20}} for name in ("keep_gathered_bytes", "merge_distance", "combine_bytes")),
+    ],
+    ids=lambda given: next(iter(given.get("options", given))),
+)
+def test_what_counts_layers_sees_all(given: dict[str, Any], watch: Watch) -> None:
+    """Limits on the bytes of all gathers, and lists of all reshards, are those of the whole program."""
+    watch.least = LEAST
+    gspmd.partition(layers(12, LAYER.replace("%w{i}", "%x{before}")), **given)  # nothing is sent
+    assert watch.fold is None
+
+
 def test_remarks_are_those_of_the_whole_program(watch: Watch) -> None:
     body = LAYER.replace(
         "%b{i} = stablehlo.tanh %a{i} : tensor<8x8xf32>",

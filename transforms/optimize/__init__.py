@@ -71,6 +71,10 @@ class Optimize(Pass):
     move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
+    @property
+    def counts_layers(self) -> bool:
+        return bool(self.keep_gathered_bytes or self.merge_distance or self.combine_bytes)
+
     def run(self, module: Operation) -> None:
         program = DeviceProgram(module, self.tell_declined)
         program.tidy()

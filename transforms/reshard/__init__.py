@@ -47,6 +47,10 @@ class Reshard(Pass):
     strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
+    @property
+    def counts_layers(self) -> bool:
+        return self.strict  # every reshard that no annotation asks for is listed
+
     def run(self, module: Operation) -> None:
         allowed_bytes = self.strict_bytes if self.strict else None
         reshard(

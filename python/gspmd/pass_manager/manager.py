@@ -132,12 +132,12 @@ def run_passes(passes: Sequence[Pass], module: ir.Module, after: After = _say_no
 def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
     """The same for a pipeline that begins with `gspmd-ingest`: its other passes see layers that repeat once.
 
-    Where what they made of one layer cannot be said again for the others, or they refuse or remark on something, they
-    run on the whole program. `after` is also called behind "fold" and "unfold".
+    Where what they made of one layer cannot be said again for the others, where they refuse or remark on something, and
+    where one counts layers, they run on the whole program. `after` is also called behind "fold" and "unfold".
     """
     run = _Run(module, None, check_needs=False)
     with run.going_on():
-        if not _run_folded(run, passes, module, after):
+        if any(pass_.counts_layers for pass_ in passes) or not _run_folded(run, passes, module, after):
             with in_memory(module) as top:
                 run.apply_all(passes, top, after)
         module.operation.verify()
