@@ -54,7 +54,7 @@ class Compiled:
 
     def __init__(self, partitioner: str, text: str, devices: int) -> None:
         self.partitioner, self.devices = partitioner, jax.devices()[:devices]
-        options = xla.compile_options(devices, use_shardy=partitioner == xla.SHARDY)
+        options = xla.compile_options(devices, use_shardy=partitioner != xla.GSPMD)
         ours = partitioner not in (xla.GSPMD, xla.SHARDY)
         if ours:
             module, _ = read_partitioned(api.partition(text).module_text, "cpu")

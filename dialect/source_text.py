@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import tomllib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
 
+from gspmd.dialect.errors import InputError, reason_of
 from gspmd.dialect.limits import MAX_TOML_LENGTH
 
 STDIN = "<stdin>"
@@ -39,3 +42,17 @@ def keep(name: str, source: bytes) -> bytes:
 def kept(name: str) -> bytes | None:
     """What was kept under a name; programs without a name of their own are called `-` by MLIR."""
     return _kept.get(STDIN if name == "-" else name)
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str], name: str = "", hint: str | None = None) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes, and nothing else meanwhile; errors call it `name`, or else its path.
+
+    Raises InputError for what cannot be opened or read.
+    """
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except (OSError, ValueError) as error:
+        shown = name or os.fspath(path)
+        raise InputError(f"cannot read '{shown}': {reason_of(error).lower()}", hint=hint) from None

@@ -26,7 +26,9 @@ _SLOW = frozenset(
     )
 )
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
-_QUICK = frozenset(("ops/test_batch_law.py", "python/test_output.py", "runtime/test_signature.py"))
+_QUICK = frozenset(
+    ("ops/test_batch_law.py", "ops/test_op_table.py", "python/test_output.py", "runtime/test_signature.py")
+)
 """What of these does not."""
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()
 

@@ -8,7 +8,7 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
-from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, check_signature
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
@@ -21,7 +21,8 @@ _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
 
 
 def _check_form(module: Operation) -> None:
-    check_signature(module, main_function(module))
+    check_module(module)
+    check_signature(main_function(module))
     annotated = AnnotatedModule(module)
     if any(size == 1 for _, size in annotated.mesh.axes):
         raise AnnotationError(f"mesh {print_mesh(annotated.mesh)} has an axis of size 1")
@@ -68,7 +69,8 @@ def _check_main(module: Operation) -> None:
     if operations:
         with located(operations[0]):
             raise AnnotationError("is a module inside the module")
-    check_signature(module, main_function(module))
+    check_module(module)
+    check_signature(main_function(module))
     _check_operations(module, check_operation)
 
 

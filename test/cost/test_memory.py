@@ -9,7 +9,7 @@ import pytest
 from gspmd.costs.buffers import Buffers
 from gspmd.costs.memory import Memory, aliases_of, memory_of
 from gspmd.dialect.notation import parse_mesh, parse_sharding
-from gspmd.transforms.analysis.replication import replicated_axes
+from gspmd.transforms.analysis.divergence import replicated_axes
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -162,8 +162,8 @@ def test_what_is_replicated(body: str, expected: set[str]) -> None:
     text = text.replace(": T", ": tensor<8xf32>").replace("-> T", "-> tensor<8xf32>")
     program = Program(model_of(parse_module(text, new_context())))
     shardings = [parse_sharding(f"<@mesh, [{dims}]>", {"mesh": MESH}) for dims in ('{"x"}', "{}")]
-    found = replicated_axes(program, MESH, shardings)
-    assert found[program.body.returned[0]] == expected
+    found = replicated_axes(program.body.ir, MESH, shardings)
+    assert found[program.body.terminator.operands[0]] == expected
 
 
 def test_a_carry_is_replicated_if_it_stays_so() -> None:
@@ -184,5 +184,5 @@ def test_a_carry_is_replicated_if_it_stays_so() -> None:
     }"""
     program = Program(model_of(parse_module(text, new_context())))
     shardings = [parse_sharding(f"<@mesh, [{dims}]>", {"mesh": MESH}) for dims in ('{"x"}', "{}")]
-    found = replicated_axes(program, MESH, shardings)
-    assert [found[value] for value in program.body.returned] == [{"y"}, {"x", "y"}]
+    found = replicated_axes(program.body.ir, MESH, shardings)
+    assert [found[value] for value in program.body.terminator.operands] == [{"y"}, {"x", "y"}]

@@ -144,7 +144,7 @@ BAD = {
     "a number of partitions that is no number": Bad(
         _module('mhlo.num_partitions = "8"', _main(_SPLIT)),
         "1:1",
-        "'mhlo.num_partitions' is \"8\", expected an integer; write it as 8 : i32",
+        "'mhlo.num_partitions' is \"8\", expected an integer of at most 64 bits, as 8 : i32",
     ),
     "replicas": Bad(
         _module("mhlo.num_replicas = 2 : i32", _main(_SPLIT)),

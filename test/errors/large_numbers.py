@@ -97,6 +97,10 @@ PARTITIONED = {
 }
 
 REFUSED = {
+    "a dimension that padding makes too large": (
+        negated({"x": 4}, '[{"x"}]', "[{}]", f"{2**63 - 1}xf32"),
+        r"needs a value of f32\[9223372036854775808\] in between, which has more than 9223372036854775807 elements",
+    ),
     "axes that change places": (
         negated({"x": PRIME, "y": 2}, '[{"x", "y"}, {}]', '[{"y", "x"}, {}]', f"{2 * PRIME}x8xf32"),
         "needs a list of 2000000014 devices, expected at most 1048576",

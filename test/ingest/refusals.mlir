@@ -285,3 +285,59 @@ func.func @main(%arg0: tensor<8xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
   %0, %1 = mhlo.topk(%arg0, k = 2, largest = false) : tensor<8xf32> -> (tensor<2xf32>, tensor<2xi32>)
   return %0, %1 : tensor<2xf32>, tensor<2xi32>
 }
+
+// -----
+
+func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = "{devices=[4]<=[4]}"} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {mhlo.sharding = "{manual}"} : (tensor<8xf32>) -> tensor<2xf64>
+  // expected-error @+1 {{a manual computation has f64[2] inside of f32[8], expected f32[2]}}
+  %2 = func.call @body(%1) : (tensor<2xf64>) -> tensor<2xf64>
+  %3 = stablehlo.custom_call @Sharding(%2) {mhlo.sharding = "{manual}"} : (tensor<2xf64>) -> tensor<2xf64>
+  %4 = stablehlo.custom_call @SPMDShardToFullShape(%3) {mhlo.sharding = "{devices=[4]<=[4]}"} : (tensor<2xf64>) -> tensor<8xf32>
+  return %4 : tensor<8xf32>
+}
+func.func private @body(%a: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = stablehlo.tanh %a : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+
+// -----
+
+func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.custom_call @Sharding(%arg0) {mhlo.sharding = "{devices=[4]<=[4]}"} : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {mhlo.sharding = "{manual}"} : (tensor<8xf32>) -> tensor<3xf32>
+  // expected-error @+1 {{a manual computation has f32[3] inside of f32[8], expected f32[2]}}
+  %2 = func.call @body(%1) : (tensor<3xf32>) -> tensor<3xf32>
+  %3 = stablehlo.custom_call @Sharding(%2) {mhlo.sharding = "{manual}"} : (tensor<3xf32>) -> tensor<3xf32>
+  %4 = stablehlo.custom_call @SPMDShardToFullShape(%3) {mhlo.sharding = "{devices=[4]<=[4]}"} : (tensor<3xf32>) -> tensor<8xf32>
+  return %4 : tensor<8xf32>
+}
+func.func private @body(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.tanh %a : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+
+// -----
+
+func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  return %arg0 : tensor<8xf32>
+}
+// expected-error @+1 {{lies outside of all functions}}
+%0 = stablehlo.constant dense<1.0> : tensor<8xf32>
+
+// -----
+
+// expected-error @+1 {{a value of type 'tensor<8xindex>', which StableHLO does not have}}
+func.func @main(%arg0: tensor<8xindex>) -> tensor<8xindex> {
+  return %arg0 : tensor<8xindex>
+}
+
+// -----
+
+// expected-error @+1 {{'mhlo.num_partitions' is 8 : i128, expected an integer of at most 64 bits, as 8 : i32}}
+module attributes {mhlo.num_partitions = 8 : i128} {
+  func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+    return %arg0 : tensor<8xf32>
+  }
+}

@@ -13,6 +13,8 @@ from test_scatter import small_numbers
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import print_rule
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.local_form import sent_by
+from gspmd.transforms.parsing.mlir import new_context
 
 COLLECTIVES = re.compile(r'"?stablehlo\.(all_gather|all_reduce|collective_permute|all_to_all)"?\(')
 
@@ -63,13 +65,14 @@ def check_what_is_sent(text: str, mesh: str = "3x2", dim: int = 1) -> None:
     (factor,), axes = rule.operands[0][dim], MESHES[mesh].all_axes()
     split = split_of(rule, MESHES[mesh], {factor: axes})
     (op,) = read(text).body.ops
-    sends = OPS[op.info.name].sends
-    assert sends is not None
+    localize = OPS[op.info.name].localize
+    assert localize is not None
     sent = 0
     for kind, shape in SENT.findall(partition(text, MESHES[mesh], {factor: axes})):
         size = 4 * math.prod(int(n) for n in shape.split("x")[:-1])
         sent += {"collective_permute": size, "all_gather": (size_of(axes) - 1) * size}.get(kind, 0)
-    assert sends(op.info, split.operands, split.results) == sent
+    found = sent_by(localize, op.info, rule, split.operands, split.results, new_context())
+    assert sum(collective.bytes for collective in found) == sent
 
 
 TWO_DILATED = "window_dilations = array<i64: 1, 2>"

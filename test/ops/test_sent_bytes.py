@@ -10,8 +10,8 @@ from random_windows import FAMILIES, MESHES
 from single_op import assignments, partition, read, rules_of, split_of
 
 from gspmd.collectives import collectives_of
-from gspmd.dialect.rule import PERMUTATION, REDUCTION
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
@@ -19,17 +19,19 @@ def check(text: str, rng: random.Random) -> None:
     """Compare for every factor split alone, and for two random splits, by each rule of the operation."""
     mesh = MESHES[rng.choice(list(MESHES))]
     (op,) = read(text).body.ops
-    sends = OPS[op.info.name].sends
+    localize = OPS[op.info.name].localize
     for rule in rules_of(text):
         for axes in assignments(rule, mesh, 2, rng.randrange(1000)):
             split = split_of(rule, mesh, axes)
             module = parse_module(partition(text, mesh, axes, rule), new_context())
             made = [c for c in collectives_of(module, mesh) if c.cause != "partial results"]
             assert all(c.count == 1 for c in made)
-            said = 0.0
-            if any(rule.kinds[factor] in (PERMUTATION, REDUCTION) for factor in axes) and sends is not None:
-                said = sends(op.info, split.operands, split.results)
-            assert said == sum(c.bytes for c in made), f"{axes}\n{module}"
+            said = ()
+            if localize is not None:
+                said = sent_by(localize, op.info, rule, split.operands, split.results, module.context)
+            assert sorted((c.kind, c.bytes) for c in said) == sorted((c.kind, c.bytes) for c in made), (
+                f"{axes}\n{module}"
+            )
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -16,8 +16,9 @@ from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.runtime import executable as runtime
 from gspmd.transforms.exchange.blocks import block_exchange
+from gspmd.transforms.exchange.step import ReshardStep
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.reshard.path import Path, ReshardStep
+from gspmd.transforms.reshard.path import Path
 from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
 

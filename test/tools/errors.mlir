@@ -24,7 +24,7 @@
 // NEST: gspmd-opt: error: pass 'gspmd-propagate' runs on a module, not in 'func.func'; move it out of 'func.func(...)'
 // BOTH: gspmd-opt: error: --pass-pipeline and passes as flags are both given; give one of them
 // MISSING: gspmd-opt: error: cannot read '{{.*}}no-such-file': no such file or directory
-// DIRECTORY: gspmd-opt: error: '{{.*}}tools' is a directory; give a .mlir file
+// DIRECTORY: gspmd-opt: error: cannot read '{{.*}}tools': is a directory; give a .mlir file
 // UNWRITABLE: gspmd-opt: error: cannot write '{{.*}}/out': no such file or directory
 // TWO: gspmd-opt: error: unrecognized arguments: {{.*}}errors.mlir; see gspmd-opt --help
 // QUIET-NOT: invalid

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.limits import MAX_ELEMENTS
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.reducers import Number, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
@@ -50,7 +51,16 @@ class Builder:
         attributes: Mapping[str, Any],
         regions: Sequence[Block] = (),
     ) -> Operation:
-        """Create an operation, with the attributes that are not None, and return it."""
+        """Create an operation, with the attributes that are not None, and return it.
+
+        Raises Unsupported for results of more elements than runtimes count, as padding may make them.
+        """
+        for type_ in results:
+            if math.prod(type_.shape) > MAX_ELEMENTS:
+                raise Unsupported(
+                    f"needs a value of {type_.brief} in between, which has more than {MAX_ELEMENTS} elements",
+                    hint="split dimensions into even parts, or into fewer of them",
+                )
         given = {k: v for k, v in attributes.items() if v is not None} | self.also
         return Operation(name, operands, results, given, self.location, regions).insert(self.point)
 

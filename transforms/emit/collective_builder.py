@@ -20,8 +20,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
 from gspmd.transforms.ir.collective_notes import notes
-from gspmd.transforms.ir.groups import replica_groups
-from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.groups import Ids, replica_groups
+from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.reducers import reducer_operation
 from gspmd.transforms.ir.types import TensorType
 
@@ -35,6 +35,19 @@ class Cause:
 
     text: str
     location: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Participants:
+    """Who takes part in a collective, and why: all groups along `axes`, or pairs of partition ids (`[pairs, 2]`).
+
+    `combiner` is what is done with what they have, None if it is only handed on.
+    """
+
+    axes: Axes
+    cause: Cause
+    combiner: str | None = None
+    pairs: Ids | None = None
 
 
 _Rest = ParamSpec("_Rest")
@@ -90,18 +103,27 @@ class CollectiveBuilder(Builder):
         """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
         return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
-    def _collective_attributes(self, axes: Axes, cause: Cause) -> dict[str, Any]:
+    def _send(self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Any) -> Value:
+        """Create the collective `stablehlo.<kind>`, as all are."""
         if self.also:
             raise Unsupported(
                 "is computed by the host, on parts that other devices have",
                 hint="compute it on the devices, or do not split the dimension along which it needs others' parts",
                 code=Code.HOST,
             )
+        cause = who.cause
         self.location = cause.location
-        return {
-            "channel_handle": self.next_channel(),
-            **notes(axes, self.mesh, cause.text, self.context),
-        }
+        attributes["channel_handle"] = self.next_channel()
+        attributes.update(notes(who.axes, self.mesh, cause.text, self.context))
+        if who.pairs is not None:
+            pairs = ir.DenseElementsAttr.get(np.ascontiguousarray(who.pairs), context=self.context)
+            attributes["source_target_pairs"] = pairs
+        else:
+            attributes["replica_groups"] = self._replica_groups(who.axes)
+            if kind != "all_to_all":
+                attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
+        regions = [] if who.combiner is None else [self._reducer(result.element, who.combiner)]
+        return self.create(f"stablehlo.{kind}", [value], [result], attributes, regions).result
 
     def _replica_groups(self, axes: Axes) -> Any:
         found = self._groups.get(axes)
@@ -114,15 +136,13 @@ class CollectiveBuilder(Builder):
             self._groups[axes] = found
         return found
 
-    def _with_reducer(
-        self, name: str, value: Value, result: TensorType, combiner: str, attributes: dict[str, Any]
-    ) -> Value:
-        scalar = TensorType((), result.element)
+    def _reducer(self, element: str, combiner: str) -> Block:
+        scalar = TensorType((), element)
 
         def combined(arguments: list[Value]) -> list[Value]:
             return [self.op(reducer_operation(combiner), arguments, [scalar])]
 
-        return self.create(name, [value], [result], attributes, [self.block([scalar, scalar], combined)]).result
+        return self.block([scalar, scalar], combined)
 
     @_in_bytes
     def all_reduce(self, value: Value, axes: Axes, combiner: str, cause: Cause) -> Value:
@@ -130,10 +150,7 @@ class CollectiveBuilder(Builder):
             return value
         if has_ordered_bits(value, combiner):
             return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
-        attributes = self._collective_attributes(axes, cause)
-        attributes["replica_groups"] = self._replica_groups(axes)
-        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        return self._with_reducer("stablehlo.all_reduce", value, value.type, combiner, attributes)
+        return self._send("all_reduce", value, value.type, Participants(axes, cause, combiner))
 
     @_in_bytes
     def reduce_scatter(self, value: Value, dim: int, axes: Axes, combiner: str, cause: Cause) -> Value:
@@ -144,11 +161,8 @@ class CollectiveBuilder(Builder):
         if has_ordered_bits(value, combiner):
             bits = self.reduce_scatter(ordered(self, value, combiner), dim, axes, combiner, cause)
             return from_ordered(self, bits, value)
-        attributes = self._collective_attributes(axes, cause)
-        attributes["replica_groups"] = self._replica_groups(axes)
-        attributes["scatter_dimension"] = self.i64(dim)
-        attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        return self._with_reducer("stablehlo.reduce_scatter", value, result, combiner, attributes)
+        who = Participants(axes, cause, combiner)
+        return self._send("reduce_scatter", value, result, who, scatter_dimension=self.i64(dim))
 
     @_in_bytes
     def all_gather(self, value: Value, dim: int, axes: Axes, cause: Cause) -> Value:
@@ -156,16 +170,7 @@ class CollectiveBuilder(Builder):
         result = _resized(value.type, dim, lambda n: n * size_of(axes))
         if (empty := self.nothing(result)) is not None:
             return empty
-        attributes = self._collective_attributes(axes, cause)
-        return self.op(
-            "stablehlo.all_gather",
-            [value],
-            [result],
-            all_gather_dim=self.i64(dim),
-            replica_groups=self._replica_groups(axes),
-            use_global_device_ids=ir.UnitAttr.get(self.context),
-            **attributes,
-        )
+        return self._send("all_gather", value, result, Participants(axes, cause), all_gather_dim=self.i64(dim))
 
     def all_gather_dims(self, value: Value, dims: dict[int, Axes], cause: Cause) -> Value:
         """Gather several dimensions with one collective."""
@@ -195,30 +200,21 @@ class CollectiveBuilder(Builder):
         if _has_empty_pieces(value, split, count):
             # XLA makes constants of them and refuses these where their layout is not that of the others.
             value = self.kept_apart(value)
-        attributes = self._collective_attributes(axes, cause)
-        return self.op(
-            "stablehlo.all_to_all",
-            [value],
-            [result],
+        return self._send(
+            "all_to_all",
+            value,
+            result,
+            Participants(axes, cause),
             split_dimension=self.i64(split),
             concat_dimension=self.i64(concat),
             split_count=self.i64(count),
-            replica_groups=self._replica_groups(axes),
-            **attributes,
         )
 
     @_in_bytes
-    def collective_permute(self, value: Value, pairs: Any, axes: Axes, cause: Cause) -> Value:
+    def collective_permute(self, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Value:
         if not math.prod(value.type.shape):
             return value
-        attributes = self._collective_attributes(axes, cause)
-        return self.op(
-            "stablehlo.collective_permute",
-            [value],
-            [value.type],
-            source_target_pairs=ir.DenseElementsAttr.get(np.ascontiguousarray(pairs), context=self.context),
-            **attributes,
-        )
+        return self._send("collective_permute", value, value.type, Participants(axes, cause, pairs=pairs))
 
 
 def _has_empty_pieces(value: Value, dim: int, count: int) -> bool:

@@ -1,33 +1,143 @@
-"""The direct exchange from one sharding to another, with nothing in between: what `sdy.reshard` stands for."""
+"""The direct exchange from one sharding to another, with nothing in between: what `sdy.reshard` stands for.
+
+It is one of three. For example, over x=2 and y=4:
+
+- `f32[6,8] [{"x"}, {}] -> [{"y"}, {}]` gives one dimension other tiles.
+- `f32[8,8,8] [{"x"}, {"y"}, {}] -> [{}, {}, {"x", "y"}]` takes axes to another dimension, in one all-to-all.
+- `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` moves blocks of 2x2 elements, in two rounds.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar, TypeAlias
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.exchange.blocks import BlockExchange, Dims, block_exchange, free_axes
-from gspmd.transforms.exchange.halo import joint_axes, retiling
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.exchange.block_emission import all_to_all_dims, exchange_blocks
+from gspmd.transforms.exchange.blocks import (
+    AxisMoves,
+    BlockExchange,
+    Dims,
+    all_to_all_moves,
+    block_exchange,
+    free_axes,
+    nests_either_way,
+)
+from gspmd.transforms.exchange.halo import joint_axes, redistribute, retiling
 from gspmd.transforms.exchange.intervals import Exchange, cheapest
+from gspmd.transforms.ir.operations import Value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retiling:
-    """The exchange of one dimension, `dim`, that gets other tiles; devices are counted along `joint`.
+    """The exchange of one dimension, `dim`, of `size` elements, that gets other tiles than those over `source`.
 
-    `others` are the elements that a device holds of the other dimensions.
+    Devices are counted along `axes`. `others` are the elements that a device holds of the other dimensions.
     """
 
     dim: int
-    joint: Axes
+    size: int
+    source: Axes
+    axes: Axes
     exchange: Exchange
     others: int
+
+    kind: ClassVar[str] = "collective_permute"
+    messages: ClassVar[int] = 1
 
     @property
     def sent(self) -> int:
         """Elements that a device sends at most."""
         return cheapest(self.exchange).sent * self.others
+
+    @property
+    def gathered(self) -> int:
+        """Elements that a device holds meanwhile, besides its parts before and after."""
+        return self.size * self.others if cheapest(self.exchange).gathers else 0
+
+    def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
+        """A device's part after the exchange."""
+        made: Value = redistribute(emit, value, self.dim, self.source, self.axes, self.exchange, cause)
+        return made
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BlockMoves:
+    """The exchange of blocks of several dimensions, in rounds; `local` is a device's part after it."""
+
+    exchange: BlockExchange
+    local: tuple[int, ...]
+
+    kind: ClassVar[str] = "collective_permute"
+    gathered: ClassVar[int] = 0
+
+    @property
+    def axes(self) -> Axes:
+        return self.exchange.axes
+
+    @property
+    def messages(self) -> int:
+        return self.exchange.messages
+
+    @property
+    def sent(self) -> int:
+        """Elements that a device sends at most."""
+        return self.exchange.sent
+
+    def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
+        """A device's part after the exchange."""
+        return emit.slice(exchange_blocks(emit, value, self.exchange, cause), self.local)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AxisSwap:
+    """One all-to-all of axes that go to other dimensions, all of which they divide; `shape` is global.
+
+    `moves` are in the order in which the axes stand in the dimensions that they leave.
+    """
+
+    shape: tuple[int, ...]
+    before: Dims
+    after: Dims
+    moves: AxisMoves
+
+    kind: ClassVar[str] = "all_to_all"
+    messages: ClassVar[int] = 1
+    gathered: ClassVar[int] = 0
+
+    @property
+    def axes(self) -> Axes:
+        return tuple(axis for axes, _, _ in self.moves for axis in axes)
+
+    @property
+    def sent(self) -> int:
+        """Elements that a device sends, of its part with padding."""
+        held, devices = math.prod(self._padded()), size_of(self.axes)
+        return held - held // devices
+
+    def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
+        """A device's part after the exchange."""
+        padded = self._padded()
+        if padded != value.type.shape:
+            # Pieces that are nothing but padding must not become constants: see `CollectiveBuilder.all_to_all`.
+            value = emit.kept_apart(emit.pad_to(value, padded))
+        return emit.slice(all_to_all_dims(emit, value, self.moves, self.after, cause), self._local(self.after))
+
+    def _padded(self) -> tuple[int, ...]:
+        """A device's part before it, every dimension as long as so many of its parts after it are."""
+        counts = [math.prod(size_of(axes) for axes, _, to in self.moves if to == d) for d in range(len(self.shape))]
+        sides = zip(self._local(self.before), self._local(self.after), counts, strict=True)
+        return tuple(n if count == 1 else m * count for n, m, count in sides)
+
+    def _local(self, dims: Dims) -> tuple[int, ...]:
+        return tuple(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
+
+
+DirectWay: TypeAlias = Retiling | BlockMoves | AxisSwap
 
 
 def changed_dims(before: Dims, after: Dims) -> list[int]:
@@ -35,12 +145,19 @@ def changed_dims(before: Dims, after: Dims) -> list[int]:
     return [d for d, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
 
 
-def direct_way(
-    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes
-) -> Retiling | BlockExchange | None:
-    """The exchange that sends least, without sending along `held`; None if there are too many messages to plan."""
-    blocks = block_exchange(mesh, shape, before, after, held)
+def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> DirectWay | None:
+    """The exchange that sends least, without sending along `held`; None if there are too many messages to plan.
+
+    Where axes only change dimensions, all of which they divide, it is one all-to-all.
+    """
     changed = changed_dims(before, after)
+    if len(changed) > 1 and all(map(nests_either_way, shape, before, after)):
+        moves = all_to_all_moves(before, after)
+        if moves:
+            return AxisSwap(shape, before, after, moves)
+    found = block_exchange(mesh, shape, before, after, held)
+    local = tuple(-(-n // size_of(axes)) for n, axes in zip(shape, after, strict=True))
+    blocks = None if found is None else BlockMoves(found, local)
     tiles = _retiling(mesh, shape, before, after, held) if len(changed) == 1 else None
     if tiles is None or blocks is None:
         return tiles or blocks
@@ -57,4 +174,4 @@ def _retiling(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, hel
     others = math.prod(
         -(-n // size_of(axes)) for d, (n, axes) in enumerate(zip(shape, before, strict=True)) if d != dim
     )
-    return Retiling(dim, joint, retiling(shape[dim], old, joint, new), others)
+    return Retiling(dim, shape[dim], old, joint, retiling(shape[dim], old, joint, new), others)

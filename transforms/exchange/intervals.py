@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,7 +25,6 @@ import numpy.typing as npt
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
-from gspmd.transforms.ir.types import TensorType, element_bytes
 
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
@@ -314,12 +312,3 @@ def _margins(exchange: Exchange) -> tuple[Range | None, int]:
     left, right = (tile - low)[chosen].max(), (high - tile - exchange.local)[chosen].max()
     own = np.maximum(np.minimum(high, ends) - np.maximum(low, begins), 0)
     return (max(int(left), 0), max(int(right), 0)), int((high - low - own)[chosen].max())
-
-
-def sent_bytes(local: TensorType, exchanges: Iterable[tuple[int, Exchange]]) -> float:
-    """Bytes that a device sends for exchanges of several dimensions of a per-device value, one after the other."""
-    shape, total = list(local.shape), 0
-    for dim, exchange in exchanges:
-        total += cheapest(exchange).sent * math.prod(n for d, n in enumerate(shape) if d != dim)
-        shape[dim] = exchange.length
-    return total * element_bytes(local.element)

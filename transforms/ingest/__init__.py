@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, Error, Unsupported
+from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.limits import MAX_DEVICES
 from gspmd.dialect.sdy_attrs import write_mesh
 from gspmd.transforms.ingest.annotate import rewrite_annotations
@@ -36,7 +36,7 @@ from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, surv
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
 from gspmd.transforms.ingest.value_types import check_types
-from gspmd.transforms.ir.attribute_kinds import check_operation, check_signature
+from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, check_signature
 from gspmd.transforms.ir.modules import context_of, create_mesh, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
@@ -63,6 +63,7 @@ class Ingest(Pass):
 
     def run(self, module: Operation) -> None:
         with _in_module(module):
+            check_module(module)
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
@@ -108,11 +109,7 @@ def _in_module(module: Operation) -> Iterator[None]:
 
 def _module_count(module: Operation, name: str) -> int | None:
     attribute = module.attributes.get(name)
-    if attribute is None:
-        return None
-    if not isinstance(attribute, ir.IntegerAttr):
-        raise AnnotationError(f"'{name}' is {attribute}, expected an integer", hint="write it as 8 : i32")
-    return int(attribute.value)
+    return None if attribute is None else int(attribute.value)
 
 
 def _check_replicas(module: Operation) -> None:
@@ -127,7 +124,7 @@ def _prepare(module: Operation) -> Survey:
     """Bring functions, tuples, shapes and operations to their modern form, annotations untouched."""
     functions = functions_of(module)
     entry = functions[find_main(functions)]
-    check_signature(module, entry)
+    check_signature(entry)
     flatten_main(entry)
     found = survey(module)
     check_calls(found)

@@ -14,6 +14,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.reducers import is_zero
 from gspmd.transforms.ir.types import element_bytes
 
 GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
@@ -220,20 +221,10 @@ def _select(op: Operation) -> int | None:
 
 def _is_never(test: Any) -> bool:
     if _name_of(test) != "stablehlo.compare":
-        return _is_zero(test)
+        return is_zero(test)
     compare = test.maker
     is_less = "LT" in str(compare.attributes["comparison_direction"])
-    return is_less and _is_zero(compare.operands[1]) and _counted_dim(compare.operands[0]) is not None
-
-
-def _is_zero(value: Value) -> bool:
-    name = _name_of(value)
-    if name == "stablehlo.broadcast_in_dim":
-        return _is_zero(value.maker.operands[0])
-    if name != "stablehlo.constant":
-        return False
-    number = value.maker.attributes["value"]
-    return isinstance(number, ir.DenseIntElementsAttr) and number.is_splat and not number.get_splat_value().value
+    return is_less and is_zero(compare.operands[1]) and _counted_dim(compare.operands[0]) is not None
 
 
 def _first(op: Operation) -> int | None:

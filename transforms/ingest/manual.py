@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from gspmd.dialect.axes import Axes, without
+from gspmd.dialect.axes import Axes, overlap, size_of, without
 from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
@@ -50,6 +50,21 @@ class _Crossing:
     order: DeviceOrder | None
     mesh: Mesh | None = None
     index: int = 0
+
+    def check(self, inside: TensorType) -> None:
+        """Raises AnnotationError if the value inside is not the part of the whole that its sharding says."""
+        type_ = self.whole.type
+        counts = [size_of(a for a in axes if overlap([a], self.manual)) for axes in self.sharding.dim_axes()]
+        if len(counts) == type_.rank:
+            local = tuple(-(-n // count) for n, count in zip(type_.shape, counts, strict=True))
+            if inside == type_.of_shape(local):
+                return
+            expected = f", expected {type_.of_shape(local).brief}"
+        else:
+            expected = ""
+        raise AnnotationError(
+            f"a manual computation has {inside.brief} inside of {type_.brief}{expected}", code=Code.MANUAL
+        )
 
 
 def manual_calls(calls: list[Any]) -> list[Any]:
@@ -139,6 +154,10 @@ def _convert(call: Operation, target: TargetMesh) -> None:
             "manual computation whose operands and results differ in their manual axes", hint=_HINT, code=Code.MANUAL
         )
     operands = [value.type for value in call.operands]
+    for crossing, type_ in zip(entering, operands, strict=True):
+        crossing.check(type_)
+    for crossing in leaving:
+        crossing.check(call.results[crossing.index].type)
     names = target.names(axes.pop())
     attributes = {
         "in_shardings": target.write_list(crossing.sharding for crossing in entering),

@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.survey import PAD
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.reducers import is_zero
 from gspmd.transforms.ir.types import TensorType
 
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
@@ -132,17 +133,7 @@ def _is_only_padding(value: Value) -> bool:
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not value.is_used_once:
         return False
     edges = (*_ints(pad, "edge_padding_low"), *_ints(pad, "edge_padding_high"))
-    return not any(_ints(pad, "interior_padding")) and min(edges) >= 0 and _is_zero(pad.operands[1])
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.op
-    if op is None or op.name != "stablehlo.constant" or "complex" in value.type.element:
-        return False
-    number: Any = op.attributes["value"]
-    if not isinstance(number, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr) or not number.is_splat:
-        return False
-    return not number.get_splat_value().value
+    return not any(_ints(pad, "interior_padding")) and min(edges) >= 0 and is_zero(pad.operands[1])
 
 
 def _join(op: Operation) -> None:

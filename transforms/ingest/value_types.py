@@ -14,7 +14,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
 _ELEMENTS = re.compile(
-    r"i1|u?i(2|4|8|16|32|64)|f(16|32|64)|b?f16|tf32|f[468]E\w+|complex<f(32|64)>|index|!quant\..*", re.DOTALL
+    r"i1|u?i(2|4|8|16|32|64)|f(16|32|64)|b?f16|tf32|f[468]E\w+|complex<f(32|64)>|!quant\..*", re.DOTALL
 )
 
 

@@ -13,6 +13,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
 from gspmd.transforms.parsing.mlir import located
 
+_INTEGER = "an integer of at most 64 bits, as 8 : i32"
 _ON_OPERATIONS = {
     "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
     "mhlo.attributes": (ir.DictAttr, "a dictionary"),
@@ -22,7 +23,7 @@ _ON_OPERATIONS = {
 }
 _ON_VALUES = {
     "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
-    DONATION[0]: (ir.IntegerAttr, "an integer"),
+    DONATION[0]: (ir.IntegerAttr, _INTEGER),
     MEMORY_KIND: (ir.StringAttr, "a string"),
     NAME: (ir.StringAttr, "a string"),
     SHARDING: (ir.StringAttr, "a string"),
@@ -31,9 +32,16 @@ _ON_VALUES = {
 }
 _ON_MODULES = {
     "mhlo.frontend_attributes": (ir.DictAttr, "a dictionary"),
-    "mhlo.num_partitions": (ir.IntegerAttr, "an integer"),
+    "mhlo.num_partitions": (ir.IntegerAttr, _INTEGER),
+    "mhlo.num_replicas": (ir.IntegerAttr, _INTEGER),
     MESH: (ir.StringAttr, "a string"),
 }
+
+
+# Bits of an integer that is printed where it is wrong.
+_MOST_BITS = 64
+# Characters of an attribute that an error shows.
+_MOST_SHOWN = 200
 
 
 def check_operation(op: Operation) -> None:
@@ -42,9 +50,17 @@ def check_operation(op: Operation) -> None:
         _check(op.attributes, _ON_OPERATIONS)
 
 
-def check_signature(module: Operation, function: Operation) -> None:
-    """The same for the attributes of the module, and of the arguments and results of its entry."""
+def check_module(module: Operation) -> None:
+    """The same for the attributes of the module, in which nothing may be computed outside of functions."""
     _check(module.attributes, _ON_MODULES)
+    for op in module.regions[0]:
+        if op.results:
+            with located(op):
+                raise AnnotationError("lies outside of all functions")
+
+
+def check_signature(function: Operation) -> None:
+    """The same for the attributes of the arguments and results of the entry."""
     with located(function):
         results = len(function_types(function)[1])
         for name in ("arg_attrs", "res_attrs"):
@@ -56,5 +72,17 @@ def check_signature(module: Operation, function: Operation) -> None:
 
 def _check(attributes: Any, kinds: dict[str, tuple[Any, str]]) -> None:
     for name, (kind, words) in kinds.items():
-        if name in attributes and not isinstance(attributes[name], kind):
-            raise AnnotationError(f"'{name}' is {attributes[name]}, expected {words}")
+        if name in attributes and not (isinstance(attributes[name], kind) and _is_read(attributes[name])):
+            raise AnnotationError(f"'{name}' is {_shown(attributes[name])}, expected {words}")
+
+
+def _is_read(attribute: ir.Attribute) -> bool:
+    """Whether an attribute is no integer that is too long to be printed."""
+    if not isinstance(attribute, ir.IntegerAttr) or not isinstance(attribute.type, ir.IntegerType):
+        return True
+    return bool(attribute.type.width <= _MOST_BITS)
+
+
+def _shown(attribute: ir.Attribute) -> str:
+    text = str(attribute)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

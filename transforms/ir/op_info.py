@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.transforms.ir.operations import Block, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
 
@@ -19,7 +19,8 @@ CUSTOM_CALL = "stablehlo.custom_call"
 class OpInfo:
     """An operation's name, types, attributes and the names of the operations in its region.
 
-    Interned: operations with the same description share one object, so it hashes by identity.
+    Interned: operations with the same description share one object, so it hashes by identity. `regions` are copies of
+    what the first of them had; those of control flow are left out.
     """
 
     name: str
@@ -27,6 +28,12 @@ class OpInfo:
     results: tuple[TensorType, ...]
     attributes: Mapping[str, Any]
     body: tuple[str, ...]
+    regions: tuple[Block, ...] = ()
+
+    def operation(self, operands: Iterable[Value], location: Location) -> Operation:
+        """Another such operation, which lies nowhere, on operands that may have other types."""
+        regions = [block.clone({}) for block in self.regions]
+        return Operation(self.name, operands, self.results, dict(self.attributes), location, regions)
 
     def ints(self, name: str) -> tuple[int, ...]:
         """An attribute that is a list of integers; empty when absent."""
@@ -63,8 +70,20 @@ class InfoReader:
         key = (op.name, operands, results, pairs, body)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body)
+            regions = tuple(map(_apart, op.regions)) if body else ()
+            found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body, regions)
         return found
+
+
+def _apart(block: Block) -> Block:
+    """A copy of a region, in which other values stand for those of outside, as a copy is no use of them."""
+    outer: dict[Value, Value] = {}
+    inside = {block, *(region for op in block for inner in op.walk() for region in inner.regions)}
+    for op in block:
+        for value in (value for inner in op.walk() for value in inner.operands):
+            if value.block not in inside and value not in outer:
+                (outer[value],) = Block([value.type]).arguments
+    return block.clone(outer)
 
 
 def _body(op: Operation) -> tuple[str, ...]:

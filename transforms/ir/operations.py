@@ -329,14 +329,9 @@ class Operation:
         )
         made.source = self.source
         known.update(zip(self.results, made.results, strict=True))
-        for region in self.regions:
-            block = Block([argument.type for argument in region.arguments], region.locations)
-            known.update(zip(region.arguments, block.arguments, strict=True))
-            block.owner = made
-            made.regions.append(block)
-            point = Point(block)
-            for op in region:
-                op.clone(known).insert(point)
+        made.regions = [region.clone(known) for region in self.regions]
+        for region in made.regions:
+            region.owner = made
         return made
 
     def __repr__(self) -> str:
@@ -376,6 +371,14 @@ class Block:
         """The last operation."""
         assert self.last is not None
         return self.last
+
+    def clone(self, values: dict[Value, Value]) -> Block:
+        """A copy that no operation owns, as `Operation.clone` makes it."""
+        made = Block([argument.type for argument in self.arguments], self.locations)
+        values.update(zip(self.arguments, made.arguments, strict=True))
+        for op in self:
+            op.clone(values).insert(Point(made))
+        return made
 
     def copy_to(self, point: Point, arguments: Sequence[Value]) -> list[Value]:
         """Copy all but the terminator to a place, for these arguments; returns what the terminator hands on of that."""

@@ -49,6 +49,13 @@ def is_identity(init: Value, reducer: str) -> bool:
     return any(is_splat(init, word) for word in words)
 
 
+def is_zero(value: Value) -> bool:
+    """Whether a value is known to be zero everywhere, of either sign: a constant, or broadcast from one."""
+    while value.op is not None and value.op.name == "stablehlo.broadcast_in_dim":
+        value = value.op.operands[0]
+    return is_identity(value, "add")
+
+
 def partial_combiner(element: str) -> str:
     """How partial results are combined of which all but one are the neutral element."""
     return "or" if element == "i1" else "add"

@@ -16,10 +16,10 @@ from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart
+from gspmd.transforms.exchange.step_notation import STEPS, sharding_after
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
-from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.ops.rules import RuleBook
@@ -61,9 +61,8 @@ class _Check:
         name = op.info.name
         if name == CONSTRAINT:
             raise AnnotationError("asks for a sharding")
-        if name in COLLECTIVES:
-            given = op.ir.attributes["sharding" if name == RESHARD else "out_sharding"]
-            self._of[op.results[0]] = self._annotated.codec.read(given)
+        if name in STEPS:
+            self._of[op.results[0]] = sharding_after(op.ir, self._annotated.codec)
             return
         made = self._annotated.of_op(op) or tuple(map(self._whole, op.results))
         self._place(op.results, made)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gspmd.dialect.own_attributes import AXES
+from gspmd.dialect.own_attributes import AXES, CAUSE, COMBINER
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.analysis.parting import parting_ops
+from gspmd.transforms.analysis.divergence import diverging_control_flow
+from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.exchange.step import HeldValue
+from gspmd.transforms.exchange.step_notation import STEPS, read_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.callbacks import TRANSFERS
 from gspmd.transforms.ir.manual import read_region
@@ -20,7 +23,6 @@ from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
-from gspmd.transforms.localize.collectives import COLLECTIVES, RESHARD, GlobalCollective
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.mlir import located
@@ -50,7 +52,7 @@ class Localizer:
         self._local: dict[ShardedType, TensorType] = {}
         self._regions: list[Operation] = []
         self._to_host = False
-        self._parting: set[Operation] | None = None  # known inside manual computations
+        self._diverging: set[Operation] | None = None  # known inside manual computations
 
     def run(self) -> None:
         block = self.annotated.function.regions[0]
@@ -97,8 +99,8 @@ class Localizer:
             self._to_host |= name in TRANSFERS
             attributes = op.attributes
             given = attributes.get("sdy.sharding")
-            if name in COLLECTIVES:
-                self._collective(op, name)
+            if name in STEPS:
+                self._step(op)
                 continue
             if name == MANUAL:
                 self._manual(op)
@@ -122,7 +124,7 @@ class Localizer:
 
     def _control_flow(self, op: Operation, shardings: tuple[TensorSharding, ...] | None) -> None:
         apart = self.emit.apart
-        self.emit.apart = apart or op in (self._parting or ())
+        self.emit.apart = apart or op in (self._diverging or ())
         for region in op.regions:
             self._region(region, shardings)
         self.emit.apart = apart
@@ -140,9 +142,9 @@ class Localizer:
         """
         region = read_region(op, self.codec, self.annotated.mesh)
         block = op.regions[0]
-        outermost = self._parting is None
+        outermost = self._diverging is None
         if outermost:
-            self._parting = parting_ops(op, self.codec, self.annotated.mesh)
+            self._diverging = diverging_control_flow(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
         outside, self.emit.held = self.emit.held, self.annotated.mesh.sorted(self.emit.held + region.axes)
@@ -152,7 +154,7 @@ class Localizer:
             self._place(result, sharding)
         self._regions.append(op)
         if outermost:
-            self._parting = None
+            self._diverging = None
 
     def _written(self, op: Operation) -> None:
         """Keep a collective that the user wrote, on a channel of its own; one of single devices does nothing."""
@@ -165,16 +167,18 @@ class Localizer:
         self.emit.point = Point.at(op)
         self.emit.location = op.location
 
-    def _collective(self, op: Operation, name: str) -> None:
+    def _step(self, op: Operation) -> None:
+        """Carry out a step of a reshard, as it was decided."""
         operand = op.operands[0]
         before = self._of(operand)
-        after = self.codec.read(op.attributes["sharding" if name == RESHARD else "out_sharding"])
+        step = read_step(op, self.codec)
+        after = step.after
         self._point(op)
         if 0 in before.type.shape:  # nothing to send
             value = self.emit.constant(local_type(before.type, after), "zero")
         else:
             with located(op):
-                value = COLLECTIVES[name](GlobalCollective(op, before.type, before.sharding, after, operand, self.emit))
+                value = step.emit(self.emit, HeldValue(before.type, before.sharding, operand), *_why(op))
             if value is operand:  # nothing had to move
                 value = self.emit.alias(value)
         op.replace([value])
@@ -206,3 +210,11 @@ class Localizer:
         for value, type_, sharding in zip(values, info.results, shardings, strict=True):
             if value is not None and not sharding.is_replicated():
                 self.placed[value] = ShardedType(type_, sharding)
+
+
+def _why(op: Operation) -> tuple[Cause, str]:
+    """Why a step is there, and by what it reduces."""
+    attributes = op.attributes
+    text = required_text(attributes, CAUSE) if CAUSE in attributes else "written by the user"
+    combiner = required_text(attributes, COMBINER) if COMBINER in attributes else "add"
+    return Cause(text, op.location), combiner

@@ -9,10 +9,10 @@ import tomllib
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, ParseError, SourceLocation, UsageError, reason_of, shown
+from gspmd.dialect.errors import ParseError, SourceLocation, UsageError, shown
 from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.source_text import as_utf8, parse_toml
+from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Target
 
@@ -86,17 +86,14 @@ def _unknown(name: str) -> UsageError:
 
 def _read_file(path: str) -> Target:
     """The description in a TOML file. Raises InputError and ParseError, located in the file."""
+    with reading(path, hint="give a .toml file, or one of " + ", ".join((NEUTRAL, *TARGETS))) as file:
+        content = file.read()
     try:
-        with open(path, "rb") as file:
-            text = as_utf8(file.read()).decode()
+        text = as_utf8(content).decode()
     except UnicodeDecodeError:
         raise ParseError(
             f"'{path}' is not TOML: it is no text", hint="give a .toml file", code=Code.TARGET_FILE
         ) from None
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        hint = "give a .toml file, or one of " + ", ".join((NEUTRAL, *TARGETS))
-        raise InputError(f"cannot read '{path}': {reason.lower()}", hint=hint) from None
     return _Reader(path, text).target()
 
 

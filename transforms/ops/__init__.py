@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gspmd.dialect.errors import UsageError
 from gspmd.transforms.ir.callbacks import target_of
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
@@ -30,9 +31,10 @@ from gspmd.transforms.ops import (
     sorting,
 )
 from gspmd.transforms.ops.custom_call import TRAITS_OF_CALLS
-from gspmd.transforms.ops.op_definition import OpTable, joined
+from gspmd.transforms.ops.op_definition import OpDef, OpTable, joined
 from gspmd.transforms.ops.structure import OF_SHARDY, STRUCTURE_TRAITS
 from gspmd.transforms.ops.traits import UNKNOWN, Traits
+from gspmd.transforms.parsing.mlir import allow_foreign, forget_foreign
 
 OPS: OpTable = joined(
     family.OPS
@@ -62,7 +64,36 @@ OPS: OpTable = joined(
     )
 )
 
+_DEFINED: set[str] = set()
 _TRAITS: dict[str, Traits] = {**{name: definition.traits for name, definition in OPS.items()}, **STRUCTURE_TRAITS}
+
+
+def define(*definitions: OpDef) -> None:
+    """Add operations to the table, as those of a dialect of one's own; programs may have them from then on.
+
+    `docs/extending.md` has an example. Raises UsageError for an operation that is known already, or that names no
+    dialect.
+    """
+    for definition in definitions:
+        name = definition.name
+        if name in _TRAITS:
+            raise UsageError(f"operation '{name}' is defined already", hint="choose another name")
+        if "." not in name.strip("."):
+            raise UsageError(f"operation '{name}' names no dialect", hint="write it as 'dialect.operation'")
+        OPS[name] = definition
+        _TRAITS[name] = definition.traits
+        _DEFINED.add(name)
+        allow_foreign(name)
+
+
+def forget(*names: str) -> None:
+    """Take operations out of the table again that `define` has added. Raises UsageError for others."""
+    for name in names:
+        if name not in _DEFINED:
+            raise UsageError(f"operation '{name}' was not added by 'define'")
+        _DEFINED.discard(name)
+        del OPS[name], _TRAITS[name]
+        forget_foreign(name)
 
 
 def traits_of(name: str) -> Traits:

@@ -14,9 +14,9 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.own_attributes import JOINED_DIMENSION, JOINED_LIMITS, JOINED_SLICES, JOINED_STARTS
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.emit.emitter import INDEX
-from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
-from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, sent_bytes, tiles
+from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, tiles
 from gspmd.transforms.exchange.pieces import cut_at, join_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
@@ -135,16 +135,6 @@ def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Any:
     return cut_at(emit, value, dim, axes, begins, (begins < part.size) & (ends > 0), exchange.length)
 
 
-def concatenate_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    dim = info.integer("dimension")
-    rest = local_type(info.results[0], results[0])
-    return sum(
-        sent_bytes(rest, [(dim, part.exchange)])
-        for part in _parts(info, operands, size_of(results[0].dims[dim].axes))
-        if operands[part.operands[0]].dims[dim].axes
-    )
-
-
 def joined_slices_rule(info: OpInfo) -> OpShardingRule:
     """All dimensions but the sliced one pass through; that stays split."""
     operand, result = info.operands[0].shape, info.results[0].shape
@@ -188,7 +178,6 @@ OPS = op_table(
             concatenate_rule,
             localize_concatenate,
             others=other_concatenate_rules,
-            sends=concatenate_sends,
             traits=Traits(flops=MOVED),
         )
     ]

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
@@ -16,8 +16,7 @@ from gspmd.dialect.limits import MAX_COUNTED_PLACES
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.emitter import INDEX
-from gspmd.transforms.emit.local_op import LocalOp, local_type
-from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
@@ -226,16 +225,6 @@ def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, result
     )
 
 
-def convolution_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    def exchanges() -> Iterator[tuple[int, Exchange]]:
-        for index, window in enumerate(_windows(info)):
-            reach = _reach(info, index, window, operands, results)
-            if reach is not None and reach.axes:
-                yield _numbers(info).input_spatial_dimensions[index], reach.exchange
-
-    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
-
-
 def _zero(op: LocalOp) -> Any:
     return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
@@ -299,7 +288,6 @@ OPS = op_table(
             "stablehlo.convolution",
             convolution_rule,
             localize_convolution,
-            sends=convolution_sends,
             traits=Traits(flops=Flops("convolution", convolution_flops)),
         )
     ]

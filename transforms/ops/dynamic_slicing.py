@@ -9,19 +9,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.indices import WindowDim, both, clamp, index_element, inside
-from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
-from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
 # A window leaves out at most one in so many of a dimension's elements where both are split alike.
@@ -104,13 +102,6 @@ def _reach_of_slice(d: WindowDim) -> Windows:
     return Windows(d.size, 0, d.part, d.part + d.size - d.window)
 
 
-def dynamic_slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    """What neighbours give of the dimensions that stay split."""
-    dims = [d for d in _dims(info, operands[0], info.results[0], results[0]) if d.axes and _is_most(d.window, d.size)]
-    exchanges = [(d.dim, _reach_of_slice(d).exchange(size_of(d.axes))) for d in dims]
-    return 0.0 if 0 in info.results[0].shape else sent_bytes(local_type(info.operands[0], operands[0]), exchanges)
-
-
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
     """Dimensions written whole pass through, and those of which most is written stay split.
 
@@ -182,13 +173,6 @@ def _reach_of_update(d: WindowDim) -> Windows:
     return Windows(d.window, -room, d.shard, d.shard + room)
 
 
-def dynamic_update_slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    """What neighbours give of an update that is split."""
-    dims = [d for d in _split(_dims(info, operands[0], info.operands[1], operands[1])) if d.part_axes]
-    exchanges = [(d.dim, _reach_of_update(d).exchange(size_of(d.part_axes))) for d in dims]
-    return 0.0 if 0 in info.operands[1].shape else sent_bytes(local_type(info.operands[1], operands[1]), exchanges)
-
-
 def _written(
     op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
 ) -> Any:
@@ -248,14 +232,12 @@ OPS = op_table(
             "stablehlo.dynamic_slice",
             dynamic_slice_rule,
             localize_dynamic_slice,
-            sends=dynamic_slice_sends,
             traits=Traits(flops=MOVED, looks_up=True),
         ),
         OpDef(
             "stablehlo.dynamic_update_slice",
             dynamic_update_slice_rule,
             localize_dynamic_update_slice,
-            sends=dynamic_update_slice_sends,
             traits=Traits(flops=MOVED, in_place=True, update=1),
         ),
     ]

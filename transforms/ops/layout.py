@@ -11,11 +11,10 @@ from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, OpShardingRule, Ru
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
-from gspmd.transforms.exchange.intervals import Exchange, sent_bytes
+from gspmd.transforms.exchange.intervals import Exchange
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.evaluation import the_same
-from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # Of so many groups of dimensions every combination may move its boundaries; of more, each alone and all together.
@@ -169,11 +168,6 @@ def localize_reshape(op: LocalOp) -> None:
     op.replace([op.emit.reshape(value, op.local_result(0).shape)])
 
 
-def reshape_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    sizes = [math.prod(operands[0].local_shape(info.operands[0].shape)[d] for d in left) for left, _ in _groups(info)]
-    return sent_bytes(TensorType(tuple(sizes), info.operands[0].element), _moves(info, operands[0], results[0]))
-
-
 def _refine(builder: RuleBuilder, left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     """Cut both sides into common factors, major to minor."""
     pieces: list[tuple[int, int, int]] = []
@@ -229,7 +223,6 @@ OPS = op_table(
             reshape_rule,
             localize_reshape,
             others=other_reshape_rules,
-            sends=reshape_sends,
             traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, evaluate=the_same, view=True),
         ),
     ]

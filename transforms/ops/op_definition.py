@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 RuleFunction = Callable[[OpInfo], OpShardingRule]
 OtherRules = Callable[[OpInfo], tuple[OpShardingRule, ...]]
 Shardings = tuple[TensorSharding, ...]
-Sends = Callable[[OpInfo, Shardings, Shardings], float]
 Localizer = Callable[["LocalOp"], None]
 
 
@@ -31,9 +30,8 @@ class OpDef:
     means something else on every device, or to the outside, and is never computed whole on each of them.
 
     `others` gives further rules of an occurrence: other ways to split it, along which nothing is propagated and which
-    are taken where they cost less. The local form then knows from the shardings which way was taken. `sends` gives the
-    bytes that a device sends within the local form, for the shardings of operands and results; without it, an operation
-    that communicates is taken to send about a result's size.
+    are taken where they cost less. The local form then knows from the shardings which way was taken. What it sends is
+    known by building it (`local_form.py`).
 
     `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
@@ -43,7 +41,6 @@ class OpDef:
     localize: Localizer | None = None
     replicable: bool = True
     others: OtherRules | None = None
-    sends: Sends | None = None
     traits: Traits = PLAIN
 
 

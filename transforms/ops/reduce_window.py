@@ -9,17 +9,15 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import INDEX
-from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
-from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.exchange.pieces import resized, spread_size
 from gspmd.transforms.ir.op_info import OpInfo, combiner
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
 from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
@@ -145,26 +143,6 @@ def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> Reach:
     return Reach(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
 
 
-def reduce_window_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    """What windows reach for, or the totals of shards."""
-    local, gathered = local_type(info.operands[0], operands[0]), 0.0
-    exchanges = []
-    for dim, window in enumerate(windows_of(info, info.ints("window_dimensions"))):
-        axes = operands[0].dims[dim].axes
-        if not axes or window.is_trivial:
-            continue
-        running = _running(info, dim, window, axes) if _reducer(info) else None
-        totals = (size_of(axes) - 1) * bytes_of(resized(local, dim, 1))
-        if not results[0].dims[dim].axes:
-            gathered += 0.0 if _reducer(info) else totals
-        elif running:
-            exchanges.append((dim, running.windows(info, dim).exchange(size_of(axes))))
-            gathered += totals
-        else:
-            exchanges.append((dim, _reach(info, dim, window, axes).exchange))
-    return len(info.results) * (sent_bytes(local, exchanges) + gathered)
-
-
 def _taken(window: Window, size: int) -> range:
     """The elements p of a dimension that are at taps of its only window, every `dilation` places."""
     first, end = max(0, -(window.low // window.spread)), min(size, -((window.low - window.extent) // window.spread))
@@ -285,7 +263,6 @@ OPS = op_table(
             "stablehlo.reduce_window",
             reduce_window_rule,
             localize_reduce_window,
-            sends=reduce_window_sends,
             traits=Traits(flops=Flops("reduction", reduce_window_flops)),
         )
     ]

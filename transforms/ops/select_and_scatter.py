@@ -11,15 +11,14 @@ from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
 from gspmd.transforms.emit.emitter import INDEX
-from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
-from gspmd.transforms.exchange.intervals import sent_bytes
 from gspmd.transforms.exchange.pieces import resized
 from gspmd.transforms.ir.op_info import OpInfo, combiner
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
 from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
 
@@ -136,23 +135,6 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     op.replace([value])
 
 
-def select_and_scatter_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    """What windows reach for of both operands, and results that move to where they belong."""
-    pieces = _pieces(info, operands[0])
-    counts = {piece.dim: size_of(piece.axes) for piece in pieces}
-    value, source = (local_type(info.operands[i], operands[i]) for i in range(2))
-    total = sent_bytes(source, [(p.dim, p.of_source().exchange(counts[p.dim])) for p in pieces])
-    total += sent_bytes(value, [(p.dim, p.of_operand().exchange(counts[p.dim])) for p in pieces])
-    for piece in pieces:
-        value = resized(value, piece.dim, piece.length)
-    for piece in reversed(pieces):
-        value = resized(value, piece.dim, piece.part)
-        if piece.local != piece.part:
-            total += sent_bytes(value, [(piece.dim, piece.of_result().exchange(counts[piece.dim], piece.part))])
-            value = resized(value, piece.dim, piece.local)
-    return total
-
-
 def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:
     clone = op.ir.clone().insert(op.emit.point)
     for index, value in enumerate((operand, source, start)):
@@ -250,7 +232,6 @@ OPS = op_table(
             "stablehlo.select_and_scatter",
             select_and_scatter_rule,
             localize_select_and_scatter,
-            sends=select_and_scatter_sends,
             traits=Traits(flops=Flops("reduction", select_and_scatter_flops)),
         )
     ]

@@ -6,7 +6,6 @@ little that is left of a dimension, each device finds the part that it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,15 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import inside, relative
-from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
-from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest, sent_bytes
-from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, resized, slice_dim, spread_size
+from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest
+from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, slice_dim, spread_size
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # One in so many elements of a dimension is little.
@@ -140,18 +139,6 @@ def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) ->
     }
 
 
-def slice_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    """What shards give each other, one dimension after the other, of what is kept of those that are not exchanged."""
-    local, exchanged, total = local_type(info.operands[0], operands[0]), _exchanged(info, operands[0], results[0]), 0.0
-    for dim, kept in enumerate(info.results[0].shape):
-        if dim not in exchanged and kept != info.operands[0].shape[dim]:
-            local = resized(local, dim, _span(info, dim) if operands[0].dims[dim].axes else kept)
-    for dim, cut in exchanged.items():
-        total += sent_bytes(local, [(dim, cut.exchange)])
-        local = resized(local, dim, cut.length)
-    return total
-
-
 def _own_part(op: LocalOp, value: Value, dim: int) -> Any:
     """What the slice spans of a dimension; the neutral element where another shard holds it."""
     emit, span = op.emit, _span(op.info, dim)
@@ -223,17 +210,6 @@ def localize_pad(op: LocalOp) -> None:
     op.keep()
 
 
-def pad_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    def exchanges() -> Iterator[tuple[int, Exchange]]:
-        for dim, amounts in enumerate(_amounts(info)):
-            axes = operands[0].dims[dim].axes
-            if axes and any(amounts):
-                local = -(-info.operands[0].shape[dim] // size_of(axes)) * (amounts[2] + 1)
-                yield dim, _pad_windows(info, dim, size_of(axes)).exchange(size_of(axes), local)
-
-    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
-
-
 def reverse_rule(info: OpInfo) -> OpShardingRule:
     """All dimensions but the reversed ones pass through; of those, shards come from the other end."""
     shape = info.results[0].shape
@@ -262,16 +238,6 @@ def localize_reverse(op: LocalOp) -> None:
     op.keep()
 
 
-def reverse_sends(info: OpInfo, operands: Shardings, results: Shardings) -> float:
-    def exchanges() -> Iterator[tuple[int, Exchange]]:
-        for dim in info.ints("dimensions"):
-            if operands[0].dims[dim].axes:
-                count = size_of(operands[0].dims[dim].axes)
-                yield dim, _mirrored(info.operands[0].shape[dim], count).exchange(count)
-
-    return sent_bytes(local_type(info.operands[0], operands[0]), exchanges())
-
-
 OPS = op_table(
     [
         OpDef(
@@ -279,21 +245,18 @@ OPS = op_table(
             slice_rule,
             localize_slice,
             others=other_slice_rules,
-            sends=slice_sends,
             traits=Traits(linear=((0,),), flops=MOVED, fusion=Fusion.WITH_USER),
         ),
         OpDef(
             "stablehlo.pad",
             pad_rule,
             localize_pad,
-            sends=pad_sends,
             traits=Traits(flops=MOVED, fusion=Fusion.WITH_USER),
         ),
         OpDef(
             "stablehlo.reverse",
             reverse_rule,
             localize_reverse,
-            sends=reverse_sends,
             traits=Traits(rearranges=True, flops=MOVED, fusion=Fusion.WITH_USER),
         ),
     ]

@@ -53,7 +53,8 @@ class Scales:
 
     def __init__(self, program: DeviceProgram, assume_finite: bool) -> None:
         self._program, self._assume_finite = program, assume_finite
-        self._changes, self._uniformity = program.changes, Uniformity(program)
+        self._changes = -1
+        self._uniformity: Uniformity | None = None
 
     def allow(self, factor: Any) -> bool:
         op = factor.op
@@ -62,8 +63,11 @@ class Scales:
             return False
         if not (self._assume_finite or factor.type.element.startswith(("i", "ui"))):
             return False
-        if self._changes != self._program.changes:
-            self._changes, self._uniformity = self._program.changes, Uniformity(self._program)
+        program = self._program
+        if program.mesh is None:
+            return False
+        if self._uniformity is None or self._changes != program.changes:
+            self._changes, self._uniformity = program.changes, Uniformity(program.module, program.mesh)
         return self._uniformity.on_all(op.operands[0] if spread else factor)
 
 

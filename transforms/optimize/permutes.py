@@ -32,7 +32,7 @@ class SimplifyPermutes(CollectivePass):
             return
         permutes = program.collectives("collective_permute")
         known = {permute.result: permute for permute in permutes}
-        uniform = Uniformity(program) if permutes else None
+        uniform = Uniformity(program.module, program.mesh) if permutes else None
         for permute in permutes:
             if uniform is not None and not permute.is_gone:
                 _simplify(program, permute, known, uniform)

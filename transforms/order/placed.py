@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.transforms.analysis.replication import Names, replicated_axes
+from gspmd.transforms.analysis.divergence import NOWHERE, replicated_axes
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.groups import Ids
@@ -56,7 +56,7 @@ class PlacedProgram:
             _everywhere_else(value.sharding) if index in boundary.exchanged[0] else value.sharding
             for index, value in enumerate(signature.inputs)
         ]
-        self._equal = replicated_axes(program, signature.mesh, inputs)
+        self._equal = replicated_axes(program.body.ir, signature.mesh, inputs)
         body = program.body
         self.remade = self._remade(body.ops)
         self.permutes = {
@@ -84,7 +84,7 @@ class PlacedProgram:
     def split_of(self, value: int) -> Axes:
         """The axes, whole or in part, along which a value may differ."""
         if value not in self.split:
-            equal: Names = self._equal.get(value, frozenset())
+            equal = self._equal.get(self.program.value_ir[value], NOWHERE)
             self.split[value] = tuple(axis for axis in self.moves.mesh.all_axes() if axis.name not in equal)
         return self.split[value]
 

@@ -19,9 +19,9 @@ from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, InputError, Note, ParseError, SourceLocation, reason_of
+from gspmd.dialect.errors import Error, Note, ParseError, SourceLocation
 from gspmd.dialect.notation import unquote
-from gspmd.dialect.source_text import STDIN, as_utf8, keep
+from gspmd.dialect.source_text import STDIN, as_utf8, keep, reading
 from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
 from gspmd.transforms.parsing.nesting import location_in
 from gspmd.transforms.parsing.suspicion import check_text, first_oddity
@@ -30,6 +30,19 @@ from gspmd.transforms.parsing.trial import Format, tried
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 BYTECODE_MAGIC = b"ML\xefR"
 _registered = False
+# Operations of dialects that jaxlib does not have, which programs may contain all the same.
+_foreign: set[str] = set()
+
+
+def allow_foreign(name: str) -> None:
+    """Let programs have an operation of this name, which may be of a dialect that jaxlib does not have."""
+    if not new_context().is_registered_operation(name):
+        _foreign.add(name)
+
+
+def forget_foreign(name: str) -> None:
+    """Take back `allow_foreign`."""
+    _foreign.discard(name)
 
 
 def new_context(allow_unregistered: bool = False) -> ir.Context:
@@ -47,7 +60,7 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
         _mlirHlo.register_mhlo_passes()
         stablehlo.register_stablehlo_passes()
         _registered = True
-    context.allow_unregistered_dialects = allow_unregistered
+    context.allow_unregistered_dialects = allow_unregistered or bool(_foreign)
     # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
     context.enable_multithreading(False)
     return context
@@ -211,16 +224,11 @@ def read_source(path: str) -> tuple[bytes, bool]:
     """The bytes of a file, or of stdin for `-`, and whether a second reader finds the same. Raises InputError."""
     if path == "-":
         return keep(STDIN, as_utf8(sys.stdin.buffer.read())), False
-    try:
-        with open(path, "rb") as file:
-            written = file.read()
-            source = as_utf8(written)
-            return source, source is written and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except IsADirectoryError:
-        raise InputError(f"'{path}' is a directory", hint="give a .mlir file, or - for stdin") from None
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        raise InputError(f"cannot read '{path}': {reason.lower()}", hint="give a .mlir file, or - for stdin") from None
+    with reading(path, hint="give a .mlir file, or - for stdin") as file:
+        written = file.read()
+        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    source = as_utf8(written)
+    return source, source is written and is_regular
 
 
 @contextlib.contextmanager

@@ -11,14 +11,15 @@ import math
 from collections.abc import Sequence
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import print_dims
-from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED, SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
+from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.exchange.blocks import exchange_between_orders
+from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step_notation import STEPS, sharding_after, write_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.modules import context_of, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -27,16 +28,8 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.reshard.planner import Planner
 
-_RESHARD = sdy.ReshardOp.OPERATION_NAME
-_SHARDING = dict.fromkeys(
-    (
-        sdy.AllGatherOp.OPERATION_NAME,
-        sdy.AllSliceOp.OPERATION_NAME,
-        sdy.AllToAllOp.OPERATION_NAME,
-        sdy.CollectivePermuteOp.OPERATION_NAME,
-    ),
-    "out_sharding",
-) | {_RESHARD: "sharding"}
+# The steps of reshards that one exchange can take the place of.
+_MOVES = STEPS - {"sdy.all_reduce", "sdy.reduce_scatter"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +80,7 @@ def _behind(
 ) -> _CollectiveChain | None:
     """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
     ops: list[Operation] = []
-    while value.op is not None and value.op.name in _SHARDING and value.is_used_once:
+    while value.op is not None and value.op.name in _MOVES and value.is_used_once:
         ops.insert(0, value.op)
         value = ops[0].operands[0]
     source = own
@@ -102,7 +95,7 @@ def _ahead(value: Value, index: int, order: DeviceIds, own: DeviceIds) -> _Colle
     """The chain that begins with an argument; None if there is none."""
     ops: list[Operation] = []
     end = value
-    while end.is_used_once and (user := end.users[0]).name in _SHARDING:
+    while end.is_used_once and (user := end.users[0]).name in _MOVES:
         ops.append(user)
         end = user.result
     return _CollectiveChain(value, tuple(ops), order, own, f"argument {index}") if ops else None
@@ -112,7 +105,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
     """Replace the chain by one exchange if that takes less time; returns whether it did."""
     last = chain.ops[-1]
     type_ = chain.value.type
-    before, after = _sharding_of(annotated, chain.value), annotated.codec.read(last.attributes[_SHARDING[last.name]])
+    before, after = _sharding_of(annotated, chain.value), sharding_after(last, annotated.codec)
     parts = [size_of(sharding.used_axes()) for sharding in (before, after)]
     if before.unreduced or after.unreduced or parts[1] == 1:  # what is gathered is alike in every order
         return False
@@ -133,13 +126,10 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
         return False
     context = context_of(annotated.module)
     cause = f"{chain.cause} is in another device order, and is needed as {print_dims(after)}"
-    attributes = {
-        "sharding": annotated.codec.write(after),
-        CAUSE: ir.StringAttr.get(cause, context),
-        SOURCE_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.source), context),
-        TARGET_DEVICE_IDS: ir.DenseI64ArrayAttr.get(list(chain.target), context),
-    }
-    made = Operation(_RESHARD, [chain.value], [last.result.type], attributes, last.location).insert(Point.at(last))
+    step = ReshardStep("reshard", after, orders=(tuple(chain.source), tuple(chain.target)))
+    name, attributes = write_step(step, annotated.codec)
+    attributes[CAUSE] = ir.StringAttr.get(cause, context)
+    made = Operation(name, [chain.value], [last.result.type], attributes, last.location).insert(Point.at(last))
     last.result.replace_all_uses_with(made.result)
     for op in reversed(chain.ops):
         op.erase()

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.op_info import combiner
-from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.program import WHILE, Op
-from gspmd.transforms.ir.reducers import is_identity
+from gspmd.transforms.ir.reducers import is_identity, is_zero
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.traits import Traits
 
@@ -37,7 +36,7 @@ def _adds_to_zeros(op: Op, traits: Traits) -> bool:
     if len(op.results) != 1 or combiner(op.info) != "add":
         return False
     if traits.update is not None:
-        return _is_zero(op.ir.operands[0]) and _pays_in_loop(op)
+        return is_zero(op.ir.operands[0]) and _pays_in_loop(op)
     return is_identity(op.ir.operands[1], "add")
 
 
@@ -55,13 +54,6 @@ def _pays_in_loop(op: Op) -> bool:
         return False
     trips = trip_count(loop)
     return trips is not None and math.prod(op.info.results[0].shape) <= trips * math.prod(op.info.operands[2].shape)
-
-
-def _is_zero(value: Value) -> bool:
-    """Whether a value is known to be zero everywhere."""
-    if value.op is not None and value.op.name == "stablehlo.broadcast_in_dim":
-        value = value.op.operands[0]
-    return is_identity(value, "add")
 
 
 def _is_float(op: Op) -> bool:

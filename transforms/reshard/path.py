@@ -11,24 +11,8 @@ import dataclasses
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.blocks import AxisMoves, Dims
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReshardStep:
-    """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
-
-    `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
-    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other
-    tiles, whose boundaries need not be those of the tiles before; the localizer finds out who sends what.
-    """
-
-    kind: str
-    after: TensorSharding
-    dims: tuple[Axes, ...] = ()
-    axes: Axes = ()
-    moves: AxisMoves = ()
+from gspmd.transforms.exchange.step import ReshardStep
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

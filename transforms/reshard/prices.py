@@ -6,8 +6,8 @@ import math
 
 from gspmd.dialect.axes import Axes, canonical, size_of
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.exchange.blocks import BlockExchange, Dims, least_sent
-from gspmd.transforms.exchange.direct import Retiling, changed_dims, direct_way
+from gspmd.transforms.exchange.blocks import Dims, least_sent
+from gspmd.transforms.exchange.direct import changed_dims, direct_way
 from gspmd.transforms.exchange.halo import realignments
 from gspmd.transforms.exchange.intervals import cheapest
 from gspmd.transforms.ir.types import TensorType, element_bytes
@@ -94,13 +94,12 @@ class Prices:
         way = direct_way(*asked)
         if way is None:
             return None
-        held = 0.0
-        if isinstance(way, Retiling) and cheapest(way.exchange).gathers:
-            held = self.shape[way.dim] * way.others * self._element_bytes
-        messages = way.messages if len(changed) > 1 and isinstance(way, BlockExchange) else 1
+        if way.kind == "all_to_all":
+            return self.time(way.kind, before, after, size_of(way.axes), way.axes), 0.0
+        messages = way.messages if len(changed) > 1 else 1
         if messages > 1:  # each is put into its place
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
-        return alone_s + self._sending(way.sent, messages), held
+        return alone_s + self._sending(way.sent, messages), way.gathered * self._element_bytes
 
     def _others(self, dims: Dims, dim: int) -> int:
         """Elements that a device holds of all dimensions but one."""

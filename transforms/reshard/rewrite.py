@@ -11,12 +11,14 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.own_attributes import CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
-from gspmd.dialect.sdy_attrs import write_axes, write_axis_lists, write_axis_moves
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
+from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step_notation import write_step
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
 from gspmd.transforms.ir.collective_notes import RETURNED
+from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
@@ -27,17 +29,9 @@ from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
-from gspmd.transforms.reshard.path import ReshardStep
 from gspmd.transforms.reshard.planner import Planner, within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
-
-_DIMENSION_AXES = {
-    "all_gather": "gathering_axes",
-    "all_slice": "slicing_axes",
-    "reduce_scatter": "reduce_scatter_axes",
-}
-"""The attributes of `sdy` collectives that have a list of axes for each dimension."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +107,7 @@ class Resharder:
         self.codec = annotated.codec
         self.rules = rules
         self.planner = planner
-        self.chooser = Chooser(planner, rules.table)
+        self.chooser = Chooser(planner, rules.table, context_of(annotated.module))
         self.handle: list[Any] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
@@ -449,21 +443,11 @@ class Resharder:
         reason = ir.StringAttr.get(reason_for(cause, steps[-1].after), self.codec.context)
         created = []
         for step in steps:
-            name = "sharding" if step.kind == "reshard" else "out_sharding"
-            attributes = {**self._attributes(step), name: self.codec.write(step.after), CAUSE: reason}
+            name, attributes = write_step(step, self.codec)
+            attributes[CAUSE] = reason
             if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
                 attributes[COMBINER] = ir.StringAttr.get(combiner, self.codec.context)
-            made = Operation(f"sdy.{step.kind}", [value], [value.type], attributes, location).insert(point)
+            made = Operation(name, [value], [value.type], attributes, location).insert(point)
             created.append(made)
             value = made.result
         return value, created
-
-    def _attributes(self, step: ReshardStep) -> dict[str, Any]:
-        context, mesh = self.codec.context, step.after.mesh
-        if step.kind in _DIMENSION_AXES:
-            return {_DIMENSION_AXES[step.kind]: write_axis_lists(step.dims, mesh, context)}
-        if step.kind == "all_reduce":
-            return {"reduction_axes": write_axes(step.axes, mesh, context)}
-        if step.kind == "all_to_all":
-            return {"params": write_axis_moves(step.moves, mesh, context)}
-        return {}

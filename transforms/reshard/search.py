@@ -17,8 +17,9 @@ import math
 from gspmd.dialect.axes import Axes, atoms, canonical, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.exchange.step import ReshardStep
 from gspmd.transforms.reshard.moves import Moves
-from gspmd.transforms.reshard.path import Move, MoveBudget, Path, ReshardStep, State
+from gspmd.transforms.reshard.path import Move, MoveBudget, Path, State
 from gspmd.transforms.reshard.prices import Prices
 
 Cuts = dict[str, tuple[int, ...]]

@@ -8,16 +8,22 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from typing import Any
+
+from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.counting import Sent
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import MoveBudget
@@ -31,11 +37,10 @@ AGREEMENT_WORTH = 8
 # Devices along axes that no tensor uses would all do the same. They do a part each, which another collective puts
 # together, where something is more than this many times cheaper by it, as they send and gather less.
 SHARING_WORTH = 1.5
+# Sums of the same times in another order differ by less.
+_ROUNDING = 1e-9
 # Where elements are only looked up or put into place nothing is computed again, so that less suffices.
 LOOKUP_WORTH = 4
-
-# If the local form moves everything, a device sends at most this many times its shards.
-_EXCHANGED_SHARDS = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,10 +89,13 @@ class Strategy:
 class Chooser:
     """Chooses strategies; equal situations are decided once by the caller's memo."""
 
-    def __init__(self, planner: Planner, table: OpTable) -> None:
+    def __init__(self, planner: Planner, table: OpTable, context: ir.Context) -> None:
         self.planner = planner
         self.table = table
         self.hardware = planner.hardware
+        self._context = context
+        self._flops: dict[OpInfo, float] = {}
+        self._sent: dict[Any, tuple[Sent, ...] | None] = {}
 
     def choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
         """The cheapest strategy by any of the operation's rules."""
@@ -95,7 +103,10 @@ class Chooser:
             return Strategy(rule, situation.operands, situation.results, 0.0)
         with self.planner.choosing() as budget:
             ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
-        best = min(ways, key=lambda strategy: strategy.time_s)
+        best = ways[0]
+        for way in ways[1:]:
+            if _is_less(way.time_s, best.time_s):
+                best = way
         return dataclasses.replace(best, complete=False) if budget.used_up else best
 
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
@@ -119,9 +130,9 @@ class Chooser:
             if found is None:
                 continue
             counted = (weight * found.time_s, found)
-            if keeps and (kept is None or counted[0] < kept[0]):
+            if keeps and (kept is None or _is_less(counted[0], kept[0])):
                 kept = counted
-            if best is None or counted[0] < best[0]:
+            if best is None or _is_less(counted[0], best[0]):
                 best = counted
         if best is None:
             whole = self._price(rule, {}, {}, situation, math.inf)
@@ -220,6 +231,12 @@ class Chooser:
                 return None
             if have != need:
                 time_s += self.planner.plan(type_, have, need).time_s
+        if time_s >= bound_s:
+            return None
+        local = self._local_form(rule, info, made[:count], made[count:])
+        if local is None:
+            return None
+        time_s += sum(collective_time(c.kind, c.local_bytes, c.devices, self.hardware, c.axes) for c in local)
         return Strategy(rule, made[:count], made[count:], time_s)
 
     def _operand_path(self, situation: Situation, index: int, need: TensorSharding) -> Path:
@@ -239,39 +256,52 @@ class Chooser:
             if have != need:
                 path = self.planner.plan(type_, have, need)
                 total += sum(sent for _, sent in sent_by_step(type_, have, path.steps))
-        axes = {
-            f: mine for t, s in enumerate(strategy.operands) for f, mine in factor_axes(strategy.rule, t, s).items()
-        }
-        if any(strategy.rule.kinds[factor] is PERMUTATION for factor in axes):
-            total += self._sent(info, strategy.operands, strategy.results)
-        exchanged = strategy.rule.exchanged & axes.keys()
-        return total + sum(_exchanged(info, axes[factor], strategy.operands) for factor in exchanged)
+        local = self._local_form(strategy.rule, info, strategy.operands, strategy.results)
+        return total + sum(collective.bytes for collective in local or ())
 
     def _compute_time(
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
-        """Seconds of arithmetic, memory traffic and what the local form itself sends, on one device."""
+        """Seconds of arithmetic and memory traffic on one device."""
         touched = sum(local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape)
         time_s = touched / self.hardware.memory_bytes_per_s
-        if info.name == "stablehlo.dot_general":
-            work = math.prod(-(-n // size_of(axes.get(f, ()))) for f, n in enumerate(rule.sizes))
-            time_s += 2 * work / self.hardware.flops_of(info.operands[0].element)
-        if any(rule.kinds[factor] is PERMUTATION for factor in axes):
-            sent = self._sent(info, made[: len(info.operands)], made[len(info.operands) :])
-            time_s += collective_time("collective_permute", sent, 2, self.hardware) if sent else 0.0
-        for factor in rule.exchanged & axes.keys():
-            sent = _exchanged(info, axes[factor], made)
-            time_s += collective_time("collective_permute", sent, 2, self.hardware)
-            # There and back, with every operand.
-            time_s += (2 * len(info.operands) - 1) * self.hardware.collective_latency_s
+        flops = self._flops_of(info)
+        if flops:
+            parts = ((n, size_of(axes.get(factor, ()))) for factor, n in enumerate(rule.sizes))
+            flops *= math.prod(-(-n // count) / n for n, count in parts if n and count > 1)
+            time_s += flops / self.hardware.flops_of(info.operands[0].element)
         return time_s
 
-    def _sent(self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]) -> float:
-        """Bytes that a device sends within the local form: halos, partial results."""
+    def _flops_of(self, info: OpInfo) -> float:
+        found = self._flops.get(info)
+        if found is None:
+            counted = traits_of(info.name).flops
+            found = self._flops[info] = counted.count(info) if counted is not None else 0.0
+        return found
+
+    def _local_form(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+    ) -> tuple[Sent, ...] | None:
+        """The collectives within the local form, as halos are; None where there is no local form for the shardings."""
         definition = self.table.get(info.name)
-        if definition is not None and definition.sends is not None:
-            return definition.sends(info, operands, results)
-        return max(local_bytes(t, s) for t, s in zip(info.results, results, strict=True))
+        if definition is None or definition.localize is None or not _is_moved(rule, operands):
+            return ()
+        key = rule, info, operands, results
+        if key not in self._sent:
+            try:
+                self._sent[key] = sent_by(definition.localize, info, rule, operands, results, self._context)
+            except Unsupported:
+                self._sent[key] = None
+        return self._sent[key]
+
+
+def _is_less(time_s: float, than_s: float) -> bool:
+    """Whether a time is less by more than rounding; of equal ways the first is taken."""
+    return time_s < than_s * (1 - _ROUNDING)
 
 
 def _puts_or_takes(info: OpInfo) -> bool:
@@ -280,10 +310,9 @@ def _puts_or_takes(info: OpInfo) -> bool:
     return traits.looks_up or traits.update is not None
 
 
-def _exchanged(info: OpInfo, axes: Axes, operands: tuple[TensorSharding, ...]) -> float:
-    """Bytes that a device sends if the local form moves everything along a dimension split over `axes`."""
-    shards = min(size_of(axes) - 1, _EXCHANGED_SHARDS)
-    return shards * sum(local_bytes(t, s) for t, s in zip(info.operands, operands, strict=False) if t.shape)
+def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:
+    """Whether an operand is split along a factor of which devices need what others hold."""
+    return any(rule.kinds[factor] is PERMUTATION for t, s in enumerate(operands) for factor in factor_axes(rule, t, s))
 
 
 def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:

@@ -16,10 +16,10 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.exchange.step import ReshardStep
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
-from gspmd.transforms.reshard.path import ReshardStep
 from gspmd.transforms.reshard.traffic import sent_by_step
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, reason_of
+from gspmd.dialect.errors import InputError
 from gspmd.dialect.limits import is_count
+from gspmd.dialect.source_text import reading
 from gspmd.paths import path_text
 
 _MAGIC = b"gspmd compiled program 2\n"
@@ -84,12 +85,8 @@ def _is_earlier(path: str | os.PathLike[str]) -> bool:
 def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
     """Raises InputError for what cannot be read, is something else, or is not as it was written."""
     name = path_text(path)
-    try:
-        with open(path, "rb") as file:
-            content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        raise InputError(f"cannot read '{name}': {reason.lower()}", code=Code.CANNOT_READ) from None
+    with reading(path, name) as file:
+        content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
     if content is None:
         earlier = _is_earlier(path)
         what = "was compiled by an earlier gspmd" if earlier else "is not a compiled program"

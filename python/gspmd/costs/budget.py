@@ -8,15 +8,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import InputError, ParseError, reason_of
+from gspmd.dialect.errors import InputError, ParseError
 from gspmd.dialect.limits import MAX_TOLERANCE, is_count
-from gspmd.dialect.source_text import as_utf8, parse_toml
+from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.report import bytes_text
 
 
@@ -120,11 +119,12 @@ def budget_text(budget: Budget, path: str) -> str:
 
 def read_budget(path: str) -> Budget:
     """Read a budget. Raises InputError if the file cannot be read, ParseError if it is no budget."""
+    with reading(path, hint="write it with --write-budget") as file:
+        content = file.read()
     try:
-        with open(path, "rb") as file:
-            text = as_utf8(file.read()).decode()
+        text = as_utf8(content).decode()
         fields = parse_toml(text) if path.endswith(".toml") else json.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also of Python, for more digits than it converts
         raise ParseError(
             f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
@@ -132,9 +132,6 @@ def read_budget(path: str) -> Budget:
         raise ParseError(
             f"'{path}' is no budget: it is nested too deeply", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-        raise InputError(f"cannot read '{path}': {reason.lower()}", hint="write it with --write-budget") from None
     if not isinstance(fields, dict):
         raise ParseError(
             f"'{path}' is no budget: expected an object with limits",

@@ -18,7 +18,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
-from gspmd.transforms.analysis.replication import Names, replicated_axes
+from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import main_function, symbol
@@ -258,7 +258,7 @@ def _memory(program: Program, buffers: Buffers, signature: Signature, hardware: 
     attributes = dictionaries(main_function(program.module), "arg_attrs", len(body.arguments))
     sizes = [[bytes_of_value(program, v) for v in values] for values in (body.arguments, body.returned)]
     memory = memory_of(program, buffers, aliases_of(attributes, *sizes))
-    equal = replicated_axes(program, signature.mesh, [value.sharding for value in signature.inputs])
+    equal = replicated_axes(body.ir, signature.mesh, [value.sharding for value in signature.inputs])
     names = {
         value: named.name or f"argument {i}"
         for i, (value, named) in enumerate(zip(body.arguments, signature.inputs, strict=True))
@@ -272,7 +272,9 @@ def _memory(program: Program, buffers: Buffers, signature: Signature, hardware: 
         peak=memory.peak,
         host=memory.host,
         capacity=int(hardware.memory_bytes),
-        buffers=tuple(_buffer(program, held, names, equal.get(held.value, frozenset())) for held in memory.at_peak),
+        buffers=tuple(
+            _buffer(program, held, names, equal.get(program.value_ir[held.value], NOWHERE)) for held in memory.at_peak
+        ),
     )
 
 

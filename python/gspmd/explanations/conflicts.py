@@ -15,6 +15,7 @@ from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
+from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
@@ -130,7 +131,7 @@ class _ConflictFinder:
     def __init__(self, explainer: Explainer, planned: Hardware) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(Planner(self.mesh, planned), OPS)
+        self.chooser = Chooser(Planner(self.mesh, planned), OPS, context_of(explainer.completion.annotated.module))
         self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
 
     def conflict(

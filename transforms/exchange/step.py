@@ -1,0 +1,181 @@
+"""One step of a reshard: decided once, by the search, written into the program as an `sdy` collective, and carried out.
+
+For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is one step: `kind` is "all_to_all", `after` is [{}, {"x"}],
+and `moves` is ((x, 0, 1),). It is emitted as one all-to-all, for which a device sends 24 bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, canonical, size_of, without
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.collective_builder import Cause
+from gspmd.transforms.emit.counting import CountingEmitter, Sent, counting_context, mesh_along
+from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.emit.local_op import local_type
+from gspmd.transforms.exchange.block_emission import exchange_blocks
+from gspmd.transforms.exchange.blocks import AxisMoves, exchange_between_orders, nests_either_way
+from gspmd.transforms.exchange.direct import AxisSwap, DirectWay, direct_way
+from gspmd.transforms.exchange.grouped_permute import permute
+from gspmd.transforms.exchange.halo import realignments, redistribute
+from gspmd.transforms.ir.groups import permutation_pairs
+from gspmd.transforms.ir.operations import Block, Value
+from gspmd.transforms.ir.types import TensorType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReshardStep:
+    """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
+
+    `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
+    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other
+    tiles, whose boundaries need not be those of the tiles before. If it has `orders`, these are two orders of the
+    devices, the one before and the one after, as lists of the device at each position of the mesh.
+    """
+
+    kind: str
+    after: TensorSharding
+    dims: tuple[Axes, ...] = ()
+    axes: Axes = ()
+    moves: AxisMoves = ()
+    orders: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    def emit(self, emit: Emitter, held: HeldValue, cause: Cause, combiner: str = "add") -> Value:
+        """A device's part of the value after the step, where sums that are left are made by `combiner`.
+
+        Raises Unsupported for a reshard that takes too many messages.
+        """
+        return _EMITTED[self.kind](_Emission(self, emit, held, cause, combiner))
+
+    def sent(self, type_: TensorType, before: TensorSharding) -> tuple[Sent, ...]:
+        """The collectives that the step is for a value of this global type, split as `before` says."""
+        location = ir.Location.unknown(counting_context())
+        entry = Block([local_type(type_, before)], [location])
+        emit = CountingEmitter(counting_context(), mesh_along(before.mesh, self._axes(type_, before)), entry)
+        (value,) = entry.arguments
+        self.emit(emit, HeldValue(type_, before, value), Cause("", location))
+        return tuple(emit.sent)
+
+    def _axes(self, type_: TensorType, before: TensorSharding) -> Axes:
+        """The axes that something may be sent along."""
+        if self.orders is not None:
+            return before.mesh.all_axes()
+        used = (*before.used_axes(), *self.after.used_axes(), *self.axes)
+        way = _way(type_, before, self.after) if self.kind == "reshard" else None
+        return used if way is None else used + way.axes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeldValue:
+    """A device's part, `value`, of a value of a global `type`, split like `sharding`."""
+
+    type: TensorType
+    sharding: TensorSharding
+    value: Value
+
+
+class _Emission:
+    """A step while it is being emitted."""
+
+    def __init__(self, step: ReshardStep, emit: Emitter, held: HeldValue, cause: Cause, combiner: str) -> None:
+        self.step = step
+        self.emit = emit
+        self.type, self.before, self.value = held.type, held.sharding, held.value
+        self.after = step.after
+        self.cause = cause
+        self.combiner = combiner
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Per-device shape of the result."""
+        return self.after.local_shape(self.type.shape)
+
+    def dims(self) -> dict[int, Axes]:
+        """The axes of the dimensions that the step works on."""
+        return {dim: axes for dim, axes in enumerate(self.step.dims) if axes}
+
+
+def _all_gather(e: _Emission) -> Value:
+    return e.emit.slice(e.emit.all_gather_dims(e.value, e.dims(), e.cause), e.local_shape)
+
+
+def _all_slice(e: _Emission) -> Value:
+    return e.emit.shard_dims(e.value, e.dims())
+
+
+def _all_reduce(e: _Emission) -> Value:
+    return e.emit.all_reduce(e.value, e.step.axes, e.combiner, e.cause)
+
+
+def _reduce_scatter(e: _Emission) -> Value:
+    value = e.value
+    local = list(e.before.local_shape(e.type.shape))
+    for dim, axes in e.dims().items():
+        local[dim] = -(-local[dim] // size_of(axes)) * size_of(axes)
+        value = e.emit.reduce_scatter(e.emit.pad_to(value, local), dim, axes, e.combiner, e.cause)
+        local[dim] //= size_of(axes)
+    return value
+
+
+def _all_to_all(e: _Emission) -> Value:
+    """All-to-alls of axes that go to other dimensions: one if all of these divide, else one after the other."""
+    before, after, shape, moves = list(e.before.dim_axes()), e.after.dim_axes(), e.type.shape, e.step.moves
+    if len(moves) > 1 and all(map(nests_either_way, shape, before, after)):
+        return AxisSwap(shape, e.before.dim_axes(), after, moves).emit(e.emit, e.value, e.cause)
+    value = e.value
+    for axes, source, target in moves:
+        count, local = size_of(axes), list(value.type.shape)
+        local[target] = -(-local[target] // count) * count
+        value = e.emit.all_to_all(e.emit.pad_to(value, local), target, source, axes, e.cause)
+        sizes = shape[source], shape[target]
+        counts = size_of(before[source]), size_of(before[target])
+        before[source], before[target] = without(before[source], axes), canonical(before[target] + axes)
+        for dim, exchange in zip((source, target), realignments(sizes, counts, count), strict=True):
+            value = redistribute(e.emit, value, dim, before[dim], before[dim], exchange, e.cause)
+    assert tuple(before) == after
+    return value
+
+
+def _reshard(e: _Emission) -> Value:
+    if e.step.orders is not None:
+        dims = e.before.dim_axes(), e.after.dim_axes()
+        exchange = exchange_between_orders(e.before.mesh, e.type.shape, *dims, *e.step.orders)
+        assert exchange is not None, "it was there when the reshard was chosen"
+        return e.emit.slice(exchange_blocks(e.emit, e.value, exchange, e.cause), e.local_shape)
+    if e.before.dim_axes() == e.after.dim_axes():
+        return e.value
+    way = _way(e.type, e.before, e.after)
+    if way is None:
+        raise Unsupported("of these dimensions takes too many messages", hint="write one for each dimension")
+    return way.emit(e.emit, e.value, e.cause)
+
+
+def _way(type_: TensorType, before: TensorSharding, after: TensorSharding) -> DirectWay | None:
+    return direct_way(
+        before.mesh, type_.shape, before.dim_axes(), after.dim_axes(), (*before.unreduced, *before.manual)
+    )
+
+
+def _collective_permute(e: _Emission) -> Value:
+    before, after = ([axis for axes in s.dim_axes() for axis in axes] for s in (e.before, e.after))
+    pairs = permutation_pairs(e.before.mesh, tuple(before), tuple(after))
+    made: Value = permute(e.emit, e.value, pairs, tuple(after), e.cause)
+    return made
+
+
+_EMITTED: dict[str, Callable[[_Emission], Value]] = {
+    "all_gather": _all_gather,
+    "all_slice": _all_slice,
+    "all_reduce": _all_reduce,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "collective_permute": _collective_permute,
+    "reshard": _reshard,
+}
+KINDS = frozenset(_EMITTED)
+"""What a step may be, by the names of the `sdy` operations."""
