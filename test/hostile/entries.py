@@ -56,7 +56,12 @@ def set_up() -> None:
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)
     _own["stdout"] = os.memfd_create("stdout")
     _own["stderr"] = os.dup(2)
+    os.environ["JAX_NUM_CPU_DEVICES"] = "8"  # of the worker, whatever its first case asks for
+    import jax  # noqa: F401 - reads its environment once
+
     from gspmd.tools import cli, opt  # noqa: F401 - so that no case waits for it
+
+    del os.environ["JAX_NUM_CPU_DEVICES"]
 
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     subprocess.run = Nursery().run

@@ -18,8 +18,11 @@ def in_memory(module: ir.Module) -> Iterator[Operation]:
     """What a verified module holds, to change in its context; written back at the end of the block."""
     with module.context, ir.Location.unknown():
         top = model_of(module)
-        yield top
-        write_module(top, module)
+        try:
+            yield top
+            write_module(top, module)
+        finally:
+            top.dissolve()
 
 
 def written(top: Operation) -> ir.Module:

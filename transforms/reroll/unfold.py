@@ -115,22 +115,21 @@ class _Unfolding:
     def _number_results(self, returned: list[Value]) -> None:
         """Let operations that bring results into form stand in their order, and say of which one they do, the first."""
         seen: set[Operation] = set()
-
-        def visit(value: Value, index: int) -> None:
-            op = value.op
-            if op is None or op in seen or op.location is not self.last.location:
-                return
-            seen.add(op)
-            cause = op.attributes.get(CAUSE)
-            if cause is not None:
-                text = cause.value.replace(_UNNUMBERED, f"{RETURNED}{index}")
-                op.attributes[CAUSE] = ir.StringAttr.get(text, cause.context)
-            for used in inputs(op):
-                visit(used, index)
-            op.move(Point.at(self.last))
-
         for index, value in enumerate(returned):
-            visit(value, index)
+            self._number_result(value, index, seen)
+
+    def _number_result(self, value: Value, index: int, seen: set[Operation]) -> None:
+        op = value.op
+        if op is None or op in seen or op.location is not self.last.location:
+            return
+        seen.add(op)
+        cause = op.attributes.get(CAUSE)
+        if cause is not None:
+            text = cause.value.replace(_UNNUMBERED, f"{RETURNED}{index}")
+            op.attributes[CAUSE] = ir.StringAttr.get(text, cause.context)
+        for used in inputs(op):
+            self._number_result(used, index, seen)
+        op.move(Point.at(self.last))
 
     def _folded(self, layer: int) -> int:
         return layer if layer <= self.fold.before else layer - len(self.fold.missing)
