@@ -8,9 +8,8 @@ import topologies
 from paper_table import OVERLAPPED, REGATHERED, Row
 
 SEQUENCE, HEAD_SIZE, VOCABULARY = 1024, 256, 32000
-# What hides communication: of gspmd, and of libtpu, which has it off for TPU v3.
-_OURS = {"collective_matmul": True, "bidirectional": True, "gather_pieces": 2}
-_COMPILER = {"xla_enable_async_all_gather": True, "xla_enable_async_collective_permute": True}
+# What libtpu hides communication with. For TPU v3 it has that off, and gspmd turns it on.
+_COMPILER = ("xla_enable_async_all_gather", "xla_enable_async_collective_permute")
 
 
 def measure(row: Row, how: str) -> dict[str, Any]:
@@ -18,14 +17,15 @@ def measure(row: Row, how: str) -> dict[str, Any]:
     partitioner, overlapped = how.removesuffix(OVERLAPPED).removesuffix(REGATHERED), how.endswith(OVERLAPPED)
     topologies.prepare(row.devices, partitioner)
     activation = row.batch // row.x * SEQUENCE * row.model * 2  # bytes of one in bfloat16, gathered
-    options = {"keep_gathered_bytes": 3 * activation} if how.endswith(REGATHERED) else _OURS if overlapped else {}
+    options = {"keep_gathered_bytes": 3 * activation} if how.endswith(REGATHERED) else {}
+    options["overlap"] = overlapped
     task = topologies.Task(
         program(row, remat=True),
         {"x": row.x, "y": row.y},
         row.target,
         program(row, remat=False),
         options,
-        _COMPILER if overlapped else {},
+        dict.fromkeys(_COMPILER, overlapped),
     )
     return topologies.measure(task, partitioner)
 

@@ -27,9 +27,10 @@ are in the same order for all.
 - *gathered again*: gspmd keeps what forward and backward products of a layer need, where XLA gathers it twice; with the
   option `keep-gathered-bytes`, here of three gathered activations, it gathers again what has to wait longest.
 - *overlapped*: libtpu, which does so by itself on later TPUs, is asked to begin gathers and permutes early
-  (`xla_enable_async_all_gather`, `xla_enable_async_collective_permute`), for both partitioners; gspmd has the options
-  `gather-pieces=2`, which cuts the gathers that products wait for, and `collective-matmul=true`, which it declines for
-  every product: sums that are added up in steps go through the memory of a v3 core, which takes longer than its links.
+  (`xla_enable_async_all_gather`, `xla_enable_async_collective_permute`), for both partitioners; gspmd has
+  `overlap=true`, which cuts the gathers that products wait for. It declines to make steps of any product: sums that are
+  added up in steps go through the memory of a v3 core, which takes longer than its links. Other rows have
+  `overlap=false`.
 """
 
 

@@ -82,8 +82,10 @@ WRONG = {
         ["partition", "--option", "combine-bytes=-1"],
         "option 'combine-bytes' of pass 'gspmd-partition' is -1, expected at least 0",
     ),
-    "negative pieces": (["partition", "--option", "gather-pieces=-7"], "'gather-pieces' .* is -7, expected 1 to 1024"),
-    "10^21 pieces": (["partition", "--option", f"gather-pieces={10**21}"], "'gather-pieces' .* expected 1 to 1024"),
+    "negative partitions": (
+        ["partition", "--option", "list-groups-up-to=-7"],
+        "'list-groups-up-to' .* is -7, expected at least 0",
+    ),
     "10^21 bytes": (["partition", "--option", f"combine-bytes={10**21}"], "'combine-bytes' .* expected at least 0"),
     "no moves": (["partition", "--option", "max-reshard-moves=0"], "'max-reshard-moves' .* is 0, expected at least 1"),
     "an axis without a name": (["partition", "--option", "update-axes=x,,y"], "'update-axes' .* has an empty entry"),

@@ -24,7 +24,7 @@ _PRINTING = ("--mlir-print-debuginfo", "--mlir-print-op-generic", "--mlir-print-
 _CHOICES = (("--replicate-unsupported",), ("--strict",), ("--strict=1KiB",), ("--target", "tpu-v5p"), ("--target",
                                                                                                        "gpu-h100"),
             ("--num-partitions", "8"), ("--option", "list-groups-up-to=1"), ("--option", "update-axes=x"),
-            ("--target", "tpu:v5e:4x2"), ("--option", "collective-matmul=true"), ("--option", "combine-bytes=0"),
+            ("--target", "tpu:v5e:4x2"), ("--option", "overlap=true"), ("--option", "combine-bytes=0"),
             ("--custom-rule", "mine=([i, k])->([i, k])"))  # fmt: skip
 _SAYING = ("-v", "-q", "--diagnostics=short", "--diagnostics=json", "--diagnostics=full", "--color=always", "--debug")
 _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -150,11 +150,11 @@ OPTIONS = (
                                                       "x=[i]")),
     Option("--option", (*_CHOOSERS, "compile"), ("", "=", "x", "x=1", "combine-bytes=-1", "combine-bytes=",
                                                  "combine-bytes=abc",
-                                                 "gather-pieces=-7", "gather-pieces=1000000000000000000000",
+                                                 "hoist-max-bytes=-7", "hoist-max-bytes=1000000000000000000000",
                                                  "update-axes=nowhere",
                                                  "list-groups-up-to=-1", "max-temporary-bytes=-1",
-                                                 "collective-matmul=perhaps",
-                                                 "strict=1", "=1", "combine-bytes=1.5", "gather-pieces=0")),
+                                                 "overlap=perhaps",
+                                                 "strict=1", "=1", "combine-bytes=1.5", "overlap=1")),
     Option("--value", ("explain",), ("", " ", "%nothing", "@f:%3", "\n", "x" * 5000)),
     Option("--platform", ("run", "check"), ("", "nowhere", "tpu", "é", "cpu,tpu", " ")),
     Option("--inputs", ("run", "check"), ("", "nothing.npz", ".", "a\nb")),

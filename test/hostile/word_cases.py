@@ -60,7 +60,7 @@ _ODD: dict[str, tuple[Any, ...]] = {
     "custom_rules": ({"": "x"}, {"mine": 3}, {"mine": ""}, [], "x", 5, {"mine": "([i])->"}, {"mine": None}),
     "options": ({"": 1}, {"combine_bytes": -1}, {"combine_bytes": "x"}, {"update_axes": "x"}, {"update_axes": [1]}, [],
                 5, {"strict": 1},
-                {"nothing": 1}, {"gather_pieces": 10**21}, {"list_groups_up_to": None}, {"target": "tpu-v5p"}),
+                {"nothing": 1}, {"hoist_max_bytes": 10**21}, {"list_groups_up_to": None}, {"target": "tpu-v5p"}),
     "strict": (-1, "x", 1.5, 10**21, [], None),
     "target": (5, "nowhere", None, "é", "a\nb", [], "tpu:v5p:99999999999x4x4", "\0"),
     "replicate_unsupported": ("x", 5, []),

@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
 import numpy as np
 import pytest
+from jax.errors import JaxRuntimeError
 from jax.sharding import PartitionSpec as P
 
 import gspmd
+from gspmd.compiled import ahead_of_time
 from gspmd.compiled.file import read_compiled
 from gspmd.dialect.errors import Error, ExecutionError, InputError, UsageError
 
@@ -204,15 +207,30 @@ def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
       return %d : tensor<4096x1024xbf16>
     }
     """
-    options = {"xla_enable_async_all_gather": True}
-    compiled = gspmd.compile_for(text, "tpu:v3:2x2", compiler_options=options, options={"gather_pieces": 2})
-    step = compiled.step_time()
+    step = gspmd.compile_for(text, "tpu:v3:2x2").step_time()
     assert step is not None
     assert sorted((c.kind, c.is_async) for c in step.collectives) == [("all_gather", False), ("all_gather", True)]
     assert step.scheduled_s < 0.99 * step.upper_bound_s
-    plain = gspmd.compile_for(text, "tpu:v3:2x2").step_time()
+    off = {"xla_enable_async_all_gather": False}
+    plain = gspmd.compile_for(text, "tpu:v3:2x2", compiler_options=off, options={"overlap": False}).step_time()
     assert plain is not None
     assert [(c.kind, c.is_async) for c in plain.collectives] == [("all_gather", False)]
+
+
+def test_a_program_that_only_fits_without_early_collectives() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def compile_(module: Any, options: Any = None) -> str:
+        asked.append(options)
+        if options:
+            raise JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 17.0G of 16.0G hbm.")
+        return "executable"
+
+    assert ahead_of_time._begun_early(compile_, None, {}) == "executable"
+    assert asked == [{"xla_enable_async_all_gather": True, "xla_enable_async_collective_permute": True}, None]
+    with pytest.raises(JaxRuntimeError):  # where the user said so
+        ahead_of_time._begun_early(compile_, None, asked[0])
+    assert len(asked) == 3
 
 
 @needs_libtpu

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(gspmd-gather-in-pieces{target=tpu-v5e})' %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(gspmd-gather-in-pieces{gather-pieces=2 target=tpu-v5e})' %s | FileCheck %s
 
 // Both products take the gather in halves of the first dimension that neither sums over.
 // CHECK-LABEL: module @products_that_wait_begin_with_the_first_half

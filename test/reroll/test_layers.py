@@ -215,7 +215,7 @@ def test_a_refusal_is_that_of_the_whole_program(watch: Watch) -> None:
     "given",
     [
         {"strict": True},
-        *({"options": {name: 1 << 20}} for name in ("keep_gathered_bytes", "merge_distance", "combine_bytes")),
+        *({"options": {name: 1 << 20}} for name in ("keep_gathered_bytes", "combine_bytes")),
     ],
     ids=lambda given: next(iter(given.get("options", given))),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.machine.target_file import is_topology
 from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
@@ -55,25 +55,17 @@ class Optimize(Pass):
 
     hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
     keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")
-    merge_distance: int = same_option(MergeCollectives, "merge_distance")
     assume_finite: bool = same_option(DelayReductions, "assume_finite")
-    collective_matmul: bool = option(False, "overlap large matmuls with the communication around them")
-    matmul_min_bytes: int = same_option(CollectiveMatmul, "matmul_min_bytes")
-    bidirectional: bool = same_option(CollectiveMatmul, "bidirectional")
-    max_unrolled_steps: int = same_option(CollectiveMatmul, "max_unrolled_steps")
-    use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
-    target: str = same_option(CollectiveMatmul, "target")
-    gather_pieces: int = option(
-        1, "chunks of all-gathers that matmuls wait for; 1 for whole ones", least=1, most=MAX_UNROLLED
+    overlap: bool | None = option(
+        None, "start matmuls before all of their operands have arrived, where that is estimated to be faster"
     )
-    pieces_min_bytes: int = same_option(GatherInPieces, "pieces_min_bytes")
+    target: str = same_option(CollectiveMatmul, "target")
     combine_bytes: int = option(0, "combine small collectives up to this many bytes together; 0 for none")
-    move_permutes: bool = option(False, "move permutes from the end of a loop's body to its beginning")
     tell_declined: bool = option(False, "say why collectives that look like candidates are left as they are")
 
     @property
     def counts_layers(self) -> bool:
-        return bool(self.keep_gathered_bytes or self.merge_distance or self.combine_bytes)
+        return bool(self.keep_gathered_bytes or self.combine_bytes)
 
     def run(self, module: Operation) -> None:
         program = DeviceProgram(module, self.tell_declined)
@@ -89,7 +81,7 @@ class Optimize(Pass):
 
     def _passes(self) -> list[CollectivePass]:
         passes: list[CollectivePass] = [
-            self._handing_on(MergeCollectives),
+            MergeCollectives(),
             NarrowCollectives(),
             FuseCollectives(),
             self._handing_on(DelayReductions),
@@ -100,15 +92,16 @@ class Optimize(Pass):
         ]
         if self.keep_gathered_bytes:
             passes.append(self._handing_on(Regather))
-        if self.collective_matmul:
-            passes.append(self._handing_on(CollectiveMatmul))
-        if self.gather_pieces > 1:
-            passes.append(self._handing_on(GatherInPieces))
-        if self.move_permutes:
-            passes.append(MovePermutes())
+        if self._overlaps:
+            passes += [self._handing_on(CollectiveMatmul), self._handing_on(GatherInPieces), MovePermutes()]
         if self.combine_bytes:
             passes.append(CombineCollectives(self.combine_bytes, self.combine_bytes))
         return passes
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether communication is hidden behind dots: if nothing else is said, for a torus of TPUs."""
+        return is_topology(self.target) if self.overlap is None else self.overlap
 
     def _handing_on(self, declaration: type[CollectivePass]) -> CollectivePass:
         """A pass with those of its options that this one has too."""

@@ -38,7 +38,7 @@ class CollectiveMatmul(CollectivePass):
     details = ("Sums over gathered dimensions are added up in another order on every device.",)
 
     matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")
-    bidirectional: bool = option(False, "let shards travel around the ring both ways")
+    bidirectional: bool | None = option(None, "let shards travel around the ring both ways, or never; else if faster")
     max_unrolled_steps: int = option(8, "rings of more devices become a while loop", most=MAX_UNROLLED)
     use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
     target: str = option("", "hardware that this is estimated for: a name or a .toml file")
@@ -49,9 +49,9 @@ class CollectiveMatmul(CollectivePass):
         for collective in program.collectives("all_gather", "reduce_scatter"):
             gather = collective.kind == "all_gather"
             found = _find_gathered(program, collective) if gather else _find_scattered(program, collective)
-            if found is None or not self._is_worth_it(program, found):
+            if found is None or (both_ways := self._direction(program, found)) is None:
                 continue
-            steps = _Steps(program, found, self.bidirectional, self.max_unrolled_steps)
+            steps = _Steps(program, found, both_ways, self.max_unrolled_steps)
             value = steps.of_gather() if gather else steps.of_scatter()
             done, gone = (found.dot, collective) if gather else (collective.op, None)
             done.replace([value])
@@ -61,21 +61,25 @@ class CollectiveMatmul(CollectivePass):
                 found.dot.erase()
             program.changed()
 
-    def _is_worth_it(self, program: DeviceProgram, found: _Candidate) -> bool:
+    def _direction(self, program: DeviceProgram, found: _Candidate) -> bool | None:
+        """Whether shards travel both ways round the ring; None where they had better not."""
         moved = max(bytes_of(v.type) for v in (found.collective.operand, found.collective.result))
         if moved < self.matmul_min_bytes:
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
-            return False
+            return None
         if not self.use_cost_model:
-            return True
+            return bool(self.bidirectional)
         assert program.mesh is not None
-        together, apart = found.seconds(read_hardware(self.target, program.mesh), self.bidirectional)
+        hardware = read_hardware(self.target, program.mesh)
+        allowed = (False, True) if self.bidirectional is None else (self.bidirectional,)
+        together, both_ways = min((found.seconds(hardware, both_ways), both_ways) for both_ways in allowed)
+        apart = found.seconds_apart(hardware)
         if together > _WORTH_IT * apart:
             estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
             program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
-            return False
-        return True
+            return None
+        return both_ways
 
 
 _WHAT = "overlapped with communication"
@@ -100,20 +104,26 @@ class _Candidate:
         operand, result = (math.prod(v.type.shape) for v in (self.collective.operand, self.collective.result))
         return max(operand, result) // min(operand, result)
 
-    def seconds(self, hardware: Hardware, both_ways: bool) -> tuple[float, float]:
-        """Estimated seconds in steps, and of the collective and the dot one after the other."""
-        product = flops_of(self.dot) / hardware.flops_of(self.dot.operands[0].type.element)
+    def seconds_apart(self, hardware: Hardware) -> float:
+        """Estimated seconds of the collective and the dot one after the other."""
+        collective = self.collective
+        moving = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
+        return self._dot_seconds(hardware) + moving
+
+    def _dot_seconds(self, hardware: Hardware) -> float:
+        return flops_of(self.dot) / hardware.flops_of(self.dot.operands[0].type.element)
+
+    def seconds(self, hardware: Hardware, both_ways: bool) -> float:
+        """Estimated seconds in steps."""
         count = self.devices
         moved = min(self.collective.bytes, bytes_of(self.collective.result.type))
         if both_ways and self.collective.kind == "reduce_scatter":
             moved /= 2
         waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
-        axes = self.collective.axes
-        permute = collective_time("collective_permute", moved, count, hardware, axes)
-        step = product / count
+        permute = collective_time("collective_permute", moved, count, hardware, self.collective.axes)
+        step = self._dot_seconds(hardware) / count
         hidden = step * (count - 1) / waits  # what is computed while one permute is on its way
-        together = step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
-        return together, product + collective_time(self.collective.kind, self.collective.bytes, count, hardware, axes)
+        return step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
 
     def _copied_bytes(self) -> float:
         """Bytes that steps read and write more often than the whole dot does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
@@ -20,6 +21,8 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, Loc
 from gspmd.transforms.passes import option, same_option
 
 _WHAT = "gathered in pieces"
+_COUNTS = (2, 4, 8)
+"""The numbers of pieces that are looked at where none is asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,47 +37,62 @@ class GatherInPieces(CollectivePass):
     argument = "gspmd-gather-in-pieces"
     summary = "All-gather what matmuls wait for in chunks, each with a matmul of its own"
 
-    gather_pieces: int = option(2, "pieces of a gather", least=1, most=MAX_UNROLLED)
+    gather_pieces: int = option(0, "chunks of a gather; 0 for the number that is fastest", most=MAX_UNROLLED)
     pieces_min_bytes: int = option(1 << 20, "smallest gathered value for this")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")
 
     def apply(self, program: DeviceProgram) -> None:
-        if program.mesh is None or self.gather_pieces < 2:
+        if program.mesh is None:
             return
         for gather in program.collectives("all_gather"):
             products = _products_of(program, gather)
             if not products:
                 continue
-            dim = _free_dim(gather, products, self.gather_pieces)
-            if dim is None:
-                why = f"no other dimension that all products keep is a multiple of {self.gather_pieces}"
+            whole = bytes_of(gather.result.type)
+            if whole < self.pieces_min_bytes:
+                program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
+                continue
+            counts = (self.gather_pieces,) if self.gather_pieces else _COUNTS
+            ways = {count: dim for count in counts if (dim := _free_dim(gather, products, count)) is not None}
+            if not ways:
+                why = f"no other dimension that all products keep is a multiple of {counts[0]}"
                 program.decline(gather.op, _WHAT, why)
-            elif self._is_worth_it(program, gather, products):
-                _split(program, gather, products, dim, self.gather_pieces)
+                continue
+            pieces = self._fastest(program, gather, products, ways) if self.use_cost_model else min(ways)
+            if pieces > 1:
+                _split(program, gather, products, ways[pieces], pieces)
 
-    def _is_worth_it(self, program: DeviceProgram, gather: LocalCollective, products: list[_Product]) -> bool:
-        whole = bytes_of(gather.result.type)
-        if whole < self.pieces_min_bytes:
-            program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
-            return False
-        if not self.use_cost_model:
-            return True
+    def _fastest(
+        self, program: DeviceProgram, gather: LocalCollective, products: list[_Product], counts: Iterable[int]
+    ) -> int:
+        """The number of pieces that gains most; 1 if none gains anything.
+
+        All pieces but the first arrive while there are dots with those before. Each has a latency of its own, and what
+        the dots give is put together in memory.
+        """
         assert program.mesh is not None
         hardware = read_hardware(self.target, program.mesh)
-        devices = round(whole / gather.bytes)
-        seconds = collective_time(gather.kind, gather.bytes, devices, hardware, gather.axes)
-        hidden = _hidden_s(gather, products[0].dot, hardware)
-        if hidden >= seconds:
+        devices = round(bytes_of(gather.result.type) / gather.bytes)
+
+        def seconds(pieces: int) -> float:
+            return collective_time(gather.kind, gather.bytes / pieces, devices, hardware, gather.axes)
+
+        waiting = seconds(1) - _hidden_s(gather, products[0].dot, hardware)
+        if waiting <= 0:
             program.decline(gather.op, _WHAT, "products before those that need it take longer than it does")
-            return False
-        gain = (seconds - hidden) * (1 - 1 / self.gather_pieces)
+            return 1
+        dots = sum(flops_of(p.dot) / hardware.flops_of(p.dot.operands[0].type.element) for p in products)
         joined = 2 * sum(bytes_of(p.dot.results[0].type) for p in products) / hardware.memory_bytes_per_s
-        if joined >= gain:
-            times = f"putting results together takes {joined * 1e6:.1f} us, {gain * 1e6:.1f} us are gained"
+        gains = {
+            pieces: min(waiting, dots) * (1 - 1 / pieces) - (pieces * seconds(pieces) - seconds(1)) for pieces in counts
+        }
+        pieces = max(gains, key=gains.__getitem__)
+        if joined >= gains[pieces]:
+            times = f"putting results together takes {joined * 1e6:.1f} us, {gains[pieces] * 1e6:.1f} us are gained"
             program.decline(gather.op, _WHAT, times)
-            return False
-        return True
+            return 1
+        return pieces
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
-from gspmd.transforms.passes import option
 
 _NOT_COMPARED = {"channel_handle", AXES, CAUSE}
 
@@ -26,8 +25,6 @@ class MergeCollectives(CollectivePass):
     argument = "gspmd-merge-collectives"
     summary = "Merge equal collectives of one value"
 
-    merge_distance: int = option(0, "merge only collectives at most this many collectives apart; 0 for any distance")
-
     def apply(self, program: DeviceProgram) -> None:
         for collective in reversed(program.collectives()):
             if not collective.result.is_used:
@@ -42,29 +39,24 @@ class MergeCollectives(CollectivePass):
 
     def _round(self, program: DeviceProgram) -> None:
         """One walk; what becomes equal only by what is merged here is left to the next."""
-        known: dict[Any, list[tuple[int, Any]]] = {}
+        known: dict[Any, list[Operation]] = {}
         collectives = program.collectives()
         sources = [_source(program, collective.operand) for collective in collectives]
         count = Counter(sources)
-        repeated = [(position, c) for position, c in enumerate(collectives) if count[sources[position]] > 1]
-        for position, collective in repeated:
+        for collective, source in zip(collectives, sources, strict=True):
+            if count[source] == 1:
+                continue
             op = collective.op
             key = _key(program, collective)
             if key is None:
                 continue
-            candidates = known.setdefault(key, [])
-            for first, other in candidates:
-                if not _dominates(other, op):
-                    continue
-                if self.merge_distance and position - first > self.merge_distance:
-                    distance = f"it is {position - first} collectives away, more than {self.merge_distance}"
-                    program.decline(op, "merged with an equal one", distance)
-                    continue
+            others = known.setdefault(key, [])
+            other = next((other for other in others if _dominates(other, op)), None)
+            if other is None:
+                others.append(op)
+            else:
                 _replace(program, collective, other)
                 program.changed()
-                break
-            else:
-                candidates.append((position, op))
 
 
 def _key(program: DeviceProgram, collective: LocalCollective) -> Any:

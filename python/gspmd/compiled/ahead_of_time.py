@@ -7,7 +7,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jaxlib
@@ -36,6 +36,9 @@ _OUT_OF_MEMORY = (
     re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
     re.compile(r"RESOURCE_EXHAUSTED.*?\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)"),
 )
+# What makes compilers begin collectives early that do not so by themselves. What is on its way then takes memory.
+_BEGIN_EARLY = {"xla_enable_async_all_gather": True, "xla_enable_async_collective_permute": True}
+_LATE = ("tpu:v2:", "tpu:v3:")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ def compile_for(
 
     `program` is what `gspmd.partition` takes, which it is given to with `options`, or a partitioned one. Axes of the
     mesh are laid onto a topology so that its collectives take least time. `compiler_options` are XLA's own, as
-    `{"xla_enable_async_all_gather": True}`.
+    `{"xla_enable_async_all_gather": False}`. For TPU v2 and v3, whose compiler does not begin collectives early by
+    itself, this one and that for permutes are true if nothing else is said and the program fits so.
 
     Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for a target that is not
     known or too small, and for compiler options that do not exist; ExecutionError where libtpu is missing or the
@@ -129,11 +133,12 @@ def compile_for(
     """
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(model_of(partitioned.module), partitioned.mesh))
-    client, build = place.devices[0].client, runtime.compile_options(place.devices, compiler_options)
+    client, given = place.devices[0].client, dict(compiler_options or {})
     compiler = client.compile_and_load if place.is_here else client.compile
 
-    def compile_(module: ir.Module) -> Any:
+    def compile_(module: ir.Module, xla_options: Mapping[str, str | int | float | bool] = given) -> Any:
         with module.context, runtime.quiet():
+            build = runtime.compile_options(place.devices, xla_options)
             return compiler(module, _jax.DeviceList(place.devices), build)
 
     platform = place.devices[0].platform
@@ -141,11 +146,27 @@ def compile_for(
     refuse_to_run(module)
     started = time.perf_counter()
     try:
-        executable = compile_(module)
+        executable = _begun_early(compile_, module, given) if target.startswith(_LATE) else compile_(module)
     except refusals.REFUSED as error:
         found = _refused(error, partitioned, place)
         raise found or refusals.refusal(error, module, compile_, f"the compiler for '{place.target}'") from None
     return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+
+
+def _begun_early(compile_: Callable[..., Any], module: ir.Module, given: Mapping[str, Any]) -> Any:
+    """The executable with collectives that begin early, unless that takes more memory than there is."""
+    try:
+        return compile_(module, {**_BEGIN_EARLY, **given})
+    except refusals.REFUSED as error:
+        if _memory_needed(error) is None or not _BEGIN_EARLY.keys() - given.keys():
+            raise
+    return compile_(module)
+
+
+def _memory_needed(error: Exception) -> re.Match[str] | None:
+    """What a compiler says of a program that does not fit: what it needs, and what there is, each with its unit."""
+    text = " ".join(str(error).split())
+    return next((found for pattern in _OUT_OF_MEMORY if (found := pattern.search(text))), None)
 
 
 def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitioned:
@@ -169,8 +190,7 @@ def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Erro
     """What to raise where it is not an operation that the compiler refuses."""
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
-    text = " ".join(str(error).split())
-    if found := next((m for pattern in _OUT_OF_MEMORY if (m := pattern.search(text))), None):
+    if found := _memory_needed(error):
         report = cost_of(partitioned.module, place.target)
         largest = ", ".join(
             f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
