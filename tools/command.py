@@ -6,13 +6,12 @@ import argparse
 import contextlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, InternalError, UsageError, reason_of
-from gspmd.tools.diagnostics import print_error, print_note
+from gspmd.tools.diagnostics import print_error, print_note, print_traceback
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 from gspmd.tools.help_text import ParagraphHelp, exit_code_help
 
@@ -99,7 +98,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         return EXIT_INTERRUPTED
     except Error as error:
         if debug:
-            traceback.print_exc()
+            print_traceback()
         print_error(program, error)
         if isinstance(error, InternalError):
             _offer_reproducer(program, error, main)
@@ -114,7 +113,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         return EXIT_FAILURE
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line
         if debug:
-            traceback.print_exc()
+            print_traceback()
         notes = " ".join(getattr(error, "__notes__", ()))
         what = " ".join(f"{type(error).__name__}: {error} {notes}".split())
         advice = "please report this" if debug else "run again with --debug for the traceback"

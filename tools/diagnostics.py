@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+import traceback
 from collections.abc import Iterator
 
 from gspmd.dialect.diagnostic import Diagnostic, Severity, of_error
@@ -62,6 +63,12 @@ def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[s
 def print_note(program: str, text: str) -> None:
     """Tell, after an error, what belongs to it."""
     print("\n".join(render(program, Diagnostic(Severity.NOTE, text), current())), file=sys.stderr)
+
+
+def print_traceback() -> None:
+    """Tell on stderr where the exception that is handled comes from, for `--debug`."""
+    for line in traceback.format_exc().splitlines():
+        print(printable(line), file=sys.stderr)
 
 
 def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterator[str]:

@@ -6,7 +6,6 @@ import argparse
 import io
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,7 @@ def _run(argv: list[str]) -> int:
 def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> int:
     """Run the passes on every part of the input; write the results if all went well."""
     from gspmd.reading import parse_program, read_program_file
+    from gspmd.tools.diagnostics import print_traceback
     from gspmd.tools.opt_diagnostics import Heard
     from gspmd.transforms.parsing import diagnostics
     from gspmd.transforms.parsing.mlir import new_context
@@ -77,7 +77,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
             outputs.append(_print(module, args))
         except Error as error:
             if args.debug:
-                traceback.print_exc()
+                print_traceback()
             heard.fail(error)
         status = max(status, heard.report(args, name, source))
     if status:

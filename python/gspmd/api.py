@@ -25,7 +25,6 @@ from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import Signature, signature_of
 from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.pipeline import default_pipeline
 
@@ -122,7 +121,7 @@ def partition(
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
     with all reshards, for `strict`; UsageError for options that do not exist.
     """
-    module = read_program(program, new_context())
+    module = read_program(program)
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
     _run(run_pipeline, passes, module, custom_rules, on_stage)
     return Partitioned(module)
@@ -136,7 +135,7 @@ def propagate(
     custom_rules: Mapping[str, RuleSource] | None = None,
 ) -> ir.Module:
     """Complete the sharding of every value; returns the annotated module, still with global shapes."""
-    module = read_program(program, new_context())
+    module = read_program(program)
     _run(run_passes, passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
 

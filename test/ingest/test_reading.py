@@ -77,9 +77,12 @@ def test_every_format(source: Callable[[], str | bytes], from_file: bool, tmp_pa
     assert "stablehlo.tanh %arg0 : tensor<4xf32>" in str(module)
 
 
-def test_modules_of_other_contexts_are_copied() -> None:
+@pytest.mark.parametrize("context", [None, new_context()], ids=["the same", "another"])
+def test_modules_are_copied(context: ir.Context | None) -> None:
     original = parse_program(TEXT, new_context())
-    copy = read_program(original, new_context())
+    copy = read_program(original, context)
+    assert (copy.context is original.context) == (context is None)
+    assert copy.operation.get_asm(enable_debug_info=True) == original.operation.get_asm(enable_debug_info=True)
     copy.body.operations[0].operation.erase()
     assert "stablehlo.tanh" in str(original)
     assert "stablehlo.tanh" not in str(copy)

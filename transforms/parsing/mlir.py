@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,7 @@ from gspmd.transforms.parsing.trial import Format, tried
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 BYTECODE_MAGIC = b"ML\xefR"
 _registered = False
+_contexts: weakref.WeakSet[ir.Context] = weakref.WeakSet()
 # Operations of dialects that jaxlib does not have, which programs may contain all the same.
 _foreign: set[str] = set()
 
@@ -63,7 +65,13 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
     context.allow_unregistered_dialects = allow_unregistered or bool(_foreign)
     # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
     context.enable_multithreading(False)
+    _contexts.add(context)
     return context
+
+
+def is_our_context(context: ir.Context) -> bool:
+    """Whether `new_context` made a context, which passes can run in."""
+    return context in _contexts
 
 
 def source_location(location: ir.Location) -> SourceLocation | None:

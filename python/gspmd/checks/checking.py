@@ -17,12 +17,12 @@ from gspmd.checks.comparison import Difference, compare, compare_sharded, count_
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
 from gspmd.dialect.notation import print_mesh
+from gspmd.reading import read_program
 from gspmd.report import sharding_text
 from gspmd.runtime import executable as runtime
 from gspmd.runtime.arguments import check_count, to_host
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, ShardedArray
-from gspmd.runtime.executable_module import read_module
 from gspmd.runtime.inputs import perturbed, random_inputs, read_inputs
 from gspmd.runtime.unannotated import has_manual_regions
 from gspmd.transforms.ir.reading import model_of
@@ -150,7 +150,7 @@ def check(
         raise UsageError(
             f"inputs are {shown(inputs)}, expected arrays or the path of an .npz file", code=Code.BAD_VALUE
         )
-    program = read_module(module)
+    program = read_program(module)
     refuse_to_run(program)
     with stage("partitioning"):
         product = _partition(program, partitioned, num_devices, options or {})

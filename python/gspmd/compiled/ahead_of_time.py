@@ -25,6 +25,7 @@ from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
 from gspmd.output import Output
+from gspmd.reading import read_program
 from gspmd.runtime import executable as runtime
 from gspmd.runtime import executable_module, refusals
 from gspmd.runtime.callbacks import refuse_to_run
@@ -172,7 +173,7 @@ def _memory_needed(error: Exception) -> re.Match[str] | None:
 def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitioned:
     if isinstance(program, Partitioned):
         return program
-    module = executable_module.read_module(program)
+    module = read_program(program)
     if executable_module.is_partitioned(module):
         return Partitioned(module)
     return api.partition(module, target=target if is_topology(target) else "", **options)

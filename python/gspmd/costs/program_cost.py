@@ -30,7 +30,7 @@ from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
 from gspmd.transforms.machine.torus import Placement
 from gspmd.transforms.ops.custom_rules import RuleSource
-from gspmd.transforms.parsing.mlir import new_context, source_location
+from gspmd.transforms.parsing.mlir import source_location
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def cost(
     `original` may give the program it was made from. Errors: those of `gspmd.partition`, UsageError for an unknown
     target, InputError and ParseError for a bad .toml file.
     """
-    module = program.module if isinstance(program, api.Partitioned) else read_program(program, new_context())
+    module = program.module if isinstance(program, api.Partitioned) else read_program(program)
     if not is_partitioned(module):
         original = module if original is None else original
         product = api.partition(
@@ -206,7 +206,7 @@ def cost(
 
 def _flops(program: Any, num_partitions: int | None) -> float:
     """Operations of the program as one device would compute it."""
-    module = read_program(program, new_context())
+    module = read_program(program)
     PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
     with module.context, ir.Location.unknown():
         annotated = AnnotatedProgram(model_of(module))

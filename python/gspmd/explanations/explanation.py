@@ -34,7 +34,6 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.machine.target_file import planned_for, read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.reshard import Reshard, reshard
@@ -227,8 +226,8 @@ def explain(
     ingest, *early = passes[:place]
     resharding, *later = passes[place + 1 :]
     assert isinstance(resharding, Reshard)
-    context = new_context()
-    module = read_program(program, context)
+    module = read_program(program)
+    context = module.context
     given = str(module)
     text, filename = _text_of(program)
     with context, ir.Location.unknown(context):

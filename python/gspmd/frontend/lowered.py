@@ -40,7 +40,6 @@ from gspmd.transforms.ir.signature import ValueSignature, arrays, dictionaries, 
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
-from gspmd.transforms.parsing.mlir import new_context
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -80,7 +79,7 @@ class Lowered:
     @functools.cached_property
     def program(self) -> ir.Module:
         """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
-        module = read_program(self._computation.module, new_context())
+        module = read_program(self._computation.module)
         names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
         with in_memory(module) as top:
             _annotate(top, self._computation, self.mesh, *self._given, names)

@@ -36,20 +36,14 @@ from gspmd.transforms.ir.signature import (
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.optimize import platforms
-from gspmd.transforms.parsing.mlir import new_context
 from gspmd.transforms.repairs.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
 
 
-def read_module(source: Any) -> ir.Module:
-    """A module of its own, in a context of its own. Errors: as `read_program`."""
-    return read_program(source, new_context())
-
-
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
-    module = read_module(source)
+    module = read_program(source)
     with in_memory(module) as program:
         signature = read_signature(program)
         repair(program, platform)
@@ -72,7 +66,7 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
 
     Errors: ParseError; Unsupported for a program with manual regions, and for one that calls Python.
     """
-    module = read_module(source)
+    module = read_program(source)
     refuse_to_run(module)
     with in_memory(module) as program:
         unannotated.strip(program)
@@ -87,7 +81,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh, and for a program
     that calls Python.
     """
-    module = read_module(source)
+    module = read_program(source)
     refuse_to_run(module)
     with in_memory(module) as program:
         mesh = unannotated.strip_outside_manual_regions(program)
@@ -163,7 +157,7 @@ def is_partitioned(module: ir.Module) -> bool:
 
 def write_file(source: Any, path: Path) -> None:
     """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
-    module = read_module(source)
+    module = read_program(source)
     signature_of(module)
     buffer = io.BytesIO()
     if path.suffix in (".mlirbc", ".bc"):
