@@ -173,8 +173,17 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+_known_options: dict[type[Pass], tuple[Option, ...]] = {}
+
+
 def options_of(declaration: type[Pass]) -> tuple[Option, ...]:
     """The options that a pass class declares, in order. Raises TypeError for a field of another type."""
+    if declaration not in _known_options:
+        _known_options[declaration] = _read_options(declaration)
+    return _known_options[declaration]
+
+
+def _read_options(declaration: type[Pass]) -> tuple[Option, ...]:
     hints = typing.get_type_hints(declaration)
     options = []
     for field in dataclasses.fields(declaration):

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
 from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, check_signature
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.program import CALLS, GROUP, MANUAL
+from gspmd.transforms.ir.program import CALLS, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.passes import Precondition
 
 _MARKERS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+_OF_SHARDY = STEPS | {MANUAL, "sdy.return", CONSTRAINT, GROUP, PROPAGATION_BARRIER}
+"""The operations of Shardy's that ingest leaves, and those that resharding adds."""
 
 
 def _check_form(module: Operation) -> None:
@@ -38,6 +41,9 @@ def _check_operation_of_form(op: Operation) -> None:
     if op.name in CALLS or target in _MARKERS:
         with located(op):
             raise Unsupported("calls a function, or annotates as frameworks do")
+    if op.name.startswith("sdy.") and op.name not in _OF_SHARDY:
+        with located(op):
+            raise Unsupported("is not in the form that passes read")
 
 
 def _check_operations(module: Operation, check: Callable[[Operation], None]) -> None:

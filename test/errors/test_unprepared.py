@@ -49,6 +49,17 @@ UNPREPARED = {
     "a constraint": _main(
         _SPLIT, _SPLIT, '%0 = sdy.sharding_constraint %a <@mesh, [{}, {"y"}]> : tensor<8x8xf32>', _RETURN
     ),
+    "a reshard": _main(_SPLIT, _SPLIT, '%0 = sdy.reshard %a <@mesh, [{}, {"y"}]> : tensor<8x8xf32>', _RETURN),
+    "a data-flow edge": _main(_SPLIT, _SPLIT, "%0 = sdy.data_flow_edge %a : tensor<8x8xf32>", _RETURN),
+    "a named computation": _main(
+        _SPLIT,
+        _SPLIT,
+        '%0 = sdy.named_computation<"f">(%a) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] '
+        "(%b: tensor<8x8xf32>) {",
+        "sdy.return %b : tensor<8x8xf32>",
+        "} : (tensor<8x8xf32>) -> tensor<8x8xf32>",
+        _RETURN,
+    ),
     "an unreduced argument": _main(
         '[{}, {"y"}], unreduced={"x"}', '[{}, {"y"}]', "%0 = stablehlo.tanh %a : tensor<8x8xf32>", _RETURN
     ),
