@@ -217,6 +217,8 @@ def _unnamed(words: _Words, text: str) -> Body:
             f"a list of one device is no tiling in '{text}'; write 'maximal device=' or '<=[1]'",
             code=Code.SHARDING_TEXT,
         )
+    if tile == ((), Iota((1,), (0,))) and subgroups is None:
+        return Whole(Role.REPLICATED)  # so XLA writes one device that only subgroups have
     return Tiled(*tile, subgroups or ())
 
 

@@ -101,6 +101,33 @@ class OpShardingRule:
                             f"reduction factor {factor_symbol(factor)} occurs in a result of the rule", code=Code.RULE
                         )
 
+    def without_units(self) -> OpShardingRule:
+        """The same without the factors of size 1 that stand beside others in a dimension, which split nothing."""
+
+        def split(mappings: tuple[Mapping, ...]) -> list[list[list[int]]]:
+            return [[[f for f in dim if self.sizes[f] != 1] or list(dim[:1]) for dim in tensor] for tensor in mappings]
+
+        operands, results = split(self.operands), split(self.results)
+        kept = sorted({f for tensor in operands + results for dim in tensor for f in dim})
+        number = {factor: index for index, factor in enumerate(kept)}
+
+        def renumbered(mappings: list[list[list[int]]]) -> tuple[Mapping, ...]:
+            return tuple(tuple(tuple(number[f] for f in dim) for dim in tensor) for tensor in mappings)
+
+        def those(factors: frozenset[int]) -> frozenset[int]:
+            return frozenset(number[f] for f in factors if f in number)
+
+        return dataclasses.replace(
+            self,
+            sizes=tuple(self.sizes[f] for f in kept),
+            operands=renumbered(operands),
+            results=renumbered(results),
+            kinds=tuple(self.kinds[f] for f in kept),
+            blocked=those(self.blocked),
+            even=those(self.even),
+            exchanged=those(self.exchanged),
+        )
+
     @property
     def tensors(self) -> tuple[Mapping, ...]:
         """Operands, then results."""

@@ -86,8 +86,11 @@ def write_sharding(sharding: TensorSharding, context: ir.Context) -> ir.Attribut
 
 
 def write_rule(rule: OpShardingRule, context: ir.Context) -> ir.Attribute:
-    """The rule of a custom call, which `parse_rule` reads: `#sdy.op_sharding_rule<([i])->([i]) {i=8}, custom>`."""
-    return ir.Attribute.parse(f"#sdy.op_sharding_rule<{print_rule(rule, custom=True)}>", context)
+    """The rule of a custom call, which `parse_rule` reads: `#sdy.op_sharding_rule<([i])->([i]) {i=8}, custom>`.
+
+    Shardy refuses factors of size 1 beside others, so they are left out.
+    """
+    return ir.Attribute.parse(f"#sdy.op_sharding_rule<{print_rule(rule.without_units(), custom=True)}>", context)
 
 
 # ---- meshes ---------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterato
 
 
 def _head(program: str, diagnostic: Diagnostic, message: str, chosen: Presentation) -> str:
-    where = printable(str(diagnostic.location or program))
+    where = _shortened(printable(str(diagnostic.location or program)))
     severity = diagnostic.severity.value
     word = f"internal {severity}" if diagnostic.code is Code.INTERNAL else severity
     return f"{_styled('place', f'{where}:', chosen)} {_styled(severity, f'{word}:', chosen)} {message}"
@@ -121,10 +121,11 @@ def _styled(style: str, text: str, chosen: Presentation) -> str:
 
 def _flat(message: str) -> str:
     """The message in one line, without its middle if it is very long."""
-    text = printable(" ".join(message.split()))
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST - 150]} ... {text[-145:]}"
+    return _shortened(printable(" ".join(message.split())))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 150]} ... {text[-145:]}"
 
 
 def _as_dict(diagnostic: Diagnostic) -> dict[str, object]:

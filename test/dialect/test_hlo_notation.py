@@ -235,7 +235,7 @@ def test_axis_names_may_be_anything(name: str) -> None:
         ("{devices=[2]0,0}", "device 0 is listed twice and device 1 is missing"),
         ("{devices=[2]0,2}", "device 2 is out of range"),
         ("{devices=[-2]0,1}", "at least 1"),
-        ("{devices=[]<=[1]}", "must be one or more"),
+        ("{devices=[]<=[2]}", "must be one or more"),
         ("{devices=[4]<=[5]}", "need 4 devices but 5 are given"),
         ("{devices=[4]<=[2,2]}", "expected 'T'"),
         ("{devices=[4]<=[4]T(0)}", r"no 'T\(..\)'"),

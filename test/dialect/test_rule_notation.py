@@ -70,6 +70,21 @@ def test_sizes_follow_from_shapes(text: str) -> None:
     assert print_rule(parse_rule(text, *MATMUL)) == "([i, j], [j, k])->([i, k]) {i=8, j=4, k=16} reduction={j}"
 
 
+@pytest.mark.parametrize(
+    ("text", "less"),
+    [
+        (
+            "([ij, k])->([i, k]) {i=8, j=1, k=4} need_replication={k}",
+            "([i, k])->([i, k]) {i=8, k=4} need_replication={k}",
+        ),
+        ("([ij], [j])->([ij]) {i=8, j=1}", "([i], [j])->([i]) {i=8, j=1}"),
+        ("([ij], [j])->([ij]) {i=1, j=1}", "([i], [j])->([i]) {i=1, j=1}"),
+    ],
+)
+def test_factors_of_size_1_beside_others_split_nothing(text: str, less: str) -> None:
+    assert parse_rule(text).without_units() == parse_rule(less)
+
+
 def test_the_size_of_a_factor_follows_from_the_others_of_its_dimension() -> None:
     rule = parse_rule("([ij], [j])->([i])", [(12,), (4,)], [(3,)])
     assert rule.sizes == (3, 4)

@@ -154,7 +154,7 @@ OPTIONS = (
                                                  "update-axes=nowhere",
                                                  "list-groups-up-to=-1", "max-temporary-bytes=-1",
                                                  "overlap=perhaps",
-                                                 "strict=1", "=1", "combine-bytes=1.5", "overlap=1")),
+                                                 "strict=1", "=1", "combine-bytes=1.5", "overlap=2")),
     Option("--value", ("explain",), ("", " ", "%nothing", "@f:%3", "\n", "x" * 5000)),
     Option("--platform", ("run", "check"), ("", "nowhere", "tpu", "é", "cpu,tpu", " ")),
     Option("--inputs", ("run", "check"), ("", "nothing.npz", ".", "a\nb")),
