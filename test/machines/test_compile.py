@@ -195,7 +195,7 @@ def test_options_reach_the_compiler(tmp_path: Path) -> None:
 
 @needs_libtpu
 def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
-    """What a product waits for comes in two pieces: the second arrives while there is the product with the first."""
+    """What a product waits for comes in eight pieces: all but the first arrive while there are products."""
     text = """
     sdy.mesh @mesh = <["x"=8]>
     func.func @main(%a: tensor<4096x8192xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
@@ -209,7 +209,7 @@ def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
     """
     step = gspmd.compile_for(text, "tpu:v3:2x2").step_time()
     assert step is not None
-    assert sorted((c.kind, c.is_async) for c in step.collectives) == [("all_gather", False), ("all_gather", True)]
+    assert sorted((c.kind, c.is_async) for c in step.collectives) == [("all_gather", i > 0) for i in range(8)]
     assert step.scheduled_s < 0.99 * step.upper_bound_s
     off = {"xla_enable_async_all_gather": False}
     plain = gspmd.compile_for(text, "tpu:v3:2x2", compiler_options=off, options={"overlap": False}).step_time()
