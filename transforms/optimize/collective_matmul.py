@@ -16,7 +16,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
-from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
+from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
@@ -108,10 +108,7 @@ class _Candidate:
         """Estimated seconds of the collective and the dot one after the other."""
         collective = self.collective
         moving = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
-        return self._dot_seconds(hardware) + moving
-
-    def _dot_seconds(self, hardware: Hardware) -> float:
-        return flops_of(self.dot) / hardware.flops_of(self.dot.operands[0].type.element)
+        return dot_seconds(self.dot, hardware) + moving
 
     def seconds(self, hardware: Hardware, both_ways: bool) -> float:
         """Estimated seconds in steps."""
@@ -121,7 +118,7 @@ class _Candidate:
             moved /= 2
         waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
         permute = collective_time("collective_permute", moved, count, hardware, self.collective.axes)
-        step = self._dot_seconds(hardware) / count
+        step = dot_seconds(self.dot, hardware) / count
         hidden = step * (count - 1) / waits  # what is computed while one permute is on its way
         return step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
 

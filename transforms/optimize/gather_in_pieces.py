@@ -16,7 +16,7 @@ from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
-from gspmd.transforms.optimize.products import DOT, ProductDims, flops_of, product_of_parts
+from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option, same_option
 
@@ -82,7 +82,7 @@ class GatherInPieces(CollectivePass):
         if waiting <= 0:
             program.decline(gather.op, _WHAT, "products before those that need it take longer than it does")
             return 1
-        dots = sum(flops_of(p.dot) / hardware.flops_of(p.dot.operands[0].type.element) for p in products)
+        dots = sum(dot_seconds(product.dot, hardware) for product in products)
         joined = 2 * sum(bytes_of(p.dot.results[0].type) for p in products) / hardware.memory_bytes_per_s
         gains = {
             pieces: min(waiting, dots) * (1 - 1 / pieces) - (pieces * seconds(pieces) - seconds(1)) for pieces in counts
@@ -149,7 +149,7 @@ def _hidden_s(gather: LocalCollective, first: Any, hardware: Hardware) -> float:
         if op.name == WHILE or _is_convolution(op):
             return math.inf  # as long as any gather
         if op.name == DOT:
-            seconds += flops_of(op) / hardware.flops_of(op.operands[0].type.element)
+            seconds += dot_seconds(op, hardware)
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""Dots: which of their dimensions is which, how many FLOPs they are, and the same dot of parts of the operands."""
+"""Dots: which of their dimensions is which, how long they take, and the same dot of parts of the operands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.op_info import InfoReader
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops.contraction import dot_flops
 
 DOT = "stablehlo.dot_general"
@@ -61,9 +62,10 @@ class ProductDims:
         return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
 
 
-def flops_of(dot: Operation) -> float:
-    """Multiplications and additions of a dot."""
-    return dot_flops(InfoReader()(dot, tuple(value.type for value in dot.operands)))
+def dot_seconds(dot: Operation, hardware: Hardware) -> float:
+    """Seconds of the multiplications and additions of a dot."""
+    info = InfoReader()(dot, tuple(value.type for value in dot.operands))
+    return dot_flops(info) / hardware.flops_of(info.operands[0].element)
 
 
 def product_of_parts(emit: Emitter, dot: Operation, left: Value, right: Value) -> Value:
