@@ -125,19 +125,23 @@ class AxisSwap:
         if padded != value.type.shape:
             # Pieces that are nothing but padding must not become constants: see `CollectiveBuilder.all_to_all`.
             value = emit.kept_apart(emit.pad_to(value, padded))
-        return emit.slice(all_to_all_dims(emit, value, self.moves, self.after, cause), self._local(self.after))
+        moved = all_to_all_dims(emit, value, self.moves, self.after, cause)
+        return emit.slice(moved, _local_shape(self.shape, self.after))
 
     def _padded(self) -> tuple[int, ...]:
         """A device's part before it, every dimension as long as so many of its parts after it are."""
         counts = [math.prod(size_of(axes) for axes, _, to in self.moves if to == d) for d in range(len(self.shape))]
-        sides = zip(self._local(self.before), self._local(self.after), counts, strict=True)
+        parts = (_local_shape(self.shape, dims) for dims in (self.before, self.after))
+        sides = zip(*parts, counts, strict=True)
         return tuple(n if count == 1 else m * count for n, m, count in sides)
-
-    def _local(self, dims: Dims) -> tuple[int, ...]:
-        return tuple(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
 
 
 DirectWay: TypeAlias = Retiling | BlockMoves | AxisSwap
+
+
+def _local_shape(shape: tuple[int, ...], dims: Dims) -> tuple[int, ...]:
+    """The shape of a device's part, padding included."""
+    return tuple(-(-n // size_of(axes)) for n, axes in zip(shape, dims, strict=True))
 
 
 def changed_dims(before: Dims, after: Dims) -> list[int]:
@@ -156,8 +160,7 @@ def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, he
         if moves:
             return AxisSwap(shape, before, after, moves)
     found = block_exchange(mesh, shape, before, after, held)
-    local = tuple(-(-n // size_of(axes)) for n, axes in zip(shape, after, strict=True))
-    blocks = None if found is None else BlockMoves(found, local)
+    blocks = None if found is None else BlockMoves(found, _local_shape(shape, after))
     tiles = _retiling(mesh, shape, before, after, held) if len(changed) == 1 else None
     if tiles is None or blocks is None:
         return tiles or blocks
@@ -171,7 +174,5 @@ def _retiling(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, hel
         joint = joint_axes(old, new, free_axes(mesh, (*old, *new), held))
     except ValueError:
         return None
-    others = math.prod(
-        -(-n // size_of(axes)) for d, (n, axes) in enumerate(zip(shape, before, strict=True)) if d != dim
-    )
+    others = math.prod(n for d, n in enumerate(_local_shape(shape, before)) if d != dim)
     return Retiling(dim, shape[dim], old, joint, retiling(shape[dim], old, joint, new), others)
