@@ -1,6 +1,6 @@
 """Taking layers out of a program in which they repeat, and putting them back into what became of it.
 
-The passes work on a program with the first three layers and the last three. Operations that they make are told apart by
+The passes work on a program with the first few layers and the last few. Operations that they make are told apart by
 the location they were made with, which is an object of its own for every operation here. What became of the two layers
 beside the missing ones has to be the same, and to depend in the same way on the layers around them. Then every layer
 between them becomes the same, too: it is said as the one behind it is, of its own arguments and of what its neighbours
@@ -10,7 +10,7 @@ made.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -19,8 +19,11 @@ from gspmd.dialect.own_attributes import NAME
 from gspmd.transforms.ir.modules import declare_types
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
-from gspmd.transforms.reroll.layers import KEPT_FIRST, KEPT_LAST, LayerPlace, Layers, find_layers
+from gspmd.transforms.reroll.layers import LayerPlace, Layers, find_layers
 from gspmd.transforms.reroll.runs import LayerRun
+
+KEPT = (2, 3)
+"""How many layers are kept at each end: where what became of two is not the same in the middle, three may do."""
 
 LEAST = 300
 """How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
@@ -44,7 +47,7 @@ class Ends:
 
 @dataclasses.dataclass(slots=True)
 class Fold:
-    """What was taken out of a function.
+    """What was taken out of a function: all but `kept` layers at each end.
 
     `before` and `behind` are the layers on both sides of those that are missing, as they are numbered in the whole
     program. `origins` say of operations, by the identity of the location that they have, in which layer they are, and
@@ -52,6 +55,7 @@ class Fold:
     all operations of the whole program.
     """
 
+    kept: int
     before: int
     behind: int
     runs: list[LayerRun]
@@ -67,13 +71,17 @@ class Fold:
         return range(self.before + 1, self.behind)
 
 
-def fold(function: Operation, least: int = LEAST) -> Fold | None:
-    """Take layers out of the middle; None, and nothing done, where that takes out fewer operations than `least`."""
+def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) -> Fold | None:
+    """Take layers out of the middle, all but the first number of `kept` at each end that is possible.
+
+    None, and nothing done, where that takes out fewer operations than `least`.
+    """
     block = function.regions[0]
-    layers = find_layers(list(block), block.arguments, least)
-    if layers is None:
+    found_layers = find_layers(list(block), block.arguments, kept, least)
+    if found_layers is None:
         return None
-    before, behind = layers.first + KEPT_FIRST - 1, layers.last - KEPT_LAST + 1
+    layers, kept_layers = found_layers
+    before, behind = layers.first + kept_layers - 1, layers.last - kept_layers + 1
     missing = range(before + 1, behind)
     if not layers.are_used_within(before, behind, len(layers.ops) - 1):
         return None
@@ -82,7 +90,7 @@ def fold(function: Operation, least: int = LEAST) -> Fold | None:
     if not _ends_repeat(arguments, results, before, behind):
         return None
     locations = [op.location for op in layers.ops]
-    found = Fold(before, behind, layers.runs, locations, {}, [], arguments, list(block.locations), results)
+    found = Fold(kept_layers, before, behind, layers.runs, locations, {}, [], arguments, list(block.locations), results)
     _mark(layers, found)
     _rewire(layers, found)
     _erase(function, layers, found)

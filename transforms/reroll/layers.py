@@ -19,8 +19,6 @@ import numpy as np
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.reroll.runs import LayerRun, find_runs, inputs
 
-KEPT_FIRST, KEPT_LAST = 3, 3
-_LEAST = KEPT_FIRST + KEPT_LAST + 2
 _MOST_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none
 
@@ -53,19 +51,29 @@ def corresponds(
     )
 
 
-def find_layers(ops: Sequence[Operation], arguments: Sequence[Value], least: int) -> Layers | None:
-    """Layers that depend on each other in the same way, of which at least so many operations can be left out."""
-    found = find_runs(ops, _LEAST) if len(ops) >= least else []
-    for together in range(1, _MOST_TOGETHER + 1):
-        if not found or found[0].count < together * _LEAST:
-            return None
-        layers = Layers(ops, arguments, found, together)
-        missing = layers.last - layers.first + 1 - KEPT_FIRST - KEPT_LAST
-        if missing < 2 or missing * sum(run.period for run in layers.runs) < least:
-            continue
-        if layers.repeat(layers.first + KEPT_FIRST - 1, layers.last - KEPT_LAST + 1):
-            return layers
+def find_layers(
+    ops: Sequence[Operation], arguments: Sequence[Value], kept: Sequence[int], least: int
+) -> tuple[Layers, int] | None:
+    """Layers that depend on each other in the same way, and the first of the numbers `kept` that is possible.
+
+    Without the first and the last so many there are at least two of them, and `least` operations.
+    """
+    found = find_runs(ops, _fewest(kept[0])) if len(ops) >= least else []
+    for each in kept:
+        for together in range(1, _MOST_TOGETHER + 1):
+            if not found or found[0].count < together * _fewest(each):
+                break
+            layers = Layers(ops, arguments, found, together)
+            missing = layers.last - layers.first + 1 - 2 * each
+            if missing < 2 or missing * sum(run.period for run in layers.runs) < least:
+                continue
+            if layers.repeat(layers.first + each - 1, layers.last - each + 1):
+                return layers, each
     return None
+
+
+def _fewest(kept: int) -> int:
+    return 2 * kept + 2
 
 
 class Layers:

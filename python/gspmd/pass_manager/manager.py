@@ -145,26 +145,36 @@ def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_
 
 def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: After) -> bool:
     """Run the passes such that they see layers once; returns whether that worked. Else the module is as it was."""
-    folded: reroll.Fold | None = None
-    with run.holding_back() as held:
-        try:
-            with in_memory(module) as top:
-                run.apply_all(passes, top, after, stop=1)
-                folded = reroll.fold(main_function(top))
-                said = len(held)
-                after("fold", top)
-                run.apply_all(passes, top, after, start=1)
-                if folded is not None:
-                    if len(held) > said:
-                        raise reroll.Unlike("something is to be said of layers")
-                    reroll.unfold(main_function(top), folded)
-                    after("unfold", top)
-        except (reroll.Unlike, Error):
-            if folded is None:
-                raise
-            held.clear()
-            return False
-    return True
+    kept: tuple[int, ...] = reroll.KEPT
+    while kept:
+        folded: reroll.Fold | None = None
+        with run.holding_back() as held:
+            try:
+                with in_memory(module) as top:
+                    run.apply_all(passes, top, after, stop=1)
+                    folded = reroll.fold(main_function(top), kept)
+                    said = len(held)
+                    after("fold", top)
+                    run.apply_all(passes, top, after, start=1)
+                    if folded is not None:
+                        if len(held) > said:
+                            raise _Told
+                        reroll.unfold(main_function(top), folded)
+                        after("unfold", top)
+                return True
+            except reroll.Unlike:
+                held.clear()
+                kept = tuple(number for number in kept if folded is not None and number > folded.kept)
+            except (Error, _Told):
+                if folded is None:
+                    raise
+                held.clear()
+                return False
+    return False
+
+
+class _Told(Exception):
+    """Passes remarked on something in layers that repeat, and have to in each of them."""
 
 
 @contextlib.contextmanager
