@@ -18,6 +18,7 @@ from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, U
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
+from gspmd.pass_manager.shardy_calls import check_calls_for_shardy
 from gspmd.transforms import reroll
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
@@ -100,6 +101,8 @@ class PassManager:
                     text = str(element).encode(errors="backslashreplace").decode()
                     manager.add(transformation, name, text, element.summary)
             else:
+                if any(inner.name.startswith("sdy-") for inner in element.passes()):
+                    manager.add(run.check_callable(check_calls_for_shardy), "CheckCallsForShardy")
                 for part in self.printing.split(element):
                     with self.printing.around(next(part.passes()).name, manager, module):
                         manager.add(str(part))
@@ -259,6 +262,15 @@ class _Run:
             if len(self._errors) > said:
                 self._finished = None
                 handle.signal_pass_failure()
+
+        return run
+
+    def check_callable(self, check: Callable[[Operation], None]) -> Callable[..., None]:
+        """A check of the module as a pass that MLIR calls."""
+
+        def run(operation: Any, handle: Any) -> None:
+            with self._module.context, ir.Location.unknown():
+                check(model_of(self._module))
 
         return run
 
