@@ -7,7 +7,6 @@ nothing is.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from typing import Any
 
 from gspmd.dialect.progress import PassStep, following
 from gspmd.tools import supervision
-from gspmd.tools.presentation import Form, Presentation, current
+from gspmd.tools.presentation import Form, Presentation, current, tell
 
 _PATIENCE_S = 2.0  # what takes longer is told
 _GLANCE_S = 0.4  # what takes longer is shown on a terminal
@@ -121,4 +120,4 @@ def _show(work: _RunningStage, done: threading.Event) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"gspmd: {text}", file=sys.stderr, flush=True)
+    tell(f"gspmd: {text}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
@@ -19,6 +18,7 @@ from gspmd.tools._partitioned import (
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
+from gspmd.tools.presentation import tell
 
 NAME = "cost"
 SUMMARY = "estimate time, communication and memory of a program on a target, and hold it to a budget"
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_DONE
     excess = cost_budget.exceeded(report, budget, args.budget)
     for each in excess:
-        print(f"gspmd: over budget: {each}", file=sys.stderr)
+        tell(f"gspmd: over budget: {each}")
     return EXIT_VERDICT if excess else EXIT_DONE
 
 

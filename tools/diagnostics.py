@@ -9,7 +9,6 @@ the hint at its end. JSON is one object a line, with the keys "severity", "code"
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from gspmd.dialect.diagnostic import Diagnostic, Severity, of_error
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, SourceLocation
-from gspmd.tools.presentation import Form, Presentation, current
+from gspmd.tools.presentation import Form, Presentation, current, tell
 from gspmd.tools.source_lines import excerpt, printable
 
 _LONGEST = 600  # characters of a message; what is longer quotes an operation, or several
@@ -40,7 +39,7 @@ def print_error(program: str, error: Error) -> None:
         print_diagnostic(program, of_error(told))
     chosen = current()
     if chosen.is_terminal and chosen.form is Form.FULL:
-        print(_styled("code", f"gspmd explain-error {error.code} tells more", chosen), file=sys.stderr)
+        tell(_styled("code", f"gspmd explain-error {error.code} tells more", chosen))
 
 
 def print_diagnostic(program: str, diagnostic: Diagnostic) -> None:
@@ -48,7 +47,7 @@ def print_diagnostic(program: str, diagnostic: Diagnostic) -> None:
     chosen = current()
     if chosen.is_quiet and diagnostic.severity is not Severity.ERROR:
         return
-    print("\n".join(render(program, diagnostic, chosen)), file=sys.stderr)
+    tell("\n".join(render(program, diagnostic, chosen)))
 
 
 def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[str]:
@@ -62,13 +61,13 @@ def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[s
 
 def print_note(program: str, text: str) -> None:
     """Tell, after an error, what belongs to it."""
-    print("\n".join(render(program, Diagnostic(Severity.NOTE, text), current())), file=sys.stderr)
+    tell("\n".join(render(program, Diagnostic(Severity.NOTE, text), current())))
 
 
 def print_traceback() -> None:
     """Tell on stderr where the exception that is handled comes from, for `--debug`."""
     for line in traceback.format_exc().splitlines():
-        print(printable(line), file=sys.stderr)
+        tell(printable(line))
 
 
 def _full(program: str, diagnostic: Diagnostic, chosen: Presentation) -> Iterator[str]:

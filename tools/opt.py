@@ -17,7 +17,7 @@ from gspmd.tools._stages import stage
 from gspmd.tools.command import run_command
 from gspmd.tools.opt_arguments import PROGRAM, parse_arguments, pass_manager
 from gspmd.tools.pass_help import pass_help
-from gspmd.tools.presentation import chosen, current, use
+from gspmd.tools.presentation import chosen, current, tell, use
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -45,7 +45,7 @@ def _run(argv: list[str]) -> int:
     manager = pass_manager(args)
     output = Output(args.output, stdout=True)
     if args.dump_pass_pipeline:
-        print(manager, file=sys.stderr)
+        tell(str(manager))
     return _process(args, manager, output)
 
 

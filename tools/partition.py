@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import io
-import sys
 
 from gspmd.tools._partitioned import add_choice_arguments, partition
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
+from gspmd.tools.presentation import tell
 
 NAME = "partition"
 SUMMARY = "partition an annotated program and write the per-device module"
@@ -38,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
         data = buffer.getvalue()
     output.write(data)
     if args.report:
-        print("\n".join(report.program_lines(product.signature, product.collectives)), file=sys.stderr)
+        tell("\n".join(report.program_lines(product.signature, product.collectives)))
     return 0

@@ -7,6 +7,7 @@ form that was asked for, too.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import contextvars
 import dataclasses
 import enum
@@ -73,6 +74,12 @@ def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
         is_quiet=_is_given("-q", "--quiet", words),
         width=terminal_width(sys.stderr) or _PLAIN_WIDTH,
     )
+
+
+def tell(text: str) -> None:
+    """Write a line, or lines, to stderr. What cannot be written there is lost; the exit code is the same."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser, json_is_free: bool, verbosity: bool = True) -> None:

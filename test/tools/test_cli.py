@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import subprocess
 import sys
@@ -152,3 +153,13 @@ def test_other_shells_have_a_script_with_everything(
     if shutil.which(shell):
         (tmp_path / "script").write_text(text)
         subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
+
+
+def test_the_exit_code_is_the_same_where_stderr_takes_nothing(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    with (tmp_path / "stderr").open("wb") as stderr:
+        command = [sys.executable, "-m", "gspmd.tools.cli", "compile"]
+        limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (10, 10))
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=stderr, check=False, preexec_fn=limit)
+    assert done.returncode == subprocess.run(command, capture_output=True, check=False).returncode
+    assert (tmp_path / "stderr").stat().st_size == 10

@@ -1,4 +1,4 @@
-"""Reading in another process what could end the one that reads it: bytecode, HLO, and text that looks odd.
+"""Trying in another process what could end this one: to read bytecode, HLO or odd text, to run passes of others.
 
 The other process does all that ends processes: it parses, verifies and prints. What it hands back was written by
 MLIR itself.
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, ParseError, SourceLocation
@@ -20,6 +21,9 @@ from gspmd.dialect.limits import (
     TRIAL_SECONDS,
     TRIAL_SECONDS_PER_MEBIBYTE,
 )
+
+if TYPE_CHECKING:
+    import subprocess
 
 FORMATS = "MLIR text or bytecode, a StableHLO portable artifact, HLO text or a serialized HloModuleProto"
 _CHILD = "gspmd.transforms.parsing.trial_process"
@@ -33,6 +37,7 @@ class Format(enum.Enum):
     PORTABLE_ARTIFACT = "portable-artifact"  # comes back as bytecode of StableHLO
     HLO_TEXT = "hlo-text"  # comes back as text of MLIR
     HLO_PROTO = "hlo-proto"  # so does this
+    PASSES = "passes"  # bytecode that MLIR's own passes are run on; nothing comes back
 
 
 def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = False) -> bytes:
@@ -40,22 +45,11 @@ def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = F
 
     Raises ParseError for what it refuses, and for what ends it or takes it too long; InputError if none can be started.
     """
-    import subprocess  # not needed for most programs
-
-    seconds = TRIAL_SECONDS + TRIAL_SECONDS_PER_MEBIBYTE * len(data) / 2**20
-    memory = TRIAL_MEMORY_BYTES + TRIAL_MEMORY_PER_BYTE * len(data)
-    flags = ["--allow-unregistered"] if allow_unregistered else []
-    command = [sys.executable, "-P", "-m", _CHILD, kind.value, str(memory), *flags]
-    try:
-        done = subprocess.run(
-            command, input=data, capture_output=True, timeout=seconds, env=_environment(), check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ParseError(
-            f"'{filename}' is not read in {seconds:.0f} seconds", hint="jaxlib's parser is told to stop then"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot start '{sys.executable}' to read '{filename}' in: {error}") from None
+    done = _done(data, kind, allow_unregistered)
+    if isinstance(done, float):
+        raise ParseError(f"'{filename}' is not read in {done:.0f} seconds", hint="jaxlib's parser is told to stop then")
+    if isinstance(done, str):
+        raise InputError(f"cannot start '{sys.executable}' to read '{filename}' in: {done}")
     header, _, result = done.stdout.partition(b"\n")
     if done.returncode == 0 and header == b"{}":
         return data if kind is Format.TEXT else result
@@ -66,6 +60,36 @@ def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = F
         hint = "give constants elements of their type, and attributes values that are no locations"
     ending, words = _ending(done.returncode), _last_words(done.stderr)
     raise ParseError(f"jaxlib's parser ends with {ending} on '{filename}'{words}", hint=hint)
+
+
+def ending_of_passes(module: bytes, pipeline: str, allow_unregistered: bool = False) -> str:
+    """How MLIR's own passes end another process that runs them on a module, given as bytecode; empty if they do not."""
+    done = _done(module, Format.PASSES, allow_unregistered, pipeline)
+    if isinstance(done, str):
+        raise InputError(f"cannot start '{sys.executable}' to try '{pipeline}' in: {done}")
+    if isinstance(done, float):
+        return f"are not done in {done:.0f} seconds"
+    return f"end with {_ending(done.returncode)}{_last_words(done.stderr)}" if done.returncode else ""
+
+
+def _done(
+    data: bytes, kind: Format, allow_unregistered: bool, *words: str
+) -> subprocess.CompletedProcess[bytes] | float | str:
+    """What another process did with `data`; the seconds that were too few for it, or why there is none."""
+    import subprocess  # not needed for most programs
+
+    seconds = TRIAL_SECONDS + TRIAL_SECONDS_PER_MEBIBYTE * len(data) / 2**20
+    memory = TRIAL_MEMORY_BYTES + TRIAL_MEMORY_PER_BYTE * len(data)
+    flags = ["--allow-unregistered"] if allow_unregistered else []
+    command = [sys.executable, "-P", "-m", _CHILD, kind.value, str(memory), *words, *flags]
+    try:
+        return subprocess.run(
+            command, input=data, capture_output=True, timeout=seconds, env=_environment(), check=False
+        )
+    except subprocess.TimeoutExpired:
+        return seconds
+    except (OSError, ValueError) as error:
+        return str(error)
 
 
 def _environment() -> dict[str, str]:

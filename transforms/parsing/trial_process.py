@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
 
 from gspmd.dialect.errors import Error, ParseError
 from gspmd.transforms.parsing.mlir import new_context, parse_written, source_location, upgraded
@@ -26,7 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     _limit(int(memory))
     data = sys.stdin.buffer.read()
     try:
-        result = _read(data, Format(name), "--allow-unregistered" in flags)
+        allow = "--allow-unregistered" in flags
+        result = _run(data, flags[0], allow) if name == Format.PASSES.value else _read(data, Format(name), allow)
     except Exception as raised:  # noqa: BLE001 - whatever C++ raises
         error = raised if isinstance(raised, Error) else ParseError(f"jaxlib fails: {' '.join(str(raised).split())}")
         place = error.location
@@ -72,6 +74,16 @@ def _read(data: bytes, kind: Format, allow_unregistered: bool) -> bytes:
     module.operation.write_bytecode(buffer)
     parse_written(buffer.getvalue(), context)
     return buffer.getvalue()
+
+
+def _run(data: bytes, pipeline: str, allow_unregistered: bool) -> bytes:
+    """Run passes on a module and give both up; that they refuse it is no harm."""
+    module = parse_written(data, new_context(allow_unregistered))
+    manager = PassManager("builtin.module", module.context)
+    manager.add(pipeline)
+    with contextlib.suppress(ir.MLIRError):
+        manager.run(module.operation)
+    return b""
 
 
 def _touch(op: Any) -> None:

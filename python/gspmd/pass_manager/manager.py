@@ -18,7 +18,7 @@ from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, U
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
-from gspmd.pass_manager.shardy_calls import check_calls_for_shardy
+from gspmd.pass_manager.shardy import OF_SHARDY, check_for_shardy
 from gspmd.transforms import reroll
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
@@ -101,8 +101,8 @@ class PassManager:
                     text = str(element).encode(errors="backslashreplace").decode()
                     manager.add(transformation, name, text, element.summary)
             else:
-                if any(inner.name.startswith("sdy-") for inner in element.passes()):
-                    manager.add(run.check_callable(check_calls_for_shardy), "CheckCallsForShardy")
+                if any(inner.name.startswith(OF_SHARDY) for inner in element.passes()):
+                    manager.add(run.check_callable(element), "CheckForShardy")
                 for part in self.printing.split(element):
                     with self.printing.around(next(part.passes()).name, manager, module):
                         manager.add(str(part))
@@ -265,12 +265,12 @@ class _Run:
 
         return run
 
-    def check_callable(self, check: Callable[[Operation], None]) -> Callable[..., None]:
-        """A check of the module as a pass that MLIR calls."""
+    def check_callable(self, element: Element) -> Callable[..., None]:
+        """The check that passes of Shardy's do not end the process, as a pass that MLIR calls before them."""
 
         def run(operation: Any, handle: Any) -> None:
             with self._module.context, ir.Location.unknown():
-                check(model_of(self._module))
+                check_for_shardy(self._module, str(element))
 
         return run
 

@@ -1,19 +1,27 @@
-"""Custom calls that Shardy's own passes know by name: they read what they expect of one without looking if it is there.
+"""Whether passes of Shardy's own can run on a module: where they cannot, they end the process.
 
-A call of such a name in another form makes them read memory that is not theirs, and jaxlib ends the process, at once or
-when the context goes. Source: `op_sharding_rule_registry.cc` of openxla/shardy.
+They take it that earlier passes of theirs ran, and that custom calls which they know by name have the operands and the
+dimensions that they expect. They do not look: they read memory that is not theirs, which ends the process, at once or
+when the context goes. So the calls are checked here, and the passes are tried in another process.
+
+Source of the calls: `op_sharding_rule_registry.cc` of openxla/shardy.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import TypeAlias
+
+from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
+from gspmd.transforms.parsing.trial import ending_of_passes
 
 _Ranks: TypeAlias = list[int]
 
@@ -60,7 +68,24 @@ _FORMS: dict[str, tuple[Callable[[_Ranks, _Ranks], bool], str]] = {
 }
 
 
-def check_calls_for_shardy(top: Operation) -> None:
+OF_SHARDY = "sdy-"
+"""What the names of Shardy's passes begin with."""
+
+
+def check_for_shardy(module: ir.Module, pipeline: str) -> None:
+    """Raises Unsupported if a pipeline of passes of Shardy's would end the process on this module."""
+    _check_calls(model_of(module))
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    ending = ending_of_passes(written.getvalue(), pipeline, module.context.allow_unregistered_dialects)
+    if ending:
+        raise Unsupported(
+            f"jaxlib's passes '{pipeline}' {ending} on this program",
+            hint="they are Shardy's, and need other passes of Shardy's before them",
+        )
+
+
+def _check_calls(top: Operation) -> None:
     """Raises Unsupported, located, for a custom call that Shardy's passes would misread."""
     for op in top.walk():
         if op.name != CUSTOM_CALL:

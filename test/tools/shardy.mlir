@@ -1,7 +1,11 @@
-// Shardy's own passes read the operands and dimensions that they expect of a custom call by its name, whether the call
-// has them or not. A call of another form is refused before them.
+// Shardy's own passes do not look whether a program is one that they can read. They take a custom call that they know by
+// its name to have the operands and dimensions that they expect; such calls are refused before them. On other programs
+// they end the process; this is tried in another one first.
 //
 // RUN: gspmd-opt --split-input-file --verify-diagnostics --sdy-aggressive-propagate %s
+// RUN: not gspmd-opt --sdy-inline-meshes %S/Inputs/declared.mlir 2>&1 | FileCheck %s --check-prefix=ENDS
+//
+// ENDS: error: jaxlib's passes 'sdy-inline-meshes' end with signal SIGSEGV on this program
 
 func.func @of_other_operands(%a: tensor<8xf32>, %low: tensor<f32>) -> tensor<2xf32> {
   // expected-error @+1 {{take a call of 'ApproxTopK' to have four operands, two results of the rank of the first}}
