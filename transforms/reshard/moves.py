@@ -244,6 +244,7 @@ class Moves:
             options.add(goal)
         options.add(tuple(_sorted_by(a, g) for a, g in zip(dims, goal, strict=True)))
         options.add(self._aligned(dims, counts))
+        options |= self._ready_to_leave(dims, counts)
         for option in sorted(options - {dims}):
             if any(conflict(a, unreduced) for axes in option for a in axes):
                 continue
@@ -262,15 +263,27 @@ class Moves:
                     break
                 mine.append(axis)
             taken.append(mine)
-        used = [a for mine in taken for a in mine]
-        spare = [a for axes in dims for a in axes if not conflict(a, used)]
-        for mine, count in zip(taken, counts, strict=True):
-            for axis in list(spare):
-                if size_of(mine) < count and count % (size_of(mine) * axis.size) == 0:
-                    mine.append(axis)
-                    spare.remove(axis)
-        result = tuple(tuple(mine) for mine in taken)
-        return result if [size_of(axes) for axes in result] == counts else dims
+        return _filled(taken, dims, counts) or dims
+
+    def _ready_to_leave(self, dims: Dims, counts: list[int]) -> set[Dims]:
+        """What one all-to-all to a dimension needs: all axes that are missing there, in order, at the end of another.
+
+        Only for several axes that are held already, and with as many shards of every dimension as there are.
+        """
+        found: set[Dims] = set()
+        held = {a for axes in dims for a in axes}
+        for target, (axes, goal) in enumerate(zip(dims, self.target[0], strict=True)):
+            missing = goal[len(axes) :]
+            if len(missing) < 2 or not starts_with(goal, axes) or not held.issuperset(missing):
+                continue
+            for home in range(len(dims)):
+                if home != target and counts[home] % size_of(missing) == 0 and dims[home][-len(missing) :] != missing:
+                    taken: list[list[Axis]] = [list(axes) if d == target else [] for d in range(len(dims))]
+                    left = [count // size_of(missing) if d == home else count for d, count in enumerate(counts)]
+                    filled = _filled(taken, dims, left, missing)
+                    if filled:
+                        found.add(tuple((*mine, *missing) if d == home else mine for d, mine in enumerate(filled)))
+        return found
 
     def _reductions(self, state: State, pending: Axes) -> Iterator[Move]:
         dims, unreduced = state
@@ -295,6 +308,19 @@ class Moves:
             parts = tuple(axes if d == dim else () for d in range(len(dims)))
             time_s = self.prices.time("reduce_scatter", dims, option, size_of(axes), axes)
             yield Move(time_s, (option, rest), "reduce_scatter", parts)
+
+
+def _filled(taken: list[list[Axis]], dims: Dims, counts: list[int], elsewhere: Axes = ()) -> Dims | None:
+    """Dimensions with more axes, of those that the others leave, such that each has its count; None if that fails."""
+    used = [a for mine in taken for a in mine] + list(elsewhere)
+    spare = [a for axes in dims for a in axes if not conflict(a, used)]
+    for mine, count in zip(taken, counts, strict=True):
+        for axis in list(spare):
+            if size_of(mine) < count and count % (size_of(mine) * axis.size) == 0:
+                mine.append(axis)
+                spare.remove(axis)
+    result = tuple(tuple(mine) for mine in taken)
+    return result if [size_of(axes) for axes in result] == counts else None
 
 
 def _used(state: State) -> set[Axis]:
