@@ -88,6 +88,7 @@ class PassManager:
         manager = self._build(module, run)
         with run.going_on():
             manager.run(module.operation)
+            run.fail_if_told()
 
     def _build(self, module: ir.Module, run: _Run) -> MlirPassManager:
         manager = MlirPassManager("builtin.module", module.context)
@@ -320,6 +321,11 @@ class _Run:
         if error.kind in (ErrorKind.ANNOTATION, ErrorKind.PARSE, ErrorKind.UNSUPPORTED) and place and place.line:
             error.at(place)
         return error
+
+    def fail_if_told(self) -> None:
+        """Raise the first error that a pass of MLIR's reported without failing, as canonicalization may."""
+        if self._errors:
+            raise diagnostics.as_error(self._errors[0], Unsupported)
 
     def failure(self, error: ir.MLIRError) -> Error:
         """A failed run as one error: a pass refused the program, or left a module that does not verify."""
