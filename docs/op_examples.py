@@ -14,16 +14,29 @@ _SPLIT = re.compile(r",\s*(?![^<{]*[>}])")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """`types` as `8x16xf32, f32 -> 8x16xf32`; what is no tensor is written in full."""
+    """`types` as `8x16xf32, f32 -> 8x16xf32`; what is no tensor is written in full.
+
+    `independent` says, by hand and not from the rules, along which dimensions the operation computes each part of its
+    results from the parts of the operands alone: those of the same letter, as in `bi., b.j -> bij`; `.` is any other.
+    A capital letter is independent only in as many parts as the example's groups or pieces, two. Where nothing is said,
+    all dimensions are, of tensors that are of one shape but for scalars.
+    """
 
     types: str
     attributes: str = ""
     region: str = ""
+    independent: str = ""
 
 
 def operation_of(name: str) -> str:
     """The operation of an example: its name without what tells it from others of that operation."""
     return name.partition(" ")[0]
+
+
+def types_of(example: Example) -> tuple[list[str], list[str]]:
+    """The types of operands and results."""
+    operands, results = (_types(part) for part in example.types.split("->"))
+    return operands, results
 
 
 def _types(text: str) -> list[str]:
@@ -34,7 +47,7 @@ def _types(text: str) -> list[str]:
 def function(name: str, annotate: Callable[[str], str] = lambda type_: "") -> str:
     """@main of this one operation; `annotate` gives what to write behind an argument of a type."""
     example = EXAMPLES[name]
-    operands, results = (_types(part) for part in example.types.split("->"))
+    operands, results = types_of(example)
     arguments = ", ".join(f"%x{i}: {type_}{annotate(type_)}" for i, type_ in enumerate(operands))
     uses = ", ".join(f"%x{i}" for i in range(len(operands)))
     made = f"%r:{len(results)} = " if results else ""
@@ -135,8 +148,8 @@ _ELEMENTWISE: dict[str, Example] = {
     "stablehlo.select": Example(f"{_B}, {_F}, {_F} -> {_F}"),
     "stablehlo.select (one predicate)": Example(f"i1, {_F}, {_F} -> {_F}"),
     "stablehlo.bitcast_convert": Example(f"{_F} -> {_I}"),
-    "stablehlo.bitcast_convert (narrower)": Example("8x16xf32 -> 8x16x2xi16"),
-    "stablehlo.bitcast_convert (wider)": Example("8x16x2xi16 -> 8x16xf32"),
+    "stablehlo.bitcast_convert (narrower)": Example("8x16xf32 -> 8x16x2xi16", independent="ij -> ij."),
+    "stablehlo.bitcast_convert (wider)": Example("8x16x2xi16 -> 8x16xf32", independent="ij. -> ij"),
 }
 _CHLO_UNARY = (
     """acos acosh asin asinh atan atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma sinh square tan
@@ -160,33 +173,34 @@ _CHLO: dict[str, Example] = {
         2,
         _I,
     ),
-    "chlo.broadcast_add (a vector to rows)": Example(f"{_F}, 16xf32 -> {_F}", "broadcast_dimensions = array<i64: 1>"),
-    "chlo.broadcast_add (a column)": Example(f"{_F}, 8x1xf32 -> {_F}"),
+    "chlo.broadcast_add (a vector to rows)": Example(f"{_F}, 16xf32 -> {_F}", "broadcast_dimensions = array<i64: 1>",
+        independent="ij, j -> ij"),
+    "chlo.broadcast_add (a column)": Example(f"{_F}, 8x1xf32 -> {_F}", independent="ij, i. -> ij"),
     "chlo.broadcast_compare": Example(f"{_F}, {_F} -> {_B}", "comparison_direction = #chlo<comparison_direction LT>"),
     "chlo.broadcast_complex": Example(f"{_F}, {_F} -> {_C}"),
     "chlo.broadcast_select": Example(f"{_B}, {_F}, {_F} -> {_F}"),
-    "chlo.top_k": Example("8x16xf32 -> 8x4xf32, 8x4xi32", "k = 4 : i64"),
+    "chlo.top_k": Example("8x16xf32 -> 8x4xf32, 8x4xi32", "k = 4 : i64", independent="i. -> i., i."),
     "chlo.scan": Example("8x16xf32, 16xf32 -> 8x16xf32, 16xf32", (
         "dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"
-    ), _SCAN),
+    ), _SCAN, independent=".j, j -> .j, j"),
     "chlo.scan (of rows)": Example("8x16xf32, 16xf32 -> 8x16xf32, 16xf32", (
         "dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"
-    ), _SCAN_OF_ROWS),
+    ), _SCAN_OF_ROWS, independent=".., . -> .., ."),
     "chlo.ragged_dot (rows in groups)": Example("4x8x16xf32, 3x4x16x32xf32, 3xi64 -> 4x8x32xf32", (
         "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1],"
         " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [2], lhs_ragged_dimensions = [1],"
         " rhs_group_dimensions = [0]>"
-    )),
+    ), independent="b.., .b.j, . -> b.j"),
     "chlo.ragged_dot (contracted in groups)": Example("4x8x16xf32, 4x16x32xf32, 3xi64 -> 3x4x8x32xf32", (
         "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0],"
         " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [2],"
         " rhs_group_dimensions = []>"
-    )),
+    ), independent="bi., b.j, . -> .bij"),
     "chlo.ragged_dot (batch in groups)": Example("4x8x16xf32, 4x16x32xf32, 3xi64 -> 4x8x32xf32", (
         "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0],"
         " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],"
         " rhs_group_dimensions = []>"
-    )),
+    ), independent=".i., ..j, . -> .ij"),
 }  # fmt: skip
 
 
@@ -222,60 +236,68 @@ _MOVEMENT: dict[str, Example] = {
     "stablehlo.constant": Example("-> 8x16xf32", "value = dense<1.0> : tensor<8x16xf32>"),
     "stablehlo.after_all": Example("!stablehlo.token, !stablehlo.token -> !stablehlo.token"),
     "stablehlo.iota": Example("-> 8x16xi32", "iota_dimension = 0 : i64"),
-    "stablehlo.broadcast_in_dim": Example("16xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 1>"),
-    "stablehlo.broadcast_in_dim (expanded)": Example("8x1xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 0, 1>"),
-    "stablehlo.transpose": Example("8x16x32xf32 -> 32x8x16xf32", "permutation = array<i64: 2, 0, 1>"),
-    "stablehlo.reshape (split)": Example("8x16xf32 -> 8x4x4xf32"),
-    "stablehlo.reshape (merged)": Example("8x4x4xf32 -> 8x16xf32"),
-    "stablehlo.reshape (regrouped)": Example("8x12xf32 -> 8x3x4xf32"),
-    "stablehlo.reshape (no common pieces)": Example("4x3xf32 -> 3x4xf32"),
-    "stablehlo.slice (most kept)": Example("8x16xf32 -> 8x15xf32", _slice(1, 16)),
-    "stablehlo.slice (strided)": Example("8x16xf32 -> 8x8xf32", _slice(0, 16, 2)),
-    "stablehlo.slice (little kept)": Example("8x16xf32 -> 8x2xf32", _slice(4, 6)),
-    "stablehlo.slice (half kept)": Example("8x16xf32 -> 8x8xf32", _slice(0, 8)),
-    "stablehlo.pad (little)": Example("8x16xf32, f32 -> 8x18xf32", _pad(1, 1, 0)),
-    "stablehlo.pad (between)": Example("8x16xf32, f32 -> 8x31xf32", _pad(0, 0, 1)),
-    "stablehlo.pad (much)": Example("8x16xf32, f32 -> 8x32xf32", _pad(8, 8, 0)),
-    "stablehlo.concatenate (equal parts)": Example("8x16xf32, 8x16xf32 -> 8x32xf32", "dimension = 1 : i64"),
-    "stablehlo.concatenate (a large part)": Example("8x16xf32, 8x2xf32 -> 8x18xf32", "dimension = 1 : i64"),
-    "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>"),
-    "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>"),
-    "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32"),
-    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>"),
-    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32"),
+    "stablehlo.broadcast_in_dim": Example("16xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 1>",
+        independent="j -> ij"),
+    "stablehlo.broadcast_in_dim (expanded)": Example("8x1xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 0, 1>",
+        independent="i. -> ij"),
+    "stablehlo.transpose": Example("8x16x32xf32 -> 32x8x16xf32", "permutation = array<i64: 2, 0, 1>",
+        independent="ijk -> kij"),
+    "stablehlo.reshape (split)": Example("8x16xf32 -> 8x4x4xf32", independent="iJ -> iJ."),
+    "stablehlo.reshape (merged)": Example("8x4x4xf32 -> 8x16xf32", independent="iJ. -> iJ"),
+    "stablehlo.reshape (regrouped)": Example("8x12xf32 -> 8x3x4xf32", independent="i. -> i.."),
+    "stablehlo.reshape (no common pieces)": Example("4x3xf32 -> 3x4xf32", independent=".. -> .."),
+    "stablehlo.slice (most kept)": Example("8x16xf32 -> 8x15xf32", _slice(1, 16), independent="i. -> i."),
+    "stablehlo.slice (strided)": Example("8x16xf32 -> 8x8xf32", _slice(0, 16, 2), independent="i. -> i."),
+    "stablehlo.slice (little kept)": Example("8x16xf32 -> 8x2xf32", _slice(4, 6), independent="i. -> i."),
+    "stablehlo.slice (half kept)": Example("8x16xf32 -> 8x8xf32", _slice(0, 8), independent="i. -> i."),
+    "stablehlo.pad (little)": Example("8x16xf32, f32 -> 8x18xf32", _pad(1, 1, 0), independent="i., -> i."),
+    "stablehlo.pad (between)": Example("8x16xf32, f32 -> 8x31xf32", _pad(0, 0, 1), independent="i., -> i."),
+    "stablehlo.pad (much)": Example("8x16xf32, f32 -> 8x32xf32", _pad(8, 8, 0), independent="i., -> i."),
+    "stablehlo.concatenate (equal parts)": Example("8x16xf32, 8x16xf32 -> 8x32xf32", "dimension = 1 : i64",
+        independent="i., i. -> i."),
+    "stablehlo.concatenate (a large part)": Example("8x16xf32, 8x2xf32 -> 8x18xf32", "dimension = 1 : i64",
+        independent="i., i. -> i."),
+    "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>", independent="i. -> i."),
+    "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>",
+        independent="i., , -> i."),
+    "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32", independent="i., i., , -> i."),
+    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>",
+        independent="i., , -> i."),
+    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32",
+        independent="i., i., , -> i."),
     "stablehlo.gather": Example("32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
-    )),
+    ), independent=".k, ij. -> ijk"),
     "stablehlo.gather (batching)": Example("8x32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [1], "
         "operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], "
         "index_vector_dim = 2>, slice_sizes = array<i64: 1, 1, 16>, indices_are_sorted = false"
-    )),
+    ), independent="b.k, bj. -> bjk"),
     "stablehlo.gather (windows)": Example("32x16xf32, 8x1xi32 -> 8x4x16xf32", (
         "dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>, "
         "slice_sizes = array<i64: 4, 16>, indices_are_sorted = false"
-    )),
+    ), independent=".k, i. -> i.k"),
     "stablehlo.scatter": Example("32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32", (
         "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
         "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD),
+    ), _ADD, independent=".k, .., .k -> .k"),
     "stablehlo.scatter (replacing)": Example("32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32", (
         "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
         "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
     ), """{
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     stablehlo.return %b : tensor<f32>
-  }"""),
+  }""", independent=".k, .., .k -> .k"),
     "stablehlo.scatter (batching)": Example("8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32", (
         "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
         "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
         "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD),
+    ), _ADD, independent="b.k, b.., b.k -> b.k"),
     "stablehlo.scatter (windows)": Example("32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32", (
         "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
         "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD),
+    ), _ADD, independent=".k, .., ..k -> .k"),
     "stablehlo.scatter (of two operands)": Example(
         "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32", (
         "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
@@ -285,81 +307,127 @@ _MOVEMENT: dict[str, Example] = {
     %r = stablehlo.add %a, %c : tensor<f32>
     %s = stablehlo.maximum %b, %d : tensor<f32>
     stablehlo.return %r, %s : tensor<f32>, tensor<f32>
-  }"""),
-    "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE),
+  }""", independent=".k, .k, .., .k, .k -> .k, .k"),
+    "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE,
+        independent="i. -> i."),
 }  # fmt: skip
 
 _WINDOW = "window_dimensions = array<i64: 1, {0}>, window_strides = array<i64: 1, {1}>"
 _NORMALIZE = "epsilon = 0.01 : f32, feature_index = 1 : i64"
 _ARITHMETIC: dict[str, Example] = {
-    "stablehlo.dot_general": Example("4x8x16xf32, 4x16x32xf32 -> 4x8x32xf32", _DOT),
-    "stablehlo.reduce": Example("8x16xf32, f32 -> 8xf32", "dimensions = array<i64: 1>", _ADD),
+    "stablehlo.dot_general": Example("4x8x16xf32, 4x16x32xf32 -> 4x8x32xf32", _DOT, independent="bi., b.j -> bij"),
+    "stablehlo.reduce": Example("8x16xf32, f32 -> 8xf32", "dimensions = array<i64: 1>", _ADD, independent="i., -> i"),
     "stablehlo.reduce (by maximum)": Example(
-        "8x16xf32, f32 -> 8xf32", "dimensions = array<i64: 1>", _body("stablehlo.maximum")
+        "8x16xf32, f32 -> 8xf32",
+        "dimensions = array<i64: 1>",
+        _body("stablehlo.maximum"),
+        independent="i., -> i",
     ),
     "stablehlo.reduce (of two operands)": Example(
-        "8x16xf32, 8x16xi32, f32, i32 -> 8xf32, 8xi32", "dimensions = array<i64: 1>", _ARGMAX
+        "8x16xf32, 8x16xi32, f32, i32 -> 8xf32, 8xi32",
+        "dimensions = array<i64: 1>",
+        _ARGMAX,
+        independent="i., i., , -> i, i",
     ),
-    "stablehlo.reduce_window (small)": Example("8x16xf32, f32 -> 8x14xf32", _WINDOW.format(3, 1), _ADD),
-    "stablehlo.reduce_window (side by side)": Example("8x16xf32, f32 -> 8x8xf32", _WINDOW.format(2, 2), _ADD),
-    "stablehlo.reduce_window (large)": Example("8x16xf32, f32 -> 8x5xf32", _WINDOW.format(12, 1), _ADD),
+    "stablehlo.reduce_window (small)": Example(
+        "8x16xf32, f32 -> 8x14xf32", _WINDOW.format(3, 1), _ADD, independent="i., -> i."
+    ),
+    "stablehlo.reduce_window (side by side)": Example(
+        "8x16xf32, f32 -> 8x8xf32", _WINDOW.format(2, 2), _ADD, independent="i., -> i."
+    ),
+    "stablehlo.reduce_window (large)": Example(
+        "8x16xf32, f32 -> 8x5xf32", _WINDOW.format(12, 1), _ADD, independent="i., -> i."
+    ),
     "stablehlo.reduce_window (running)": Example(
         "8x16xf32, f32 -> 8x16xf32",
         _WINDOW.format(16, 1) + ", padding = dense<[[0, 0], [15, 0]]> : tensor<2x2xi64>",
         _ADD,
+        independent="i., -> i.",
     ),
-    "stablehlo.reduce_window (of a dimension)": Example("8x16xf32, f32 -> 8x1xf32", _WINDOW.format(16, 1), _ADD),
+    "stablehlo.reduce_window (of a dimension)": Example(
+        "8x16xf32, f32 -> 8x1xf32", _WINDOW.format(16, 1), _ADD, independent="i., -> i."
+    ),
     "stablehlo.select_and_scatter": Example(
         "8x16xf32, 8x8xf32, f32 -> 8x16xf32",
         _WINDOW.format(2, 2),
         f"{_GREATER}, {_ADD}",
+        independent="iJ, iJ, -> iJ",
     ),
     "stablehlo.select_and_scatter (overlapping)": Example(
         "8x16xf32, 8x14xf32, f32 -> 8x16xf32",
         _WINDOW.format(3, 1),
         f"{_GREATER}, {_ADD}",
+        independent="i., i., -> i.",
     ),
-    "stablehlo.convolution": Example("8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32", _convolution(1)),
+    "stablehlo.convolution": Example(
+        "8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32", _convolution(1), independent="b.w., ...o -> b.wo"
+    ),
     "stablehlo.convolution (gradient of a kernel)": Example(
-        "4x32x16x8xf32, 32x16x8x12xf32 -> 4x3x1x12xf32", _convolution(1)
+        "4x32x16x8xf32, 32x16x8x12xf32 -> 4x3x1x12xf32",
+        _convolution(1),
+        independent="b..., ...o -> b..o",
     ),
-    "stablehlo.convolution (feature groups)": Example("8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32", _convolution(2)),
+    "stablehlo.convolution (feature groups)": Example(
+        "8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32", _convolution(2), independent="b.wG, ...G -> b.wG"
+    ),
     "stablehlo.convolution (batch groups)": Example(
-        "8x32x16x4xf32, 3x1x4x12xf32 -> 4x32x16x12xf32", _convolution(1, 2)
+        "8x32x16x4xf32, 3x1x4x12xf32 -> 4x32x16x12xf32",
+        _convolution(1, 2),
+        independent="G.w., ...G -> ..wG",
     ),
-    "stablehlo.cholesky": Example("8x4x4xf32 -> 8x4x4xf32", "lower = true"),
+    "stablehlo.cholesky": Example("8x4x4xf32 -> 8x4x4xf32", "lower = true", independent="b.. -> b.."),
     "stablehlo.triangular_solve": Example(
         "8x4x4xf32, 8x4x16xf32 -> 8x4x16xf32",
         "left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>",
+        independent="b.., b.j -> b.j",
     ),
     "stablehlo.fft": Example(
         "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
         "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 16>",
+        independent="ij. -> ij.",
     ),
     "stablehlo.fft (of real numbers)": Example(
-        "4x8x16xf32 -> 4x8x9xcomplex<f32>", "fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 16>"
+        "4x8x16xf32 -> 4x8x9xcomplex<f32>",
+        "fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 16>",
+        independent="ij. -> ij.",
     ),
     "stablehlo.fft (of two dimensions)": Example(
         "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
         "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 8, 16>",
+        independent="i.. -> i..",
     ),
-    "stablehlo.batch_norm_inference": Example("8x4x6xf32, 4xf32, 4xf32, 4xf32, 4xf32 -> 8x4x6xf32", _NORMALIZE),
-    "stablehlo.batch_norm_training": Example("8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE),
+    "stablehlo.batch_norm_inference": Example(
+        "8x4x6xf32, 4xf32, 4xf32, 4xf32, 4xf32 -> 8x4x6xf32", _NORMALIZE, independent="ijk, j, j, j, j -> ijk"
+    ),
+    "stablehlo.batch_norm_training": Example(
+        "8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE, independent=".j., j, j -> .j., j, j"
+    ),
     "stablehlo.batch_norm_grad": Example(
-        "8x4x6xf32, 4xf32, 4xf32, 4xf32, 8x4x6xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE
+        "8x4x6xf32, 4xf32, 4xf32, 4xf32, 8x4x6xf32 -> 8x4x6xf32, 4xf32, 4xf32",
+        _NORMALIZE,
+        independent=".j., j, j, j, .j. -> .j., j, j",
     ),
-    "stablehlo.rng": Example("f32, f32, 2xi64 -> 8x16xf32", "rng_distribution = #stablehlo<rng_distribution UNIFORM>"),
+    "stablehlo.rng": Example(
+        "f32, f32, 2xi64 -> 8x16xf32",
+        "rng_distribution = #stablehlo<rng_distribution UNIFORM>",
+        independent=", , . -> ..",  # one seed is made for all devices
+    ),
     "stablehlo.rng_bit_generator": Example(
-        "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>"
+        "2xui64 -> 2xui64, 8x16xui32",
+        "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>",
+        independent=". -> ., ij",  # every device has the state
     ),
     "stablehlo.rng_bit_generator (as the platform does)": Example(
-        "2xui64 -> 2xui64, 8x16xui32", "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>"
+        "2xui64 -> 2xui64, 8x16xui32",
+        "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>",
+        independent=". -> ., ij",  # every device has the state
     ),
     "stablehlo.custom_call (mhlo.erf)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "mhlo.erf"'),
     "stablehlo.custom_call (with a rule of its own)": Example(
         "8x4x4xf32 -> 8x4x4xf32, 8x4xf32",
         'call_target_name = "lapack_sgeqrf_ffi", sdy.sharding_rule = '
         "#sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, n]) {i=8, j=4, k=4, l=4, m=4, n=4}, custom>",
+        independent="B.. -> B.., B.",  # padding is not given to such a call
     ),
     "stablehlo.custom_call (of an unknown target)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "unknown"'),
 }
@@ -375,13 +443,17 @@ _TRANSFER = "channel_handle = #stablehlo.channel_handle<handle = 1, type = {}>, 
 
 _CALLBACKS: dict[str, Example] = {
     "stablehlo.custom_call (Python callback)": Example(
-        f"{_TOKEN}, 8x16xf32 -> {_TOKEN}, 8xf32", f'call_target_name = "xla_ffi_python_cpu_callback", {_CALL}'
+        f"{_TOKEN}, 8x16xf32 -> {_TOKEN}, 8xf32",
+        f'call_target_name = "xla_ffi_python_cpu_callback", {_CALL}',
+        independent=", .. -> , .",
     ),
     "stablehlo.custom_call (Python callback of every device)": Example(
-        "8x16xf32, 8xf32 ->", f'call_target_name = "xla_ffi_partitioned_python_cpu_callback", {_CALL}'
+        "8x16xf32, 8xf32 ->",
+        f'call_target_name = "xla_ffi_partitioned_python_cpu_callback", {_CALL}',
+        independent="IJ, K ->",  # nor to such a call
     ),
-    "stablehlo.send": Example(f"8x16xf32, {_TOKEN} -> {_TOKEN}", _TRANSFER.format(2)),
-    "stablehlo.recv": Example(f"{_TOKEN} -> 8x16xf32, {_TOKEN}", _TRANSFER.format(3)),
+    "stablehlo.send": Example(f"8x16xf32, {_TOKEN} -> {_TOKEN}", _TRANSFER.format(2), independent=".., -> "),
+    "stablehlo.recv": Example(f"{_TOKEN} -> 8x16xf32, {_TOKEN}", _TRANSFER.format(3), independent="-> .., "),
 }
 
 _STRUCTURE: dict[str, Example] = {
@@ -392,13 +464,17 @@ _STRUCTURE: dict[str, Example] = {
     "stablehlo.tuple": Example(f"{_F} -> tuple<tensor<{_F}>>"),
     "stablehlo.get_tuple_element": Example(f"tuple<tensor<{_F}>> -> {_F}", "index = 0 : i32"),
     "stablehlo.composite": Example(f"{_F} -> {_F}", 'name = "my.twice", decomposition = @callee'),
-    "stablehlo.broadcast": Example("16xf32 -> 8x16xf32", "broadcast_sizes = array<i64: 8>"),
+    "stablehlo.broadcast": Example("16xf32 -> 8x16xf32", "broadcast_sizes = array<i64: 8>", independent="j -> ij"),
     "stablehlo.create_token": Example("-> !stablehlo.token"),
     "stablehlo.cross-replica-sum": Example(f"{_F} -> {_F}", _GROUPS),
-    "stablehlo.dot": Example("8x16xf32, 16x32xf32 -> 8x32xf32"),
-    "stablehlo.einsum": Example("8x16xf32, 16x32xf32 -> 8x32xf32", 'einsum_config = "ij,jk->ik"'),
+    "stablehlo.dot": Example("8x16xf32, 16x32xf32 -> 8x32xf32", independent="i., .j -> ij"),
+    "stablehlo.einsum": Example(
+        "8x16xf32, 16x32xf32 -> 8x32xf32", 'einsum_config = "ij,jk->ik"', independent="i., .j -> ij"
+    ),
     "stablehlo.unary_einsum": Example("8x16xf32 -> 8xf32", 'einsum_config = "ij->i"'),
-    "stablehlo.torch_index_select": Example("32x16xf32, 8xi32 -> 8x16xf32", "dim = 0 : i64, batch_dims = 0 : i64"),
+    "stablehlo.torch_index_select": Example(
+        "32x16xf32, 8xi32 -> 8x16xf32", "dim = 0 : i64, batch_dims = 0 : i64", independent=".j, i -> ij"
+    ),
 }
 _REFUSED: dict[str, Example] = {
     "stablehlo.partition_id": Example("-> ui32"),

@@ -8,13 +8,14 @@ import json
 from gspmd.tools._partitioned import add_partition_arguments, add_strict_argument, named, partitioned, positive
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
+from gspmd.transforms.machine.targets import TOPOLOGIES
 
 NAME = "compile"
 SUMMARY = "compile for a TPU topology, or devices that are here: memory, collectives and an estimate of the time"
 PRINTS_JSON = True
 _EPILOG = """\
 FILE is an annotated program, which is partitioned for the target, or a partitioned module. Targets: tpu:VERSION:CHIPS,
-as tpu:v5p:8x8x8, with VERSION one of v3, v4, v5e, v5p, v6e, tpu7x and the number of chips in each dimension (needs
+as tpu:v5p:8x8x8, with VERSION one of {versions} and the number of chips in each dimension (needs
 libtpu: pip install 'gspmd[tpu]'); tpu, gpu, cpu or cpu:N for devices that are here. docs/compile.md says what the
 figures mean.
 
@@ -26,7 +27,7 @@ _TRUTH = {"true": True, "false": False}  # which XLA does not take as words ever
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.epilog = _EPILOG
+    parser.epilog = _EPILOG.format(versions=", ".join(TOPOLOGIES))
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_partition_arguments(parser)
     add_strict_argument(parser)

@@ -201,7 +201,7 @@ def test_a_file_changes_a_known_target(tmp_path: Path) -> None:
         (WHOLE.replace("dims = 2", "dims = 1.5"), ":10:1: error: 'network.dims' is 1.5; expected a whole number"),
         (WHOLE.replace('"torus"', '"star"'), "'network.topology' is 'star'; expected 'torus' or 'switch'"),
         (WHOLE.replace("wrap = 4", "warp = 4"), ":11:1: error: 'network.warp' is not known; known are bytes_per_s"),
-        ('like = "tpu-v9"\n', ":1:1: error: 'like' is 'tpu-v9'; known are tpu-v3"),
+        ('like = "tpu-v0"\n', ":1:1: error: 'like' is 'tpu-v0'; known are tpu-v3"),
         ("flops = 3\n", "'flops' is 3; expected a table"),
         (WHOLE.replace("[axes.y]", "[axes.z]"), 'has links for axis "z", the mesh has "x", "y"'),
     ],

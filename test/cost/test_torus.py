@@ -14,8 +14,8 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import collective_time
-from gspmd.transforms.machine.target_file import read_hardware, read_target
-from gspmd.transforms.machine.targets import Traffic
+from gspmd.transforms.machine.target_file import example_of, read_hardware, read_target
+from gspmd.transforms.machine.targets import TOPOLOGIES, Traffic
 from gspmd.transforms.machine.torus import Torus, placements
 
 CASES = [
@@ -95,7 +95,7 @@ def test_a_part_of_a_topology_is_a_box() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tpu:v9:2x2", "unknown TPU 'v9'.*known are v3, v4, v5e, v5p, v6e, tpu7x"),
+        ("tpu:v0:2x2", "unknown TPU 'v0'.*known are " + ", ".join(TOPOLOGIES)),
         ("tpu:v5p", "target 'tpu:v5p' has no topology; write it as tpu:v5p:4x4x4"),
         ("tpu:v5p:4x4", "the topology of tpu-v5p has NxNxN, got 4x4"),
         ("tpu:v5e:0x4", "has no topology"),
@@ -123,7 +123,7 @@ def test_clocks_and_matrix_units_give_the_peak_rate() -> None:
         "tpu7x": 4 * 256**2,
     }
     for version, multipliers in units.items():
-        target = read_target(f"tpu:{version}:" + "x".join(["4"] * (2 if version in ("v3", "v5e", "v6e") else 3)))
+        target = read_target(f"tpu:{example_of(version)}")
         assert 2 * multipliers * target.clock_hz == pytest.approx(target.flops["bf16"], rel=0.02), version
 
 

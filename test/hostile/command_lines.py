@@ -8,14 +8,9 @@ from random import Random
 
 from mutations import NAMES, NUMBERS
 
-PASSES = (
-    "gspmd-ingest", "gspmd-propagate", "gspmd-reshard", "gspmd-localize", "gspmd-optimize", "gspmd-order",
-    "gspmd-fuse-collectives", "gspmd-reduce-after-loops", "gspmd-narrow-collectives", "gspmd-shard-weight-update",
-    "gspmd-collective-matmul", "gspmd-move-permutes", "gspmd-merge-collectives", "gspmd-swap-products",
-    "gspmd-regather",
-    "gspmd-gather-in-pieces", "gspmd-delay-reductions", "gspmd-hoist-collectives", "gspmd-simplify-permutes",
-    "gspmd-combine-collectives", "canonicalize", "cse", "symbol-dce", "inline",
-)  # fmt: skip
+from gspmd.tools import pass_table
+
+PASSES = (*(name for name, *_ in pass_table.PASSES), "canonicalize", "cse", "symbol-dce", "inline")
 _PRINTING = ("--mlir-print-debuginfo", "--mlir-print-op-generic", "--mlir-print-local-scope", "--emit-bytecode",
              "--mlir-timing",
              "--mlir-print-ir-after-all", "--mlir-print-ir-before=gspmd-localize", "--mlir-print-ir-after-failure",

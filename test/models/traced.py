@@ -16,6 +16,7 @@ from gspmd import api
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
+from gspmd.transforms.exchange.step_notation import ATTRIBUTES, STEPS
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, source_location
@@ -62,12 +63,7 @@ class Move:
     in_loop: bool
 
 
-_AXES = {
-    "all_gather": "gathering_axes",
-    "reduce_scatter": "reduce_scatter_axes",
-    "all_reduce": "reduction_axes",
-    "all_to_all": "params",
-}
+_LISTED = STEPS - {"sdy.all_slice", "sdy.reshard"}
 
 
 @functools.lru_cache(maxsize=16)
@@ -82,9 +78,9 @@ def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Mo
 
     def visit(op: Operation, in_loop: bool) -> None:
         name = op.name
-        if name.startswith("sdy.") and name[4:] in (*_AXES, "collective_permute"):
-            kind = name[4:]
-            axes = str(op.attributes[_AXES[kind]]).split("<", 1)[1] if kind in _AXES else ""
+        if name in _LISTED:
+            kind = name.removeprefix("sdy.")
+            axes = str(op.attributes[ATTRIBUTES[kind].name]).split("<", 1)[1] if kind in ATTRIBUTES else ""
             where = source_location(op.location)
             cause = ir.StringAttr(op.attributes["gspmd.cause"]).value
             shape = op.result.type.shape

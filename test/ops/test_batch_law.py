@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from independent_dims import INDEPENDENT, dimensions_of, letters_of
-from op_examples import EXAMPLES, operation_of
+from op_examples import EXAMPLES, function, operation_of, types_of
 
 import gspmd
 from gspmd.transforms.ops.communication import OPS as COMMUNICATION
@@ -13,22 +14,45 @@ from gspmd.transforms.ops.refused import OPS as REFUSED
 # These have no dimensions, or are tuples, which the signature of a partitioned program does not have.
 NO_DIMENSIONS = {"stablehlo.after_all", "stablehlo.create_token", "stablehlo.tuple", "stablehlo.get_tuple_element",
                  "stablehlo.custom_call (of an unknown target)"}  # fmt: skip
-CASES = [(name, letter) for name in INDEPENDENT for letter in letters_of(name)]
+_LETTERS = "ijk"
+_SIZES = re.compile(r"tensor<((?:\d+x)*)")
 
 
-def test_every_example_is_in_the_table() -> None:
-    refused = {name for name in EXAMPLES if operation_of(name) in REFUSED.keys() | COMMUNICATION.keys()}
-    assert EXAMPLES.keys() - refused - NO_DIMENSIONS == INDEPENDENT.keys()
+def _is_run(name: str) -> bool:
+    return operation_of(name) not in REFUSED.keys() | COMMUNICATION.keys() and name not in NO_DIMENSIONS
+
+
+def dimensions_of(name: str) -> tuple[list[str], list[str]]:
+    """A letter a dimension, for each operand and each result of an example."""
+    example = EXAMPLES[name]
+    if example.independent:
+        operands, results = example.independent.split("->")
+        return _listed(operands), _listed(results)
+    found = [[_SIZES.match(type_) for type_ in types] for types in types_of(example)]
+    shapes = [[match[1] if match else "" for match in matches] for matches in found]
+    assert len({shape for part in shapes for shape in part if shape}) == 1, f"say what is independent in '{name}'"
+    given, made = ([_LETTERS[: shape.count("x")] for shape in part] for part in shapes)
+    return given, made
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text else []
+
+
+def letters_of(name: str) -> list[str]:
+    """The letters of the independent dimensions of an example."""
+    return sorted({letter for part in dimensions_of(name) for dims in part for letter in dims} - {"."})
+
+
+NAMES = [name for name in EXAMPLES if _is_run(name)]
+CASES = [(name, letter) for name in NAMES for letter in letters_of(name)]
 
 
 def annotated(name: str, axes: dict[str, str], mesh: str) -> str:
     """The example with these axes on the dimensions of these letters, in operands and results."""
-    from op_examples import _types, function
-
-    example = EXAMPLES[name]
     operands, results = dimensions_of(name)
-    types = [_types(part) for part in example.types.split("->")]
-    assert [len(part) for part in types] == [len(part) for part in (operands if types[0] else [], results)]
+    types = types_of(EXAMPLES[name])
+    assert [len(part) for part in types] == [len(operands), len(results)]
 
     def attribute(letters: str) -> str:
         dims = ", ".join(f'{{"{axes[letter]}"}}' if letter in axes else "{}" for letter in letters)
@@ -52,7 +76,7 @@ def test_a_split_of_one_independent_dimension_sends_nothing(name: str, letter: s
     assert any("x" in str(s) for s in (*partitioned.in_shardings, *partitioned.out_shardings))
 
 
-@pytest.mark.parametrize("name", [name for name in INDEPENDENT if len(letters_of(name)) > 1])
+@pytest.mark.parametrize("name", [name for name in NAMES if len(letters_of(name)) > 1])
 def test_splits_of_all_independent_dimensions_send_nothing(name: str) -> None:
     letters = letters_of(name)
     axes = dict(zip(letters, "xyz", strict=False))

@@ -14,6 +14,8 @@ from generate_flow import PAGE as FLOW
 from generate_flow import flow
 from generate_passes import PAGE as PASSES
 from generate_passes import passes
+from generate_targets import PAGE as TARGETS
+from generate_targets import targets
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -49,6 +51,7 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
 def test_generated_pages_are_of_this_source() -> None:
     assert FLOW.read_text(encoding="utf-8") == flow(), "run python docs/generate_flow.py"
     assert PASSES.read_text(encoding="utf-8") == passes(), "run python docs/generate_passes.py"
+    assert TARGETS.read_text(encoding="utf-8") == targets(), "run python docs/generate_targets.py"
 
 
 PAGES = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *(ROOT / "benchmarks").glob("*.md")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -50,7 +51,7 @@ class ReshardStep:
 
         Raises Unsupported for a reshard that takes too many messages.
         """
-        return _EMITTED[self.kind](_Emission(self, emit, held, cause, combiner))
+        return _KINDS[self.kind].emit(_Emission(self, emit, held, cause, combiner))
 
     def sent(self, type_: TensorType, before: TensorSharding) -> tuple[Sent, ...]:
         """The collectives that the step is for a value of this global type, split as `before` says."""
@@ -168,14 +169,23 @@ def _collective_permute(e: _Emission) -> Value:
     return made
 
 
-_EMITTED: dict[str, Callable[[_Emission], Value]] = {
-    "all_gather": _all_gather,
-    "all_slice": _all_slice,
-    "all_reduce": _all_reduce,
-    "reduce_scatter": _reduce_scatter,
-    "all_to_all": _all_to_all,
-    "collective_permute": _collective_permute,
-    "reshard": _reshard,
+class _Kind(NamedTuple):
+    """How steps of a kind are emitted, and whether they take sums."""
+
+    emit: Callable[[_Emission], Value]
+    reduces: bool = False
+
+
+_KINDS = {
+    "all_gather": _Kind(_all_gather),
+    "all_slice": _Kind(_all_slice),
+    "all_reduce": _Kind(_all_reduce, reduces=True),
+    "reduce_scatter": _Kind(_reduce_scatter, reduces=True),
+    "all_to_all": _Kind(_all_to_all),
+    "collective_permute": _Kind(_collective_permute),
+    "reshard": _Kind(_reshard),
 }
-KINDS = frozenset(_EMITTED)
+KINDS = frozenset(_KINDS)
 """What a step may be, by the names of the `sdy` operations."""
+REDUCTIONS = frozenset(name for name, kind in _KINDS.items() if kind.reduces)
+"""Those that take the sums of partial values."""

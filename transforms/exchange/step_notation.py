@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.own_attributes import SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS
 from gspmd.dialect.sdy_attrs import (
     SdyCodec,
@@ -22,24 +24,33 @@ from gspmd.transforms.ir.operations import Operation
 STEPS = frozenset(f"sdy.{kind}" for kind in KINDS)
 """The operations that steps are written as."""
 
-_DIMENSION_AXES = {
-    "all_gather": "gathering_axes",
-    "all_slice": "slicing_axes",
-    "reduce_scatter": "reduce_scatter_axes",
+
+class _Attribute(NamedTuple):
+    """The attribute that says what a step does, besides what it leaves, and the field of the step that it holds."""
+
+    name: str
+    field: str
+    write: Callable[[Any, Mesh, ir.Context], ir.Attribute]
+    read: Callable[[ir.Attribute, Mesh], Any]
+
+
+ATTRIBUTES = {
+    "all_gather": _Attribute("gathering_axes", "dims", write_axis_lists, read_axis_lists),
+    "all_slice": _Attribute("slicing_axes", "dims", write_axis_lists, read_axis_lists),
+    "reduce_scatter": _Attribute("reduce_scatter_axes", "dims", write_axis_lists, read_axis_lists),
+    "all_reduce": _Attribute("reduction_axes", "axes", write_axes, read_axes),
+    "all_to_all": _Attribute("params", "moves", write_axis_moves, read_axis_moves),
 }
-"""The attributes that list axes for each dimension."""
+"""By kind; what is not here is told by the shardings before and after."""
 
 
 def write_step(step: ReshardStep, codec: SdyCodec) -> tuple[str, dict[str, ir.Attribute]]:
     """The name of a step's operation, and its attributes."""
     context, mesh = codec.context, step.after.mesh
     attributes: dict[str, Any] = {_result(step.kind): codec.write(step.after)}
-    if step.kind in _DIMENSION_AXES:
-        attributes[_DIMENSION_AXES[step.kind]] = write_axis_lists(step.dims, mesh, context)
-    elif step.kind == "all_reduce":
-        attributes["reduction_axes"] = write_axes(step.axes, mesh, context)
-    elif step.kind == "all_to_all":
-        attributes["params"] = write_axis_moves(step.moves, mesh, context)
+    if step.kind in ATTRIBUTES:
+        said = ATTRIBUTES[step.kind]
+        attributes[said.name] = said.write(getattr(step, said.field), mesh, context)
     elif step.orders is not None:
         for name, order in zip((SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS), step.orders, strict=True):
             attributes[name] = ir.DenseI64ArrayAttr.get(list(order), context)
@@ -50,12 +61,10 @@ def read_step(op: Operation, codec: SdyCodec) -> ReshardStep:
     """The step that an operation of `STEPS` stands for."""
     kind, attributes = op.name.removeprefix("sdy."), op.attributes
     after = sharding_after(op, codec)
-    if kind in _DIMENSION_AXES:
-        return ReshardStep(kind, after, dims=read_axis_lists(attributes[_DIMENSION_AXES[kind]], after.mesh))
-    if kind == "all_reduce":
-        return ReshardStep(kind, after, axes=read_axes(attributes["reduction_axes"], after.mesh))
-    if kind == "all_to_all":
-        return ReshardStep(kind, after, moves=read_axis_moves(attributes["params"], after.mesh))
+    if kind in ATTRIBUTES:
+        said = ATTRIBUTES[kind]
+        fields = {said.field: said.read(attributes[said.name], after.mesh)}
+        return ReshardStep(kind, after, **fields)
     if SOURCE_DEVICE_IDS not in attributes:
         return ReshardStep(kind, after)
     source, target = (tuple(ir.DenseI64ArrayAttr(attributes[name])) for name in (SOURCE_DEVICE_IDS, TARGET_DEVICE_IDS))

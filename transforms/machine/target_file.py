@@ -14,7 +14,7 @@ from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Target
+from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, TOPOLOGIES, Network, Target
 
 # What may be multiplied and divided with others of the kind without leaving the range of floating-point numbers.
 _MOST = 1e60
@@ -59,18 +59,25 @@ def _topology(text: str) -> Target:
     """Source: the topology names that libtpu takes, as `v5p:8x8x8`."""
     _, _, rest = text.partition(":")
     version, _, dims = rest.partition(":")
-    target = TARGETS.get(f"tpu-{version}") or TARGETS.get(version)
-    if target is None or not target.network.dims:
-        known = ", ".join(name.removeprefix("tpu-") for name, t in TARGETS.items() if t.network.dims)
+    target = TOPOLOGIES.get(version)
+    if target is None:
         raise UsageError(
-            f"unknown TPU '{version}' in target '{text}'", hint=f"known are {known}", code=Code.UNKNOWN_TARGET
+            f"unknown TPU '{version}' in target '{text}'",
+            hint=f"known are {', '.join(TOPOLOGIES)}",
+            code=Code.UNKNOWN_TARGET,
         )
     if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*", dims):
-        example = "x".join(["4"] * target.network.dims)
         raise UsageError(
-            f"target '{text}' has no topology", hint=f"write it as tpu:{version}:{example}", code=Code.UNKNOWN_TARGET
+            f"target '{text}' has no topology",
+            hint=f"write it as tpu:{example_of(version)}",
+            code=Code.UNKNOWN_TARGET,
         )
     return target.on(tuple(map(int, dims.split("x"))))
+
+
+def example_of(version: str) -> str:
+    """A topology of a version, as `v5p:4x4x4`."""
+    return f"{version}:{'x'.join(['4'] * TOPOLOGIES[version].network.dims)}"
 
 
 def _unknown(name: str) -> UsageError:

@@ -1,13 +1,14 @@
 """Hardware that programs are priced for: known devices, and descriptions in TOML files.
 
-Sources of the figures: for TPUs the pages of Cloud TPU's documentation on each version (arithmetic, memory, size of a
-pod), and "How to Scale Your Model", chapter "How to Think About TPUs" (bytes a link carries in one direction, which
+For TPUs the pages of Cloud TPU's documentation on each version, "TPU v3" to "TPU7x" (arithmetic, memory, size of a
+pod; the bisection bandwidths that it states agree with the links to 15 %, which a test checks), and "How to Scale Your
+Model" (jax-ml.github.io/scaling-book), chapter "How to Think About TPUs" (bytes a link carries in one direction, which
 axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM
 (dense arithmetic, memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a
 GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the
-usual order. Where JAX makes two devices of a chip (TPU v3, tpu7x), each has half of the chip's figures. Clocks: the
-paper on TPU v4 (arXiv 2304.01433) for v3 and v4, the book for v5e and v5p, and what follows from the peak rate and the
-size and number of matrix units for v6e and tpu7x.
+usual order. Where JAX makes two devices of a chip, each has half of the chip's figures. f32 has the rate of what JAX's
+default precision computes with: bf16 on TPUs, TF32 on GPUs. Clocks: the paper on TPU v4 (arXiv 2304.01433) for v3 and
+v4, the book for v5e and v5p, and what follows from the peak rate and the size and number of matrix units for others.
 """
 
 from __future__ import annotations
@@ -313,4 +314,6 @@ _TARGETS = (
     ),
 )
 TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
+TOPOLOGIES: Mapping[str, Target] = {t.name.removeprefix("tpu-"): t for t in _TARGETS if t.network.dims}
+"""Those that a torus of any size can be made of, by what stands for them in its name, as `v5p` in `tpu:v5p:4x4x8`."""
 NEUTRAL = "neutral"

@@ -25,20 +25,20 @@ from gspmd.transforms.preconditions import ONE_MAIN
 
 PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,
+    NarrowCollectives,
     FuseCollectives,
     DelayReductions,
     ReduceAfterLoops,
-    HoistCollectives,
-    NarrowCollectives,
     SwapProducts,
     SimplifyPermutes,
-    CombineCollectives,
-    MovePermutes,
+    HoistCollectives,
+    Regather,
     CollectiveMatmul,
     GatherInPieces,
-    Regather,
+    MovePermutes,
+    CombineCollectives,
 )
-"""Every pass on collectives, each of which can be run alone."""
+"""Every pass on collectives, each of which can be run alone, in the order in which `gspmd-optimize` runs them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,23 +80,12 @@ class Optimize(Pass):
         program.finish()
 
     def _passes(self) -> list[CollectivePass]:
-        passes: list[CollectivePass] = [
-            MergeCollectives(),
-            NarrowCollectives(),
-            FuseCollectives(),
-            self._handing_on(DelayReductions),
-            ReduceAfterLoops(),
-            SwapProducts(),
-            SimplifyPermutes(),
-            self._handing_on(HoistCollectives),
-        ]
-        if self.keep_gathered_bytes:
-            passes.append(self._handing_on(Regather))
-        if self._overlaps:
-            passes += [self._handing_on(CollectiveMatmul), self._handing_on(GatherInPieces), MovePermutes()]
-        if self.combine_bytes:
-            passes.append(CombineCollectives(self.combine_bytes, self.combine_bytes))
-        return passes
+        wanted = {
+            Regather: self.keep_gathered_bytes > 0,
+            **dict.fromkeys((CollectiveMatmul, GatherInPieces, MovePermutes), self._overlaps),
+            CombineCollectives: self.combine_bytes > 0,
+        }
+        return [self._handing_on(each) for each in PASSES if wanted.get(each, True)]
 
     @property
     def _overlaps(self) -> bool:
@@ -105,4 +94,6 @@ class Optimize(Pass):
 
     def _handing_on(self, declaration: type[CollectivePass]) -> CollectivePass:
         """A pass with those of its options that this one has too."""
+        if declaration is CombineCollectives:
+            return CombineCollectives(self.combine_bytes, self.combine_bytes)
         return declaration(**select_options(declaration, dataclasses.asdict(self)))

@@ -18,7 +18,7 @@ from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.exchange.blocks import exchange_between_orders
-from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import STEPS, sharding_after, write_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.modules import context_of, main_function
@@ -29,7 +29,7 @@ from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.reshard.planner import Planner
 
 # The steps of reshards that one exchange can take the place of.
-_MOVES = STEPS - {"sdy.all_reduce", "sdy.reduce_scatter"}
+_MOVES = STEPS - {f"sdy.{kind}" for kind in REDUCTIONS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,33 +5,26 @@ from __future__ import annotations
 from jaxlib.mlir import ir
 
 from gspmd.dialect.sdy_attrs import SdyCodec
+from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
 from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.operations import Operation, Point, Value
 
-_COLLECTIVES = {
-    f"sdy.{name}"
-    for name in (
-        *("all_gather", "all_reduce", "all_slice", "all_to_all"),
-        *("collective_permute", "reduce_scatter", "reshard"),
-    )
-}
-
 
 def reshard_on_devices(module: Operation) -> None:
     """Move every value that a collective takes from host memory to the devices, and the result back."""
     annotated = AnnotatedModule(module)
-    hosts = HostValues(annotated.function, _COLLECTIVES)
+    hosts = HostValues(annotated.function, STEPS)
     for value in list(hosts.kinds):
         if not _is_made_by_collective(value):
             for user in value.users:
-                if user.name in _COLLECTIVES:
+                if user.name in STEPS:
                     _reshard(user, value, hosts, annotated)
 
 
 def _is_made_by_collective(value: Value) -> bool:
-    return value.op is not None and value.op.name in _COLLECTIVES
+    return value.op is not None and value.op.name in STEPS
 
 
 def _reshard(first: Operation, value: Value, hosts: HostValues, annotated: AnnotatedModule) -> None:
@@ -48,7 +41,7 @@ def _reshard(first: Operation, value: Value, hosts: HostValues, annotated: Annot
     last = first
     while True:
         users = last.results[0].users
-        if len(users) != 1 or users[0].name not in _COLLECTIVES:
+        if len(users) != 1 or users[0].name not in STEPS:
             break
         last = users[0]
     result = last.results[0]
@@ -75,7 +68,7 @@ def _sharding(value: Value, annotated: AnnotatedModule) -> ir.Attribute | None:
         sharding = annotated.arguments[index]
         return None if sharding is None else codec.write_list((sharding,))
     for name in ("out_sharding", "sharding"):
-        if parent.name in _COLLECTIVES and name in parent.attributes:
+        if parent.name in STEPS and name in parent.attributes:
             return codec.write_list((codec.read(parent.attributes[name]),))
     if "sdy.sharding" not in parent.attributes:
         return None

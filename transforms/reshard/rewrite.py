@@ -13,7 +13,7 @@ from gspmd.dialect.own_attributes import CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
-from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import write_step
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
@@ -445,7 +445,7 @@ class Resharder:
         for step in steps:
             name, attributes = write_step(step, self.codec)
             attributes[CAUSE] = reason
-            if step.kind in ("all_reduce", "reduce_scatter") and combiner != "add":
+            if step.kind in REDUCTIONS and combiner != "add":
                 attributes[COMBINER] = ir.StringAttr.get(combiner, self.codec.context)
             made = Operation(name, [value], [value.type], attributes, location).insert(point)
             created.append(made)

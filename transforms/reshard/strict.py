@@ -16,14 +16,13 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.reshard.traffic import sent_by_step
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
-_REDUCTIONS = frozenset({"all_reduce", "reduce_scatter"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
 
 def _sent(move: ValueMove) -> Iterator[tuple[str, float]]:
     """Kind and bytes of the steps that move the value. What is partial may be reduced in parts and gathered."""
-    reducing = {*_REDUCTIONS, "all_gather"} if move.source.unreduced else _REDUCTIONS
+    reducing = {*REDUCTIONS, "all_gather"} if move.source.unreduced else REDUCTIONS
     for kind, sent in sent_by_step(move.type_, move.source, move.steps):
         if kind not in reducing:
             yield kind, sent

@@ -20,8 +20,8 @@ from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.executable import platform_devices
 from gspmd.runtime.sharded_array import Devices
-from gspmd.transforms.machine.target_file import is_topology, read_target
-from gspmd.transforms.machine.targets import Target, Traffic
+from gspmd.transforms.machine.target_file import example_of, is_topology, read_target
+from gspmd.transforms.machine.targets import TOPOLOGIES, Target, Traffic
 from gspmd.transforms.machine.torus import Placement
 
 # libtpu looks for a TPU, and says on stderr that there is none, unless it is told what it needs to know.
@@ -134,7 +134,7 @@ def _devices(name: str) -> list[Any]:
         reason = re.sub(r"^[A-Z_]+: ", "", str(error).splitlines()[0])
         raise UsageError(
             f"libtpu does not know topology '{name}': {reason[:1].lower()}{reason[1:]}",
-            hint="chips in each dimension, as v3:4x4, v4:4x4x4, v5e:4x4, v5p:4x4x4, v6e:8x8, tpu7x:4x4x4",
+            hint=f"chips in each dimension, as {', '.join(map(example_of, TOPOLOGIES))}",
             code=Code.UNKNOWN_TARGET,
         ) from None
 

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point
@@ -18,22 +19,13 @@ from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import source_location
 
 # Operations that say where a value lives and hand on its first operand.
-_IDENTITY_OPS = frozenset(
-    (
-        "sdy.sharding_constraint",
-        "sdy.reshard",
-        "sdy.propagation_barrier",
-        "sdy.data_flow_edge",
-        "sdy.all_gather",
-        "sdy.all_slice",
-        "sdy.all_to_all",
-        "sdy.collective_permute",
-        "sdy.all_reduce",
-        "sdy.reduce_scatter",
-        "sdy.sharded_to_unreduced",
-        "sdy.replicated_to_unreduced",
-    )
-)
+_IDENTITY_OPS = STEPS | {
+    "sdy.sharding_constraint",
+    "sdy.propagation_barrier",
+    "sdy.data_flow_edge",
+    "sdy.sharded_to_unreduced",
+    "sdy.replicated_to_unreduced",
+}
 _IDENTITY_CALLS = frozenset(
     ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom", "ShardBarrierTo")
 )
