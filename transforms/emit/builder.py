@@ -15,7 +15,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_ELEMENTS
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
-from gspmd.transforms.ir.reducers import Number, splat
+from gspmd.transforms.ir.reducers import Number, reducer_operation, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
 
 Body = Callable[[list[Value]], Sequence[Value]]
@@ -76,6 +76,19 @@ class Builder:
         self.ops("stablehlo.return", body(block.arguments), [])
         self.point, self.also = point, also
         return block
+
+    def combining(self, element: str, combiner: str) -> Block:
+        """The body of a reduction: a block that combines two scalars."""
+        scalar = TensorType((), element)
+        return self.block([scalar, scalar], lambda pair: [self.op(reducer_operation(combiner), pair, [scalar])])
+
+    def sum_over(self, value: Value, dims: Sequence[int]) -> Value:
+        """The sums over some dimensions."""
+        shape, element = value.type.shape, value.type.element
+        result = TensorType(tuple(n for d, n in enumerate(shape) if d not in dims), element)
+        operands = [value, self.constant(TensorType((), element), 0)]
+        attributes = {"dimensions": self.i64s(dims)}
+        return self.create("stablehlo.reduce", operands, [result], attributes, [self.combining(element, "add")]).result
 
     def i64s(self, values: Sequence[int]) -> Any:
         return ir.DenseI64ArrayAttr.get(list(values), self.context)
