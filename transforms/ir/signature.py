@@ -8,7 +8,7 @@ The types of a partitioned `@main` are per-device. Attributes keep the rest: `gs
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -191,6 +191,11 @@ def result_name(entry: dict[str, ir.Attribute]) -> str | None:
     return None
 
 
+def memory_kind(entry: Mapping[str, ir.Attribute]) -> str | None:
+    """The memory that an argument or result is to be in, None where nothing is said."""
+    return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
+
+
 def read_signature(module: Operation) -> Signature:
     """The signature that `write_signature` left, checked against the types of `@main`.
 
@@ -240,8 +245,7 @@ def _read_value(
     try:
         sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
-        kind = required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
-        value = ValueSignature(shape, element_type, sharding, donated, name, kind)
+        value = ValueSignature(shape, element_type, sharding, donated, name, memory_kind(entry))
     except Error as error:
         raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
     if _type_of(local_type, what) != (value.local_shape, element_type):
