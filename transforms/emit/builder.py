@@ -141,6 +141,11 @@ class Builder:
         constant = self.op("stablehlo.constant", [], [TensorType(table.shape, "i32")], value=content)
         return self.reshape(self.dynamic_slice(constant, [index], (1,)), ())
 
+    def partition_named(self, names: npt.NDArray[np.int64]) -> Value:
+        """The name that each partition has in a table, of the type of `stablehlo.partition_id`."""
+        own = self.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
+        return self.convert(self.element_of(names, self.convert(own, "i32")), "ui32")
+
     def broadcast_scalar(self, value: Value, type_: TensorType) -> Value:
         return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))
 
