@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
 from gspmd.dialect.error_codes import Code
@@ -110,7 +111,7 @@ class TensorSharding:
     def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape every device holds: ceil(size / shards) in each dimension, padding included."""
         self.check_rank(len(shape))
-        return tuple(-(-n // k) for n, k in zip(shape, self.shard_counts(), strict=True))
+        return local_shape(shape, self._dim_axes)
 
     def shard_range(self, shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
         """The half-open range of the dimension that shard `index` holds; may be short or empty."""
@@ -146,6 +147,11 @@ def _closed(mesh: Mesh, name: str, dims: tuple[Axes, ...], unreduced: Axes, manu
     # Meshes that differ in name only are equal, but what is printed must name the right one.
     assert mesh.name == name
     return TensorSharding(mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, manual)
+
+
+def local_shape(shape: tuple[int, ...], dims: Sequence[Axes]) -> tuple[int, ...]:
+    """The shape of a device's part, padding included, where dimensions are split over these axes."""
+    return tuple(-(-n // size_of(axes)) for n, axes in zip(shape, dims, strict=True))
 
 
 def replicated(mesh: Mesh, rank: int) -> TensorSharding:

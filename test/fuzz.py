@@ -10,11 +10,8 @@ the inputs that they fail on. The exit code is 1 if there are any.
 from __future__ import annotations
 
 import argparse
-import collections
-import itertools
 import os
 import sys
-import time
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -27,32 +24,22 @@ from contents import as_text
 from execution import Options, inputs_of
 from fuzzing import Made, least, tried
 from isolation import Worker
+from seeds import parser_of, try_seeds
 
 
 def main() -> int:
     options = _parse()
     worker = Worker(timeout_s=600 if options.devices > 8 else 120, devices=options.devices)
     partitioning = Options(options.list_groups_up_to)
-    started = time.perf_counter()
-    kinds: collections.Counter[str] = collections.Counter()
-    reasons: collections.Counter[str] = collections.Counter()
-    for seed in itertools.count(options.seed):
-        elapsed = time.perf_counter() - started
-        if seed >= options.seed + options.count if options.seconds is None else elapsed > options.seconds:
-            break
-        made = Made(seed, options.devices, partitioning)
-        verdict = tried(made, worker)
-        kinds[verdict.kind] += 1
-        if verdict.kind == "wrong":
-            _report(made, verdict.why, worker)
-        elif verdict.kind in ("refused", "reference"):
-            reasons[f"{verdict.kind}: {verdict.why[:200]}"] += 1
+
+    def made(seed: int) -> Made:
+        return Made(seed, options.devices, partitioning)
+
+    code = try_seeds(
+        options, lambda seed: tried(made(seed), worker), lambda seed, why: _report(made(seed), why, worker)
+    )
     worker.stop()
-    for reason, number in reasons.most_common(12):
-        print(f"// {number} x {reason}")
-    counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    print(f"// {kinds.total()} programs: {counts}; {time.perf_counter() - started:.0f} s")
-    return 1 if kinds["wrong"] else 0
+    return code
 
 
 def _report(made: Made, why: str, worker: Worker) -> None:
@@ -64,11 +51,7 @@ def _report(made: Made, why: str, worker: Worker) -> None:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=0, help="of the first program (default: 0)")
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--count", type=int, default=100, help="number of programs (default: 100)")
-    group.add_argument("--seconds", type=float, help="go on for this long instead")
+    parser = parser_of(__doc__)
     parser.add_argument("--devices", type=int, default=8, help="more than 8: of every mesh (default: up to 8)")
     parser.add_argument(
         "--list-groups-up-to", type=int, default=64, help="1: replica groups name mesh axes (default: 64)"

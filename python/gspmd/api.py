@@ -21,6 +21,7 @@ from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager.manager import After, run_passes, run_pipeline
 from gspmd.reading import read_program
+from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import Signature, signature_of
@@ -162,6 +163,16 @@ def passes_of(
     return default_pipeline({**given, **(options or {})})
 
 
+def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
+    """What puts custom rules on custom calls behind `gspmd-ingest`, from where all that is said is on operations."""
+
+    def after(stage: str, top: Operation) -> None:
+        if stage == Ingest.argument and custom_rules:
+            attach_rules(custom_calls(main_function(top)), custom_rules)
+
+    return after
+
+
 def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any) -> None:
     """Raise UsageError for what is of another type than it has to be, as in programs that no type checker saw."""
     names = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
@@ -183,6 +194,7 @@ def _run(
     on_stage: Callable[[str, float], None] | None,
 ) -> None:
     started = time.perf_counter()
+    attach = attaching(custom_rules)
 
     def tell(stage: str) -> None:
         nonlocal started
@@ -192,8 +204,7 @@ def _run(
         started = now
 
     def after(stage: str, top: Operation) -> None:
-        if stage == passes[0].argument and custom_rules:  # from here on, all that is said stands on the operations
-            attach_rules(custom_calls(main_function(top)), custom_rules)
+        attach(stage, top)
         tell(stage)
 
     run(passes, module, after)

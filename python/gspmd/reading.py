@@ -99,17 +99,29 @@ def parse_program(source: str | bytes, context: ir.Context, filename: str = "-")
 
 
 def _copy(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
-    """Copy through text, which unlike bytecode every context reads, with its locations; not so within a context."""
-    if module.context is context:
+    """Copy through text, which unlike bytecode every context reads, with its locations; not so within a context.
+
+    Attributes of the module that the bindings cannot read go through text in either case.
+    """
+    attributes = _attributes(module) if module.context is context else None
+    if attributes is not None:
         with mlir_errors(context, ParseError, filename), module.operation.location:
             copy = ir.Module.create()
             for op in module.body.operations:
                 op.operation.clone(ir.InsertionPoint(copy.body))
-            for name, attribute in module.operation.attributes.items():
+            for name, attribute in attributes.items():
                 copy.operation.attributes[name] = attribute
             copy.operation.verify()
             return copy
     return parse_written(module.operation.get_asm(enable_debug_info=True), context, filename or "-")
+
+
+def _attributes(module: ir.Module) -> dict[str, ir.Attribute] | None:
+    """The attributes of a module; None if the bindings cannot read one, as a complex constant."""
+    try:
+        return dict(module.operation.attributes.items())
+    except TypeError:
+        return None
 
 
 def _decode(source: bytes) -> str | None:

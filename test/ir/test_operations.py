@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from jaxlib.mlir import ir
 
+import gspmd
 from gspmd.dialect.errors import Error, Unsupported
+from gspmd.pass_manager import PassManager
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.reading import model_of
@@ -142,6 +144,32 @@ def test_what_has_such_an_attribute_can_be_changed() -> None:
     assert "stablehlo.multiply %arg0, %arg0 {foo = " in text
     assert text.count("stablehlo.reduce(") == 2
     assert text.count("foo = ") == 7  # the function, the constant, the product, two sums of two operations each
+
+
+DYNAMIC = f"""
+module @m attributes {{my.{UNREAD}, my.bar = 3 : i32}} {{
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) -> tensor<2x4xf32> {{
+    %s = stablehlo.constant dense<[2, 4]> : tensor<2xi32>
+    %0 = stablehlo.dynamic_reshape %a, %s : (tensor<8xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+    %1 = stablehlo.reshape %0 : (tensor<?x?xf32>) -> tensor<2x4xf32>
+    return %1 : tensor<2x4xf32>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("program", [f"module attributes {{my.{UNREAD}, my.bar = 3 : i32}} {{{WITH_UNREAD}}}", DYNAMIC])
+def test_such_an_attribute_of_the_module_is_kept_by_passes_of_ours_and_of_mlirs(program: str) -> None:
+    """Ingest runs passes of MLIR's on the second program, whose shapes these find."""
+    names = [stage.argument for stage in STAGES]
+    for passes in (names, [part for name in names for part in (name, "canonicalize", "cse")]):
+        module = parse_module(program, new_context())
+        PassManager([f"builtin.module({','.join(passes)})"]).run(module)
+        head = str(module).partition(" {\n")[0]
+        assert "my.foo = dense<(1.000000e+00,2.000000e+00)> : tensor<complex<f32>>" in head
+        assert "my.bar = 3" in head
+    assert str(gspmd.partition(parse_module(program, new_context())).module).partition(" {\n")[0] == head
 
 
 def test_it_goes_through_all_passes() -> None:

@@ -50,6 +50,8 @@ def constant_integer(value: Value) -> int | None:
     if owner is None or owner.name != "stablehlo.constant":
         return None
     attribute = owner.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        attribute = attribute.maybe_downcast()  # one made in this process is of the general class
     if not isinstance(attribute, ir.DenseIntElementsAttr) or not attribute.is_splat:
         return None
     return int(ir.IntegerAttr(attribute.get_splat_value()).value)

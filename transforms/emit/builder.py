@@ -15,7 +15,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_ELEMENTS
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
-from gspmd.transforms.ir.reducers import Number, splat
+from gspmd.transforms.ir.reducers import Number, reducer_operation, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
 
 Body = Callable[[list[Value]], Sequence[Value]]
@@ -77,6 +77,19 @@ class Builder:
         self.point, self.also = point, also
         return block
 
+    def combining(self, element: str, combiner: str) -> Block:
+        """The body of a reduction: a block that combines two scalars."""
+        scalar = TensorType((), element)
+        return self.block([scalar, scalar], lambda pair: [self.op(reducer_operation(combiner), pair, [scalar])])
+
+    def sum_over(self, value: Value, dims: Sequence[int]) -> Value:
+        """The sums over some dimensions."""
+        shape, element = value.type.shape, value.type.element
+        result = TensorType(tuple(n for d, n in enumerate(shape) if d not in dims), element)
+        operands = [value, self.constant(TensorType((), element), 0)]
+        attributes = {"dimensions": self.i64s(dims)}
+        return self.create("stablehlo.reduce", operands, [result], attributes, [self.combining(element, "add")]).result
+
     def i64s(self, values: Sequence[int]) -> Any:
         return ir.DenseI64ArrayAttr.get(list(values), self.context)
 
@@ -127,6 +140,11 @@ class Builder:
         content = ir.DenseElementsAttr.get(table.astype(np.int32), context=self.context)
         constant = self.op("stablehlo.constant", [], [TensorType(table.shape, "i32")], value=content)
         return self.reshape(self.dynamic_slice(constant, [index], (1,)), ())
+
+    def partition_named(self, names: npt.NDArray[np.int64]) -> Value:
+        """The name that each partition has in a table, of the type of `stablehlo.partition_id`."""
+        own = self.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
+        return self.convert(self.element_of(names, self.convert(own, "i32")), "ui32")
 
     def broadcast_scalar(self, value: Value, type_: TensorType) -> Value:
         return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))

@@ -21,8 +21,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
 from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import Ids, replica_groups
-from gspmd.transforms.ir.operations import Block, Operation, Value
-from gspmd.transforms.ir.reducers import reducer_operation
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
 KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
@@ -122,7 +121,7 @@ class CollectiveBuilder(Builder):
             attributes["replica_groups"] = self._replica_groups(who.axes)
             if kind != "all_to_all":
                 attributes["use_global_device_ids"] = ir.UnitAttr.get(self.context)
-        regions = [] if who.combiner is None else [self._reducer(result.element, who.combiner)]
+        regions = [] if who.combiner is None else [self.combining(result.element, who.combiner)]
         return self.create(f"stablehlo.{kind}", [value], [result], attributes, regions).result
 
     def _replica_groups(self, axes: Axes) -> Any:
@@ -135,14 +134,6 @@ class CollectiveBuilder(Builder):
                 found = write_group_axes(self.mesh, axes, self.context)
             self._groups[axes] = found
         return found
-
-    def _reducer(self, element: str, combiner: str) -> Block:
-        scalar = TensorType((), element)
-
-        def combined(arguments: list[Value]) -> list[Value]:
-            return [self.op(reducer_operation(combiner), arguments, [scalar])]
-
-        return self.block([scalar, scalar], combined)
 
     @_in_bytes
     def all_reduce(self, value: Value, axes: Axes, combiner: str, cause: Cause) -> Value:

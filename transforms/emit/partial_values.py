@@ -13,7 +13,6 @@ from jaxlib.mlir import ir
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.sharding import DimSharding, TensorSharding
-from gspmd.transforms.emit.bodies import op_with_body
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Value
@@ -41,23 +40,7 @@ def is_taking_apart(op: Operation) -> bool:
 
 def summed(build: Builder, value: Value) -> Value:
     """The sum of all summands."""
-    type_ = value.type
-    scalar = TensorType((), type_.element)
-
-    def add(arguments: list[Value]) -> list[Value]:
-        return [build.binary("add", arguments[0], arguments[1])]
-
-    zero = build.constant(scalar, "zero")
-    made = op_with_body(
-        build,
-        "stablehlo.reduce",
-        [value, zero],
-        [TensorType(type_.shape[1:], type_.element)],
-        [scalar, scalar],
-        add,
-        dimensions=build.i64s([0]),
-    )
-    return made[0]
+    return build.sum_over(value, [0])
 
 
 def taken_apart(build: Builder, value: Value, count: int, sharding: ir.Attribute) -> Value:

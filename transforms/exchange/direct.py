@@ -15,6 +15,7 @@ from typing import ClassVar, TypeAlias
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import local_shape
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.exchange.block_emission import all_to_all_dims, exchange_blocks
@@ -126,22 +127,17 @@ class AxisSwap:
             # Pieces that are nothing but padding must not become constants: see `CollectiveBuilder.all_to_all`.
             value = emit.kept_apart(emit.pad_to(value, padded))
         moved = all_to_all_dims(emit, value, self.moves, self.after, cause)
-        return emit.slice(moved, _local_shape(self.shape, self.after))
+        return emit.slice(moved, local_shape(self.shape, self.after))
 
     def _padded(self) -> tuple[int, ...]:
         """A device's part before it, every dimension as long as so many of its parts after it are."""
         counts = [math.prod(size_of(axes) for axes, _, to in self.moves if to == d) for d in range(len(self.shape))]
-        parts = (_local_shape(self.shape, dims) for dims in (self.before, self.after))
+        parts = (local_shape(self.shape, dims) for dims in (self.before, self.after))
         sides = zip(*parts, counts, strict=True)
         return tuple(n if count == 1 else m * count for n, m, count in sides)
 
 
 DirectWay: TypeAlias = Retiling | BlockMoves | AxisSwap
-
-
-def _local_shape(shape: tuple[int, ...], dims: Dims) -> tuple[int, ...]:
-    """The shape of a device's part, padding included."""
-    return tuple(-(-n // size_of(axes)) for n, axes in zip(shape, dims, strict=True))
 
 
 def changed_dims(before: Dims, after: Dims) -> list[int]:
@@ -160,7 +156,7 @@ def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, he
         if moves:
             return AxisSwap(shape, before, after, moves)
     found = block_exchange(mesh, shape, before, after, held)
-    blocks = None if found is None else BlockMoves(found, _local_shape(shape, after))
+    blocks = None if found is None else BlockMoves(found, local_shape(shape, after))
     tiles = _retiling(mesh, shape, before, after, held) if len(changed) == 1 else None
     if tiles is None or blocks is None:
         return tiles or blocks
@@ -174,5 +170,5 @@ def _retiling(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, hel
         joint = joint_axes(old, new, free_axes(mesh, (*old, *new), held))
     except ValueError:
         return None
-    others = math.prod(n for d, n in enumerate(_local_shape(shape, before)) if d != dim)
+    others = math.prod(n for d, n in enumerate(local_shape(shape, before)) if d != dim)
     return Retiling(dim, shape[dim], old, joint, retiling(shape[dim], old, joint, new), others)

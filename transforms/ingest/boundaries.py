@@ -18,9 +18,9 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.partial_values import apart_sharding
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create
-from gspmd.transforms.ingest.orders import order_attribute
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.target import TargetMesh
+from gspmd.transforms.ir.boundary_orders import order_attribute
 from gspmd.transforms.ir.modules import symbol
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType

@@ -11,13 +11,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from gspmd.dialect.axes import Axes, overlap, size_of, without
+from gspmd.dialect.axes import Axes, overlap, without
 from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import read_manual_axes, write_manual_axes
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.ingest.annotations import PREFIX, Annotations, frontend, parse_carried
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users
 from gspmd.transforms.ingest.markers import target_name
@@ -54,12 +54,12 @@ class _Crossing:
     def check(self, inside: TensorType) -> None:
         """Raises AnnotationError if the value inside is not the part of the whole that its sharding says."""
         type_ = self.whole.type
-        counts = [size_of(a for a in axes if overlap([a], self.manual)) for axes in self.sharding.dim_axes()]
-        if len(counts) == type_.rank:
-            local = tuple(-(-n // count) for n, count in zip(type_.shape, counts, strict=True))
-            if inside == type_.of_shape(local):
+        manual = [tuple(a for a in axes if overlap([a], self.manual)) for axes in self.sharding.dim_axes()]
+        if len(manual) == type_.rank:
+            part = type_.of_shape(local_shape(type_.shape, manual))
+            if inside == part:
                 return
-            expected = f", expected {type_.of_shape(local).brief}"
+            expected = f", expected {part.brief}"
         else:
             expected = ""
         raise AnnotationError(

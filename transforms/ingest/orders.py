@@ -25,11 +25,11 @@ from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written,
 from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
 from gspmd.transforms.ingest.annotations import Annotations, Said, given
+from gspmd.transforms.ir.boundary_orders import order_attribute
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.modules import context_of, function_types
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
@@ -94,11 +94,6 @@ def order_written(orders: Orders, said: Said) -> DeviceOrder | None:
     return None if tiling is None else orders.of(tiling)
 
 
-def order_attribute(order: DeviceOrder, context: ir.Context) -> ir.Attribute:
-    """What `DEVICE_IDS` says on an argument, a result or a manual computation."""
-    return ir.DenseI64ArrayAttr.get(list(device_order.expand(order)), context)
-
-
 def order_of_mesh(mesh: Mesh, orders: Orders | None) -> DeviceOrder | None:
     """The order of a mesh as `mark_orders` takes it."""
     return None if orders is None or mesh.size == 1 else orders.of(tiling_of(mesh))
@@ -158,7 +153,4 @@ def rename_partition_id(op: Operation, names: npt.NDArray[np.int64]) -> None:
     """Let the users of a `stablehlo.partition_id` see the name of each device instead."""
     build = Builder(context_of(op))
     build.point, build.location = Point.at(op), op.location
-    own = build.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
-    known = build.element_of(names, build.convert(own, "i32"))
-    op.results[0].replace_all_uses_with(build.convert(known, "ui32"))
-    op.erase()
+    op.replace([build.partition_named(names)])

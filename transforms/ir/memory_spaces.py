@@ -6,7 +6,7 @@ Arguments and results of @main say it by `mhlo.memory_kind`, values in between b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -14,8 +14,8 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONTROL_FLOW, WHILE, Program
-from gspmd.transforms.ir.signature import MEMORY_KIND, dictionaries
-from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.ir.signature import dictionaries, memory_kind
+from gspmd.transforms.parsing.attribute_text import text_of
 
 DEVICE = "device"
 _FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_placement", "_xla_compute_type"
@@ -29,11 +29,6 @@ _STAYING = {
     "stablehlo.dynamic_slice",
     "stablehlo.dynamic_update_slice",
 }
-
-
-def memory_kind(entry: Mapping[str, Any]) -> str | None:
-    """The memory that an argument or result is to be in, None where nothing is said."""
-    return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
 
 
 def is_host(kind: str | None) -> bool:

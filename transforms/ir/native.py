@@ -21,7 +21,7 @@ def run_native(top: Operation, passes: str) -> None:
     module.operation.verify()  # passes end the process over what is invalid
     PassManager.parse(f"builtin.module({passes})", context).run(module.operation)
     result = model_of(module)
-    top.attributes, top.regions, top.source = result.attributes, result.regions, module
+    top.attributes, top.regions, top.source = result.attributes, result.regions, module.operation
     for region in top.regions:
         region.owner = top
 

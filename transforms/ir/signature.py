@@ -8,20 +8,18 @@ The types of a partitioned `@main` are per-device. Attributes keep the rest: `gs
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.common_mesh import order_of
-from gspmd.dialect.device_order import expand
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, ParseError, Unsupported
 from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.hlo_sharding import MANUAL
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
-from gspmd.dialect.own_attributes import DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
+from gspmd.dialect.own_attributes import GLOBAL_TYPE, MESH, NAME, SHARDING
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.modules import context_of, function_types, main_function
 from gspmd.transforms.ir.operations import Operation
@@ -33,7 +31,6 @@ from gspmd.transforms.parsing.mlir import name_in
 TOKEN = "!stablehlo.token"
 MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
-DeviceIds = tuple[int, ...]
 _MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
 
 
@@ -143,39 +140,6 @@ def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.A
         del func.attributes[key]
 
 
-def device_orders(func: Operation) -> tuple[tuple[DeviceIds | None, ...], tuple[DeviceIds | None, ...]]:
-    """What `DEVICE_IDS` says of the arguments and of the results of `@main` before `gspmd-order`; None for nothing."""
-    inputs, results = function_types(func)
-
-    def read(key: str, count: int) -> tuple[DeviceIds | None, ...]:
-        given = [entry.get(DEVICE_IDS) for entry in dictionaries(func, key, count)]
-        return tuple(None if order is None else tuple(ir.DenseI64ArrayAttr(order)) for order in given)
-
-    return read("arg_attrs", len(inputs)), read("res_attrs", len(results))
-
-
-def distinct_orders(mesh: Mesh, said: Iterable[DeviceIds | None]) -> list[DeviceIds]:
-    """Every device order that there is, by the device at each position of the mesh; the mesh's own is the first.
-
-    None at all, so that large meshes are not listed, where nothing is said.
-
-    Errors: AnnotationError for one that is not an order of the mesh's devices.
-    """
-    given = [order for order in said if order is not None]
-    if not given:
-        return []
-    own = expand(order_of(mesh))
-    orders = list(dict.fromkeys([own, *given]))
-    for order in orders:
-        if sorted(order) != sorted(own):
-            raise AnnotationError(
-                f"'{DEVICE_IDS}' is not an order of the {mesh.size} devices of the mesh {print_mesh(mesh)}",
-                hint="only gspmd-ingest writes it",
-                code=Code.DEVICE_LIST,
-            )
-    return orders
-
-
 def argument_name(location: Any, entry: dict[str, ir.Attribute]) -> str | None:
     """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
     if NAME in entry:
@@ -189,6 +153,11 @@ def result_name(entry: dict[str, ir.Attribute]) -> str | None:
         if key in entry:
             return text_of(entry[key]) or None
     return None
+
+
+def memory_kind(entry: Mapping[str, ir.Attribute]) -> str | None:
+    """The memory that an argument or result is to be in, None where nothing is said."""
+    return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
 
 
 def read_signature(module: Operation) -> Signature:
@@ -240,8 +209,7 @@ def _read_value(
     try:
         sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
-        kind = required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
-        value = ValueSignature(shape, element_type, sharding, donated, name, kind)
+        value = ValueSignature(shape, element_type, sharding, donated, name, memory_kind(entry))
     except Error as error:
         raise ParseError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
     if _type_of(local_type, what) != (value.local_shape, element_type):

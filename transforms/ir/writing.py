@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.types import Types
+from gspmd.transforms.parsing.mlir import parse_written
 
 
 @contextlib.contextmanager
@@ -27,13 +28,14 @@ def in_memory(module: ir.Module) -> Iterator[Operation]:
 
 def written(top: Operation) -> ir.Module:
     """A new module of what `top` is."""
-    module = ir.Module.create(top.location)
+    readable = all(isinstance(attribute, ir.Attribute) for attribute in top.attributes.values())
+    module = ir.Module.create(top.location) if readable else _without_content(top.source)
     write_module(top, module)
     return module
 
 
 def write_module(top: Operation, module: ir.Module) -> None:
-    """Make `module`, from which `top` was read, what `top` is now."""
+    """Make `module`, from which `top` was read, what `top` is now; attributes that could not be read stay there."""
     writer = _Writer(Types(module.context), module.context)
     old = [view.operation for view in module.body.operations]
     writer.content(top.regions[0], ir.InsertionPoint(module.body))
@@ -43,7 +45,15 @@ def write_module(top: Operation, module: ir.Module) -> None:
     for name in [name for name in attributes if name not in top.attributes]:
         del attributes[name]
     for name, attribute in top.attributes.items():
-        attributes[name] = attribute
+        if isinstance(attribute, ir.Attribute):
+            attributes[name] = attribute
+
+
+def _without_content(source: ir.Operation) -> ir.Module:
+    """A new module with the attributes of another, those that cannot be read included."""
+    copy = source.clone().operation
+    _emptied(copy.regions[0].blocks[0])
+    return parse_written(copy.get_asm(enable_debug_info=True), source.context)
 
 
 class _Writer:

@@ -9,7 +9,6 @@ from jaxlib.mlir.dialects import chlo, stablehlo
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.bodies import op_with_body
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import clamp, index_element, relative
 from gspmd.transforms.emit.local_op import LocalOp
@@ -116,17 +115,7 @@ def _running_sum(emit: Emitter, values: Any) -> Any:
     spread = emit.op("stablehlo.broadcast_in_dim", [values], [square], broadcast_dimensions=emit.i64s([1]))
     kept = [emit.compare(places[1], "LE", places[0]), spread, emit.constant(square, 0)]
     terms = emit.op("stablehlo.select", kept, [square])
-    scalar = TensorType((), type_.element)
-    (total,) = op_with_body(
-        emit,
-        "stablehlo.reduce",
-        [terms, emit.constant(scalar, 0)],
-        [type_],
-        [scalar, scalar],
-        lambda arguments: [emit.binary("add", arguments[0], arguments[1])],
-        dimensions=emit.i64s([1]),
-    )
-    return total
+    return emit.sum_over(terms, [1])
 
 
 def dot_flops(info: OpInfo) -> float:

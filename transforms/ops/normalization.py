@@ -7,7 +7,6 @@ from typing import Any
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
-from gspmd.transforms.emit.bodies import op_with_body
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
@@ -73,21 +72,10 @@ class _Statistics:
 
     def sums(self, values: list[Any]) -> list[Any]:
         """For every feature, the sums of whole tensors, in one all-reduce."""
-        emit, scalar = self.emit, TensorType((), self.element)
+        emit = self.emit
         features = TensorType((self.op.local_operand(0).shape[self.feature],), self.element)
         cause = self.op.cause(f"'{self.op.info.name}' takes statistics over a split dimension")
-        rows = []
-        for value in values:
-            (row,) = op_with_body(
-                emit,
-                "stablehlo.reduce",
-                [value, emit.constant(scalar, 0)],
-                [features],
-                [scalar, scalar],
-                lambda arguments: [emit.binary("add", arguments[0], arguments[1])],
-                dimensions=emit.i64s(self.dims),
-            )
-            rows.append(emit.reshape(row, (1, *features.shape)))
+        rows = [emit.reshape(emit.sum_over(value, self.dims), (1, *features.shape)) for value in values]
         if len(rows) == 1:
             return [emit.reshape(emit.all_reduce(rows[0], self.axes, "add", cause), features.shape)]
         table = TensorType((len(rows), *features.shape), self.element)

@@ -9,17 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from gspmd.transforms.ir.boundary_orders import BoundaryOrders, DeviceIds, take_orders
+from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
-from gspmd.transforms.ir.signature import (
-    DeviceIds,
-    Signature,
-    ValueSignature,
-    distinct_orders,
-    read_signature,
-    write_signature,
-)
-from gspmd.transforms.order.boundary import Boundary, take_boundary
+from gspmd.transforms.ir.signature import Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import DeviceOrders
 from gspmd.transforms.order.placed import PlacedProgram
@@ -37,11 +31,11 @@ class Order(Pass):
     needs = (ONE_MAIN,)
 
     def run(self, module: Operation) -> None:
-        boundary = take_boundary(module)
+        boundary = take_orders(main_function(module))
         if boundary is None:
             return
         signature = read_signature(module)
-        orders = distinct_orders(signature.mesh, (*boundary.arguments, *boundary.results))
+        orders = boundary.distinct(signature.mesh)
         if len(orders) > 1:
             program = Program(module)
             moves = DeviceOrders(signature.mesh, orders)
@@ -52,7 +46,7 @@ class Order(Pass):
         write_signature(module, signature)
 
 
-def _in_orders(signature: Signature, boundary: Boundary, ends: Sequence[int], moves: DeviceOrders) -> Signature:
+def _in_orders(signature: Signature, boundary: BoundaryOrders, ends: Sequence[int], moves: DeviceOrders) -> Signature:
     """The signature with every value in its order."""
 
     def moved(value: ValueSignature, number: int, order: DeviceIds | None, exchanged: bool) -> ValueSignature:

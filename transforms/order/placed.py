@@ -18,12 +18,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.analysis.divergence import NOWHERE, replicated_axes
 from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.ir.boundary_orders import BoundaryOrders, DeviceIds
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.program import Op, Program
-from gspmd.transforms.ir.signature import DeviceIds, Signature, ValueSignature
+from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ops import traits_of, traits_of_op
-from gspmd.transforms.order.boundary import Boundary
 from gspmd.transforms.order.moves import DeviceOrders
 
 FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
@@ -48,7 +48,7 @@ class PlacedProgram:
     where they are needed. `permutes` has the senders of collective permutes, by result.
     """
 
-    def __init__(self, program: Program, signature: Signature, boundary: Boundary, moves: DeviceOrders) -> None:
+    def __init__(self, program: Program, signature: Signature, boundary: BoundaryOrders, moves: DeviceOrders) -> None:
         self.program = program
         self.moves = moves
         self.split: dict[int, Axes] = {}

@@ -14,7 +14,6 @@ from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_symbol, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
-from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.order.placed import FIXED, PlacedProgram
 
@@ -64,7 +63,7 @@ class OrderRewriter:
             self._rename(op.ir, order)
         elif op.info.name == _PARTITION and order != FIXED:
             self._point(op.ir)
-            op.ir.replace([self._partition(order)])
+            op.ir.replace([self.build.partition_named(self.moves.origin(order))])
         for block in op.regions:
             self._block(block, order, top)
 
@@ -123,18 +122,12 @@ class OrderRewriter:
         op = self.program.ops[self.program.value_def[value]]
         if op.info.name == _PARTITION:
             self._point(before)
-            return self._partition(order)
+            return self.build.partition_named(self.moves.origin(order))
         operands = [self._value(operand, order, before, "") for operand in op.operands]
         copy = op.ir.clone(dict(zip(op.ir.operands, operands, strict=True))).insert(Point.at(before))
         for result, new in zip(op.results, copy.results, strict=True):
             self._known[result, order] = new
         return self._known[value, order]
-
-    def _partition(self, order: int) -> Value:
-        """The id that the partition, which stands where the point is, would have in the program's own order."""
-        own = self.build.op(_PARTITION, [], [TensorType((), "ui32")])
-        found = self.build.element_of(self.moves.origin(order), self.build.convert(own, "i32"))
-        return self.build.convert(found, "ui32")
 
     def _point(self, before: Operation) -> None:
         self.build.point, self.build.location = Point.at(before), before.location

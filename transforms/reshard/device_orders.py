@@ -14,16 +14,16 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import print_dims
-from gspmd.dialect.own_attributes import CAUSE, DEVICE_IDS, EXCHANGED
+from gspmd.dialect.own_attributes import CAUSE
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.exchange.blocks import exchange_between_orders
 from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import STEPS, sharding_after, write_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
+from gspmd.transforms.ir.boundary_orders import DeviceIds, mark_exchanged, read_orders
 from gspmd.transforms.ir.modules import context_of, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.signature import DeviceIds, device_orders, dictionaries, distinct_orders, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.reshard.planner import Planner
@@ -46,33 +46,27 @@ class _CollectiveChain:
 def exchange_at_ends(module: Operation, planner: Planner) -> None:
     """Replace reshards of arguments and results in other device orders where that sends less."""
     function = main_function(module)
-    arguments, results = device_orders(function)
-    orders = distinct_orders(planner.mesh, (*arguments, *results))
+    ends = read_orders(function)
+    orders = ends.distinct(planner.mesh)
     if len(orders) < 2:
         return
     own = orders[0]
     annotated = AnnotatedModule(module)
     block = function.regions[0]
     last = block.terminator
-    done: tuple[set[int], set[int]] = set(), set()
-    for index, order in enumerate(results):
-        chain = _behind(last.operands[index], index, arguments, order or own, own)
+    arguments, results = set[int](), set[int]()
+    for index, order in enumerate(ends.results):
+        chain = _behind(last.operands[index], index, ends.arguments, order or own, own)
         if chain is not None and _exchange(annotated, planner, chain):
-            done[1].add(index)
+            results.add(index)
             if chain.value.op is None:
-                done[0].add(chain.value.index)
-    for index, order in enumerate(arguments):
-        if index not in done[0] and order is not None and order != own:
+                arguments.add(chain.value.index)
+    for index, order in enumerate(ends.arguments):
+        if index not in arguments and order is not None and order != own:
             chain = _ahead(block.arguments[index], index, order, own)
             if chain is not None and _exchange(annotated, planner, chain):
-                done[0].add(index)
-    for key, chosen, count in (("arg_attrs", done[0], len(arguments)), ("res_attrs", done[1], len(results))):
-        entries = dictionaries(function, key, count)
-        for index in chosen:
-            entries[index][EXCHANGED] = ir.UnitAttr.get(context_of(module))
-            entries[index].setdefault(DEVICE_IDS, ir.DenseI64ArrayAttr.get(list(own), context_of(module)))
-        if chosen:
-            set_dictionaries(function, key, entries)
+                arguments.add(index)
+    mark_exchanged(function, arguments, results, own)
 
 
 def _behind(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gspmd.dialect.axes import Axes, canonical, size_of
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.exchange.blocks import Dims, least_sent
 from gspmd.transforms.exchange.direct import changed_dims, direct_way
 from gspmd.transforms.exchange.halo import realignments
@@ -41,8 +41,7 @@ class Prices:
         """Bytes of the value that a device holds when it is split like this."""
         found = self._local.get(dims)
         if found is None:
-            local = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape, dims, strict=True))
-            found = self._local[dims] = self._element_bytes * local
+            found = self._local[dims] = self._element_bytes * math.prod(local_shape(self.shape, dims))
         return found
 
     def time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
@@ -60,7 +59,7 @@ class Prices:
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
         """Seconds to put gathered shards in order, where they do not follow each other in memory."""
         last = max((d for d, axes in enumerate(gathered) if axes), default=0)
-        before = math.prod(-(-n // size_of(axes)) for n, axes in zip(self.shape[:last], goal[:last], strict=True))
+        before = math.prod(local_shape(self.shape, goal)[:last])
         return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
 
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
@@ -103,8 +102,7 @@ class Prices:
 
     def _others(self, dims: Dims, dim: int) -> int:
         """Elements that a device holds of all dimensions but one."""
-        pairs = enumerate(zip(self.shape, dims, strict=True))
-        return math.prod(-(-n // size_of(axes)) for d, (n, axes) in pairs if d != dim)
+        return math.prod(n for d, n in enumerate(local_shape(self.shape, dims)) if d != dim)
 
     def _sending(self, elements: float, messages: int = 1) -> float:
         """Seconds to send so many elements to others, in messages that do not wait for each other."""

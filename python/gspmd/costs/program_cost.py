@@ -15,7 +15,7 @@ from gspmd.costs.memory import ARGUMENT, Allocation, aliases_of, memory_of
 from gspmd.costs.work import Work, work_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
-from gspmd.pass_manager import PassManager
+from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
@@ -207,9 +207,10 @@ def cost(
 def _flops(program: Any, num_partitions: int | None) -> float:
     """Operations of the program as one device would compute it."""
     module = read_program(program)
-    PassManager([Ingest(num_partitions=num_partitions or 0)]).run(module)
     with module.context, ir.Location.unknown():
-        annotated = AnnotatedProgram(model_of(module))
+        top = model_of(module)
+        run_in_memory([Ingest(num_partitions=num_partitions or 0)], top, module)
+        annotated = AnnotatedProgram(top)
         return work_of(annotated.program, annotated=annotated).total_flops
 
 

@@ -15,8 +15,9 @@ from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.value_names import GivenNames
+from gspmd.transforms.ir.boundary_orders import read_orders
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Op
-from gspmd.transforms.ir.signature import argument_name, device_orders, dictionaries, result_name
+from gspmd.transforms.ir.signature import argument_name, dictionaries, result_name
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate import Completion
@@ -164,10 +165,10 @@ class Explainer:
         ]
         entries = dictionaries(function, "res_attrs", len(self.program.body.returned))
         self.result_labels = [result_name(entry) or "" for entry in entries]
-        mesh = self.completion.annotated.mesh
+        ends, mesh = read_orders(function), self.completion.annotated.mesh
         self._argument_ids, self._result_ids = (
             [() if order is None or order == expand(order_of(mesh)) else order for order in orders]
-            for orders in device_orders(function)
+            for orders in (ends.arguments, ends.results)
         )
 
     def _named(self, op: Op) -> _NamedOperation:

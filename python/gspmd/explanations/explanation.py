@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.api import Partitioned, passes_of
+from gspmd.api import Partitioned, attaching, passes_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
@@ -25,15 +25,12 @@ from gspmd.dialect.source_text import as_utf8
 from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places
 from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames
-from gspmd.pass_manager import PassManager
-from gspmd.pass_manager.manager import run_passes
+from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
-from gspmd.transforms.ir.modules import main_function
-from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.machine.target_file import planned_for, read_hardware
-from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
+from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.reshard import Reshard, reshard
@@ -125,7 +122,7 @@ class Explanation:
 
     @functools.cached_property
     def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned]:
-        """Partitioning goes on from here, on the module that was completed."""
+        """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
         module, top = self._module, self._explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
             mark_places(self._explainer)
@@ -137,12 +134,14 @@ class Explanation:
                 max_temporary_bytes=self._reshard.max_temporary_bytes,
                 max_moves=self._reshard.max_reshard_moves,
             )
-            write_module(top, module)
-        PassManager(self._later).run(module)
+        run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
-        found = find_conflicts(
-            self._explainer, decisions, model_of(module), read_hardware(target, mesh), planned_for(target, mesh)
-        )
+        with module.context, ir.Location.unknown(module.context):
+            found = find_conflicts(
+                self._explainer, decisions, top, read_hardware(target, mesh), planned_for(target, mesh)
+            )
+            write_module(top, module)
+            module.operation.verify()
         return found, Partitioned(module)
 
     def __str__(self) -> str:
@@ -223,8 +222,7 @@ def explain(
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
     passes = passes_of(num_partitions, replicate_unsupported, target=target, options=options)
     place = next(index for index, pass_ in enumerate(passes) if isinstance(pass_, Propagate))
-    ingest, *early = passes[:place]
-    resharding, *later = passes[place + 1 :]
+    early, (resharding, *later) = passes[:place], passes[place + 1 :]
     assert isinstance(resharding, Reshard)
     module = read_program(program)
     context = module.context
@@ -232,14 +230,10 @@ def explain(
     text, filename = _text_of(program)
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
-
-    def after(stage: str, top: Operation) -> None:
-        if stage == ingest.argument and custom_rules:
-            attach_rules(custom_calls(main_function(top)), custom_rules)
-
-    run_passes([ingest, *early], module, after)
+        top = model_of(module)
+    run_in_memory(early, top, module, attaching(custom_rules))
     with context, ir.Location.unknown(context):
-        explainer = Explainer(complete(model_of(module), replicate_unsupported), names)
+        explainer = Explainer(complete(top, replicate_unsupported), names)
     return Explanation(explainer, module, names, given, resharding, later)
 
 

@@ -36,7 +36,7 @@ from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
-from gspmd.transforms.ir.signature import ValueSignature, arrays, dictionaries, set_dictionaries
+from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
@@ -390,6 +390,6 @@ def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: TensorType, aval
     if wanted.sharding is not None:
         entry["sdy.sharding"] = inline_sharding(wanted.sharding, type_.rank)
     if wanted.memory_kind is not None:
-        entry["mhlo.memory_kind"] = ir.StringAttr.get(wanted.memory_kind)
+        entry[MEMORY_KIND] = ir.StringAttr.get(wanted.memory_kind)
     if wanted.layout is not None:
         entry["mhlo.layout_mode"] = ir.StringAttr.get(jax_stages.layout_mode(wanted.layout, aval))

@@ -133,6 +133,13 @@ def run_passes(passes: Sequence[Pass], module: ir.Module, after: After = _say_no
         module.operation.verify()
 
 
+def run_in_memory(passes: Sequence[Pass], top: Operation, module: ir.Module, after: After = _say_nothing) -> None:
+    """The same on `top`, which was read from `module`: what becomes of it is not written, and the module stays."""
+    run = _Run(module, None, check_needs=False)
+    with run.going_on(), module.context, ir.Location.unknown():
+        run.apply_all(passes, top, after)
+
+
 def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
     """The same for a pipeline that begins with `gspmd-ingest`: its other passes see layers that repeat once.
 
