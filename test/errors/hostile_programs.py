@@ -113,6 +113,14 @@ HOSTILE = {
     "a symbol that is no UTF-8": (main().replace("@main", r'@"\FF"'), r'f:1:12: error: name "\FF" is no UTF-8'),
     "an attribute's name that is no UTF-8": (main(r'"foo.\FF" = 1'), r'f:1:36: error: name "foo.\FF" is no UTF-8'),
     "a unit attribute's name that is no UTF-8": (main(r'a.b, "foo.\FF"'), r'f:1:41: error: name "foo.\FF" is no UTF-8'),
+    "an attribute's name with a NUL": (
+        main(r'"foo.\00" = 1'),
+        r'f:1:36: error: name "foo.\00" has a NUL in it',
+    ),
+    "a complex constant on an argument": (
+        main().replace("%a: tensor<8xf32>", "%a: tensor<8xf32> {my.c = dense<(1.0,2.0)> : tensor<2xcomplex<f32>>}"),
+        "attribute 'my.c' of an argument",
+    ),
     "a callee that is no UTF-8": (
         main(body=r'func.call @"\FF"() : () -> ()'),
         r'f:2:14: error: name "\FF" is no UTF-8',

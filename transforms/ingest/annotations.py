@@ -25,7 +25,7 @@ from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.modules import codec_of, context_of, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.parsing.attribute_text import parse_attribute, text_of
+from gspmd.transforms.parsing.attribute_text import as_dictionary, parse_attribute, text_of
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 
@@ -286,7 +286,7 @@ def given(attributes: Any, name: str) -> Any | None:
 def entries_of(attributes: Any) -> dict[str, ir.Attribute]:
     """The attributes of an operation, or of a dictionary attribute, by name."""
     if isinstance(attributes, ir.DictAttr):
-        return {entry.name: entry.attr for entry in attributes}
+        return as_dictionary(attributes)
     return dict(attributes.items())
 
 

@@ -13,6 +13,7 @@ from gspmd.transforms.ir.manual import ManualRegion, read_region
 from gspmd.transforms.ir.modules import codec_of, function_types, main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op, Program
+from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.parsing.mlir import source_location
 
 
@@ -47,7 +48,7 @@ class AnnotatedModule:
             old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
             new = []
             for entry, sharding in zip(old, shardings, strict=True):
-                pairs = {pair.name: pair.attr for pair in entry}
+                pairs = as_dictionary(entry)
                 pairs["sdy.sharding"] = self.codec.write(sharding)
                 new.append(ir.DictAttr.get(pairs, context))
             attributes[name] = ir.ArrayAttr.get(new, context)

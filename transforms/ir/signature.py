@@ -25,7 +25,7 @@ from gspmd.transforms.ir.modules import context_of, function_types, main_functio
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import read_boundary
 from gspmd.transforms.ir.types import TensorType, read_type
-from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.attribute_text import as_dictionary, required_text, text_of
 from gspmd.transforms.parsing.mlir import name_in
 
 TOKEN = "!stablehlo.token"
@@ -125,11 +125,6 @@ def dictionaries(func: Operation, key: str, count: int) -> list[dict[str, ir.Att
     if key not in func.attributes:
         return [{} for _ in range(count)]
     return [as_dictionary(entry) for entry in func.attributes[key]]
-
-
-def as_dictionary(attribute: Any) -> dict[str, ir.Attribute]:
-    """A dictionary attribute as a dictionary."""
-    return {named.name: named.attr for named in attribute}
 
 
 def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:

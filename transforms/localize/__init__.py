@@ -22,6 +22,7 @@ from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
 
@@ -78,7 +79,7 @@ def _drop_annotations(annotated: AnnotatedModule, list_groups_up_to: int) -> Non
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:
             entries = [
-                ir.DictAttr.get({pair.name: pair.attr for pair in entry if pair.name != "sdy.sharding"})
+                ir.DictAttr.get({key: value for key, value in as_dictionary(entry).items() if key != "sdy.sharding"})
                 for entry in function.attributes[name]
             ]
             function.attributes[name] = ir.ArrayAttr.get(entries)

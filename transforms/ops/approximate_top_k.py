@@ -23,6 +23,7 @@ from gspmd.transforms.ir.modules import function_block
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.parsing.attribute_text import as_dictionary
 
 APPROXIMATE_TOP_K = "ApproxTopK"
 _CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
@@ -31,7 +32,7 @@ _CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
 def _config(info: OpInfo) -> dict[str, Any]:
     """What the call says, by name. Raises AnnotationError for one that does not say what it searches and how."""
     given = info.attributes.get(_CONFIG)
-    found = {entry.name: entry.attr for entry in given} if isinstance(given, ir.DictAttr) else {}
+    found = as_dictionary(given) if isinstance(given, ir.DictAttr) else {}
     for name in ("reduction_dim", "top_k"):
         if not isinstance(found.get(name), ir.IntegerAttr):
             raise AnnotationError(

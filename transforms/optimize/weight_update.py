@@ -21,6 +21,7 @@ from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.program import is_elementwise
+from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
@@ -160,7 +161,7 @@ class _Update:
             old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
             new = []
             for entry, sharding in zip(old, shardings, strict=True):
-                pairs = {pair.name: pair.attr for pair in entry}
+                pairs = as_dictionary(entry)
                 if sharding is not None:
                     pairs["sdy.sharding"] = self._annotated.codec.write(sharding)
                 new.append(ir.DictAttr.get(pairs, context))

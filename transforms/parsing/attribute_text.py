@@ -28,6 +28,24 @@ def text_of(attribute: ir.Attribute | None) -> str:
     return content.decode(errors="backslashreplace")
 
 
+def as_dictionary(attribute: ir.DictAttr) -> dict[str, ir.Attribute]:
+    """A dictionary attribute as a dictionary. Raises ParseError for a value that jaxlib's bindings cannot read.
+
+    They end the process over it, as over constants of complex numbers, where it is reached through its entry.
+    """
+    found = {}
+    for entry in attribute:
+        try:
+            found[entry.name] = attribute[entry.name]
+        except TypeError:
+            raise ParseError(
+                f"attribute '{entry.name}' of an argument, of a result or in a dictionary is of a kind that jaxlib's "
+                "bindings do not know",
+                hint="leave it out, or write its content as a string",
+            ) from None
+    return found
+
+
 def required_text(attributes: Any, name: str) -> str:
     """The content of an attribute that has to be a string. Raises AnnotationError if it is of another kind."""
     if not isinstance(attributes[name], ir.StringAttr):

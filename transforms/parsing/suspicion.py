@@ -18,7 +18,7 @@ from gspmd.transforms.parsing.nesting import brackets_of, check_nesting, locatio
 
 _ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
 _COMPLEX = re.compile(rb"dense\s*<[^<>/]*>\s*:\s*(?:tensor|vector)\s*<[\d\sx?]*complex\s*<")
-_HIGH = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
+_HIGH = re.compile(rb"\\(?:00|[89A-Fa-f][0-9A-Fa-f])")
 _STRING = re.compile(rb'//[^\n]*|"((?:[^"\\\n]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 
@@ -104,30 +104,35 @@ def _too_much(what: str, hint: str, location: SourceLocation) -> ParseError:
 
 
 def _check_names(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a name of an operation, attribute, symbol or axis that is no UTF-8."""
+    """Raises ParseError, located, for a name that is no UTF-8, and for one of an attribute that has a NUL."""
     if not _HIGH.search(text):
         return
     found = None
     for match in _STRING.finditer(text):
-        if match[1] is None or _is_utf8(match[1]):
+        read = _ESCAPE.sub(_unescaped, match[1] or b"")
+        is_utf8 = _is_utf8(read)
+        if is_utf8 and b"\0" not in read:
             continue
         found = found or brackets_of(text)
         before = text[: match.start()].rstrip()[-1:]
         after = text[match.end() : match.end() + 100].lstrip()[:1]
         within = text[place : place + 1] if (place := found.enclosing(match.start())) is not None else b"{"
-        if before == b"@" or after in (b"=", b"(") or (before != b"=" and within == b"{"):
+        names_attribute = before != b"=" and within == b"{"
+        if names_attribute or (not is_utf8 and (before == b"@" or after in (b"=", b"("))):
             raise ParseError(
-                f"name {match[0].decode(errors='backslashreplace')} is no UTF-8",
-                hint="names are read as UTF-8; strings that are values may be anything",
+                f"name {match[0].decode(errors='backslashreplace')} {'has a NUL in it' if is_utf8 else 'is no UTF-8'}",
+                hint="names are read as UTF-8, of attributes up to a NUL; strings that are values may be anything",
                 location=location_in(text, match.start(), filename),
             )
 
 
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 16)]) if len(escape[1]) == 2 else b"."
+
+
 def _is_utf8(content: bytes) -> bool:
-    if not _HIGH.search(content):
-        return True
     try:
-        _ESCAPE.sub(lambda m: bytes([int(m[1], 16)]) if len(m[1]) == 2 else b".", content).decode()
+        content.decode()
     except UnicodeDecodeError:
         return False
     return True

@@ -104,7 +104,7 @@ def _touch(op: Any) -> None:
 def _touch_attribute(attribute: ir.Attribute) -> None:
     if isinstance(attribute, ir.DictAttr):
         for entry in attribute:
-            _touch_attribute(entry.attr)
+            _touch_attribute(attribute[entry.name])
     elif isinstance(attribute, ir.ArrayAttr):
         for element in attribute:
             _touch_attribute(element)

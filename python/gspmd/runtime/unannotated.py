@@ -14,8 +14,8 @@ from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point
-from gspmd.transforms.ir.signature import DONATION, as_dictionary, dictionaries, set_dictionaries
-from gspmd.transforms.parsing.attribute_text import text_of
+from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
+from gspmd.transforms.parsing.attribute_text import as_dictionary, text_of
 from gspmd.transforms.parsing.mlir import source_location
 
 # Operations that say where a value lives and hand on its first operand.
