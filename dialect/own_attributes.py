@@ -52,6 +52,9 @@ EXCHANGED = "gspmd.exchanged"
 UNREDUCED = "gspmd.unreduced"
 """That the leading dimension of an argument or result counts summands: from `gspmd-ingest` to `gspmd-localize`."""
 
+ANNOTATED = "gspmd.annotated"
+"""That a user gave an operation's results the shardings that they have: from `gspmd-ingest` to `gspmd-reshard`."""
+
 # ---- on other operations --------------------------------------------------------------------------
 
 LIKE = "gspmd.like"

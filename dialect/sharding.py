@@ -122,6 +122,10 @@ class TensorSharding:
         """Whether every dimension splits into equal shards."""
         return all(n % k == 0 for n, k in zip(shape, self.shard_counts(), strict=True))
 
+    def says_something(self) -> bool:
+        """Whether it leaves anything to decide less than if there were none."""
+        return self.replicated != () or any(dim != OPEN for dim in self.dims)
+
     def is_replicated(self) -> bool:
         """Whether every device holds the whole, finished value."""
         return not (any(self._dim_axes) or self.unreduced or self.manual)

@@ -68,6 +68,16 @@ In the code: `Solver` ([solver.py](../transforms/propagate/solver.py)) repeats u
 row of [contraction.py](../transforms/ops/contraction.py).
 """,
     ),
+    "gspmd-refine": (
+        "what is cheapest for neighbours together",
+        """\
+Propagation looks at one operation at a time. Where operations cannot run as it has it, the values between them may be
+better off otherwise: in the form that both sides of them want. Nothing in this program is, so it stays as it was.
+
+In the code: `Chains` ([chains.py](../transforms/refine/chains.py)) tries for each such value what its neighbours would
+have, and takes what costs them least together.
+""",
+    ),
     "gspmd-reshard": (
         "collectives, on global shapes",
         """\

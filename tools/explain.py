@@ -30,7 +30,8 @@ JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", 
 "location"). A conflict has "operation", "value", "location", "reasons", "tensors" ("place", "value", "has", "runs_as",
 "derivations"), "collectives" ("kind", "axes", "bytes", "count", "cause", "location"), "bytes" (sent by a device in a
 call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "bytes", "time_s",
-"chosen").
+"chosen"). With the conflicts come "refinements", values that run with another sharding than propagation found because
+that is cheaper for the operations around them: "name", "operation", "location", "sharding" and "runs_as".
 """
 
 
@@ -83,6 +84,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
             parts["values"] = [value.to_dict() for value in selected]
         if args.conflicts or everything:
             parts["conflicts"] = [conflict.to_dict() for conflict in conflicts]
+            parts["refinements"] = [value.to_dict() for value in found.refinements]
         print(json.dumps(parts, indent=2))
         return
     if everything:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 # fmt: off
-# ruff: noqa: E501, ISC004
+# ruff: noqa: ISC004
 PIPELINE = 'gspmd-partition'
-STAGES: tuple[str, ...] = ('gspmd-ingest', 'gspmd-propagate', 'gspmd-reshard', 'gspmd-localize', 'gspmd-optimize', 'gspmd-order')
+STAGES: tuple[str, ...] = ('gspmd-ingest',
+ 'gspmd-propagate',
+ 'gspmd-refine',
+ 'gspmd-reshard',
+ 'gspmd-localize',
+ 'gspmd-optimize',
+ 'gspmd-order')
 """What it stands for, in order."""
 PASSES: tuple[tuple[str, str, tuple[tuple[str, str, str, str], ...], tuple[str, ...]], ...] = (('gspmd-ingest',
   'Bring what frameworks emit into the one form that the other passes read',
@@ -29,6 +35,19 @@ PASSES: tuple[tuple[str, str, tuple[tuple[str, str, str, str], ...], tuple[str, 
    '  5. earlier operands before later ones and results, more major dimensions before others',
    '  6. at last, for a value that the operations around it still want differently, what costs fewest bytes in all '
    'of them')),
+ ('gspmd-refine',
+  'Give values between operations that run otherwise the cheapest sharding for all of them',
+  (('replicate-unsupported', 'bool', 'compute operations that are not supported whole on every device', 'false'),
+   ('target', 'string', 'hardware that collectives are priced for: a name or a .toml file', '""'),
+   ('max-temporary-bytes',
+    'int',
+    'what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)',
+    '0'),
+   ('max-reshard-moves',
+    'int',
+    'moves of collectives that are looked at for one operation; then the best found is taken',
+    '20000')),
+  ()),
  ('gspmd-reshard',
   'Insert the collectives that bring every operand where it is needed',
   (('replicate-unsupported', 'bool', 'compute operations that are not supported whole on every device', 'false'),

@@ -9,7 +9,7 @@
 // CHECK: func.func public @main
 // CHECK-SAME: %arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {?}p1]>}
 // CHECK-SAME: -> (tensor<8x8xf32>, tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
-// CHECK-NEXT: %[[ADD:.*]] = stablehlo.add %arg0, %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{?}, {"y"}]>]>}
+// CHECK-NEXT: %[[ADD:.*]] = stablehlo.add %arg0, %arg0 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{?}, {"y"}]>]>}
 // CHECK-NEXT: sdy.sharding_group %[[ADD]] group_id=21
 // CHECK-NEXT: %[[BARRIER:.*]] = sdy.propagation_barrier %[[ADD]] allowed_direction=FORWARD
 // CHECK-NEXT: stablehlo.custom_call @foo(%[[BARRIER]]) {mhlo.frontend_attributes = {mine = "1"}, sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=8}, custom>}

@@ -11,7 +11,7 @@
 // CHECK-SAME: %arg2: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
 // CHECK-SAME: %arg3: tensor<8x8xf32>)
 // CHECK-SAME: (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"axis_0"}, {}]>})
-// CHECK-NEXT: stablehlo.add %arg0, %arg3 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0", "axis_1"}, {}]>]>}
+// CHECK-NEXT: stablehlo.add %arg0, %arg3 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0", "axis_1"}, {}]>]>}
 func.func @main(
     %arg0: tensor<8x8xf32> {mhlo.sharding = "{devices=[4,2]<=[8]}"},
     %arg1: tensor<8x8xf32> {mhlo.sharding = "{devices=[2,4]<=[4,2]T(1,0)}"},
@@ -65,9 +65,9 @@ func.func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> (tensor<8xf32>, t
 
 // CHECK-LABEL: module
 // CHECK: func.func public @main
-// CHECK: stablehlo.custom_call @f(%arg0) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{}]>]>}
-// CHECK: stablehlo.custom_call @g(%arg0) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{"axis_0"}]>]>}
-// CHECK: stablehlo.custom_call @h(%arg0) {mhlo.attributes = {k = 1 : i64}, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>]>}
+// CHECK: stablehlo.custom_call @f(%arg0) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{}]>]>}
+// CHECK: stablehlo.custom_call @g(%arg0) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{"axis_0"}]>]>}
+// CHECK: stablehlo.custom_call @h(%arg0) {gspmd.annotated, mhlo.attributes = {k = 1 : i64}, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>]>}
 func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
   %0:2 = stablehlo.custom_call @f(%arg0) {mhlo.sharding = "{{devices=[2]<=[2]}, {replicated}}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   %1:2 = stablehlo.custom_call @g(%arg0) {mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)

@@ -5,11 +5,11 @@
 // CHECK-LABEL: func.func public @main
 // CHECK-NEXT: %[[DOT:.*]] = stablehlo.dot_general %arg0, %arg0, contracting_dims = [1] x [0]
 // CHECK-NEXT: %[[A:.*]] = sdy.sharding_constraint %[[DOT]] <@mesh, [{"x"}, {?}]>
-// CHECK-NEXT: %[[B:.*]] = chlo.erf %[[A]] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>}
+// CHECK-NEXT: %[[B:.*]] = chlo.erf %[[A]] {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>}
 // CHECK-NEXT: chlo.top_k(%arg1, k = 2)
 // CHECK-NEXT: %[[C:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{}, {"x"}]>
 // CHECK-NEXT: chlo.erf %[[C]] : tensor<4x4xf32>
-// CHECK-NEXT: chlo.top_k(%arg1, k = 3) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>, <@mesh, [{}]>]>}
+// CHECK-NEXT: chlo.top_k(%arg1, k = 3) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>, <@mesh, [{}]>]>}
 // CHECK-NEXT: stablehlo.add
 // CHECK-NEXT: stablehlo.constant
 // CHECK-NEXT: stablehlo.tanh

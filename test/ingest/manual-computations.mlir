@@ -81,7 +81,7 @@ func.func private @body(%arg0: tensor<2xf32>) -> tensor<2xf32> {
 // CHECK-LABEL: module
 // CHECK: func.func public @main
 // CHECK-NEXT: %[[R:.*]]:2 = sdy.manual_computation(%arg0, %arg1) in_shardings=[<@mesh, [{"x"}, {?}]>, <@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>, <@mesh, [{"x"}, {"y"}]>] manual_axes={"x"} (%arg2: tensor<2x8xf32>, %arg3: tensor<2x8xf32>) {
-// CHECK-NEXT: %[[A:.*]] = stablehlo.add %arg2, %arg3 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"y"}]>]>}
+// CHECK-NEXT: %[[A:.*]] = stablehlo.add %arg2, %arg3 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"y"}]>]>}
 // CHECK-NEXT: sdy.return %[[A]], %arg2
 // CHECK: return %[[R]]#1, %[[R]]#0
 module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=4, \22y\22=2]>}"}} {

@@ -8,7 +8,7 @@
 // CHECK-NEXT: func.func public @main
 // CHECK-SAME: %arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{"b"}]>}
 // CHECK-SAME: %arg1: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{}], replicated={"b"}>}
-// CHECK-NEXT: %[[ADD:.*]] = stablehlo.add %arg0, %arg1 {sdy.sharding = #sdy.sharding_per_value<[<@m, [{}]>]>}
+// CHECK-NEXT: %[[ADD:.*]] = stablehlo.add %arg0, %arg1 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@m, [{}]>]>}
 // CHECK-NEXT: %[[IN:.*]] = sdy.sharding_constraint %[[ADD]] <@m, [{"b"}]>
 // CHECK-NEXT: %[[BODY:.*]] = stablehlo.tanh %[[IN]]
 // CHECK-NEXT: %[[OUT:.*]] = sdy.sharding_constraint %[[BODY]] <@m, [{}]>

@@ -8,7 +8,7 @@ sdy.mesh @m = <["x"=4]>
 // CHECK-SAME: %arg0: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {}]>}
 // CHECK-SAME: %arg1: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}]>}
 // CHECK-SAME: -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {}]>})
-// CHECK-NEXT: stablehlo.tanh %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@m, [{}, {}]>]>}
+// CHECK-NEXT: stablehlo.tanh %arg0 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@m, [{}, {}]>]>}
 // CHECK: sdy.sharding_constraint %{{.*}} <@m, [{}, {}]>
 // expected-remark @+2 {{'func.func' op asks for argument 0 on device 1 alone; every device holds a copy of it}}
 // expected-remark @+1 {{'func.func' op asks for result 0 on device 3 alone; every device holds a copy of it}}

@@ -5,7 +5,7 @@
 // CHECK-LABEL: module
 // CHECK-SAME: mhlo.num_partitions = 8 : i32
 // CHECK-NEXT: sdy.mesh @mesh = <["x"=8]>
-// CHECK: stablehlo.tanh %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>}
+// CHECK: stablehlo.tanh %arg0 {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>}
 module attributes {mhlo.num_partitions = 1 : i32} {
   sdy.mesh @mesh = <["x"=8]>
   func.func @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<16xf32> {

@@ -112,7 +112,8 @@ def test_what_is_left_out_and_put_back(watch: Watch) -> None:
     assert watch.fold is not None
     assert len(watch.fold.missing) == 8
     assert watch.stages == [
-        *("gspmd-ingest", "fold", "gspmd-propagate", "gspmd-reshard", "gspmd-localize", "gspmd-optimize"),
+        *("gspmd-ingest", "fold", "gspmd-propagate", "gspmd-refine", "gspmd-reshard", "gspmd-localize"),
+        "gspmd-optimize",
         *("gspmd-order", "unfold", "write"),
     ]
 

@@ -9,7 +9,7 @@ from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
-from gspmd.dialect.own_attributes import CALL_DEVICE
+from gspmd.dialect.own_attributes import ANNOTATED, CALL_DEVICE
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create
@@ -81,6 +81,8 @@ def _rewrite(op: Operation, target: TargetMesh) -> None:
             check_fits(op)
         if written is not None:
             op.attributes["sdy.sharding"] = written
+            if not op.regions and any(sharding.says_something() for sharding in target.read_list(written)):
+                op.attributes[ANNOTATED] = ir.UnitAttr.get(context_of(op))
 
 
 def _carried_rule(text: str, context: ir.Context) -> ir.Attribute:

@@ -275,6 +275,9 @@ class TargetMesh:
         attribute: ir.Attribute = self._codec.write(sharding)
         return attribute
 
+    def read_list(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
+        return self._codec.read_list(attribute)
+
     def write_list(self, shardings: Any) -> ir.Attribute:
         attribute: ir.Attribute = self._codec.write_list(tuple(shardings))
         return attribute

@@ -155,6 +155,7 @@ class Operation:
     """
 
     __slots__ = (
+        "__weakref__",
         "attributes",
         "block",
         "location",

@@ -64,10 +64,18 @@ class TensorType:
 
 
 _ELEMENT_BITS = {"i1": 8, "index": 64}
+_bytes: dict[str, float] = {}
 
 
 def element_bytes(element: str) -> float:
     """Bytes that one element takes on the wire; i1 travels as a byte."""
+    found = _bytes.get(element)
+    if found is None:
+        found = _bytes[element] = _count_bytes(element)
+    return found
+
+
+def _count_bytes(element: str) -> float:
     if element in _ELEMENT_BITS:
         return _ELEMENT_BITS[element] / 8
     if element.startswith("complex<"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.memory_spaces import says_host
+from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.machine.target_file import planned_for
@@ -22,7 +24,7 @@ from gspmd.transforms.reshard.rewrite import Decision, Resharder
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 
-__all__ = ["Chooser", "Decision", "Planner", "Reshard", "reshard"]
+__all__ = ["Chooser", "Decision", "Planner", "Reshard", "chooser_for", "reshard"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,19 @@ class Reshard(Pass):
         )
 
 
+_choosers: weakref.WeakKeyDictionary[Operation, dict[tuple[str, int, int], Chooser]] = weakref.WeakKeyDictionary()
+
+
+def chooser_for(annotated: AnnotatedProgram, target: str, max_temporary_bytes: int, max_moves: int) -> Chooser:
+    """What chooses strategies for a module, with all that it has found: the same for all passes that ask alike."""
+    kept = _choosers.setdefault(annotated.module, {})
+    key = target, max_temporary_bytes, max_moves
+    if key not in kept:
+        planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
+        kept[key] = Chooser(planner, OPS, context_of(annotated.module))
+    return kept[key]
+
+
 def reshard(
     module: Operation,
     replicate_unsupported: bool = False,
@@ -81,13 +96,13 @@ def reshard(
     check_manual(annotated)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
-    rewriter = Resharder(annotated, RuleBook(OPS, replicate_unsupported), planner)
+    chooser = chooser_for(annotated, target, max_temporary_bytes, max_moves)
+    rewriter = Resharder(annotated, RuleBook(chooser.table, replicate_unsupported), chooser)
     in_host_memory = says_host(annotated.program)
     rewriter.run()
     if allowed_bytes is not None:
         check_strict(rewriter.moves, allowed_bytes)
-    exchange_at_ends(module, planner)
+    exchange_at_ends(module, chooser.planner)
     if in_host_memory:
         reshard_on_devices(module)
     return rewriter.decisions

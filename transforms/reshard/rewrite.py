@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
-from gspmd.dialect.own_attributes import CAUSE, COMBINER
+from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
@@ -18,7 +18,6 @@ from gspmd.transforms.exchange.step_notation import write_step
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
 from gspmd.transforms.ir.collective_notes import RETURNED
-from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
@@ -29,7 +28,7 @@ from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
-from gspmd.transforms.reshard.planner import Planner, within_reach
+from gspmd.transforms.reshard.planner import within_reach
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
@@ -68,7 +67,7 @@ class Decision:
 _CONSTRAINT = "sdy.sharding_constraint"
 
 
-def _summed_only(value: Value) -> bool:
+def summed_only(value: Value) -> bool:
     """Whether a value's single user is a linear operation beside its definition that may save something.
 
     What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
@@ -101,17 +100,16 @@ def _operand_cause(op: Op, index: int) -> str:
 class Resharder:
     """Walks the program once, in order, and makes every use agree with its definition."""
 
-    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner) -> None:
+    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, chooser: Chooser) -> None:
         self.annotated = annotated
         self.program = annotated.program
         self.codec = annotated.codec
         self.rules = rules
-        self.planner = planner
-        self.chooser = Chooser(planner, rules.table, context_of(annotated.module))
+        self.chooser = chooser
+        self.planner = chooser.planner
         self.handle: list[Any] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
-        self._strategies: dict[Situation, Strategy] = {}
         # Situations in which nothing has to be done, as plain tuples: most operations are in one.
         self._right: set[Any] = set()
         # Of every value, by scope: what it has been moved to.
@@ -234,6 +232,7 @@ class Resharder:
         number = self.rules.of_op(op.info, op.ir)
         if RULE in op.info.attributes:
             del op.ir.attributes[RULE]
+        op.ir.attributes.pop(ANNOTATED, None)
         is_used_so = bool(op.operands) and op.operands[0] in self._taken_apart
         if is_used_so and is_taking_apart(op.ir) and self._take_apart(op, wanted[0]):
             return
@@ -259,12 +258,10 @@ class Resharder:
         moved = tuple([self._moved_to(value) for value in op.operands])
         if any(moved):
             situation = dataclasses.replace(situation, moved=moved)
-        strategy = self._strategies.get(situation)
-        if strategy is None:
-            with located(op.ir):
-                strategy = self._strategies[situation] = self.chooser.choose(rule, situation)
-            if not strategy.complete:
-                self._tell_given_up(op.ir, "the ways to compute this")
+        with located(op.ir):
+            strategy = self.chooser.choose(rule, situation)
+        if not strategy.complete:
+            self._tell_given_up(op.ir, "the ways to compute this")
         runs, have, wanted = strategy.operands + strategy.results, situation.operands, situation.results
         if runs == situation.shardings:
             if not any(moved):
@@ -289,7 +286,7 @@ class Resharder:
             if made == goal:
                 continue
             raw = op.ir.results[index]
-            if made.unreduced and combiner == "add" and _summed_only(raw):
+            if made.unreduced and combiner == "add" and summed_only(raw):
                 self._partial[op.results[index]] = _Partial(op, index, made, goal)
                 continue
             if made.unreduced:
@@ -337,7 +334,7 @@ class Resharder:
                 op.ir.operands[index] = self._moved_value(value, runs[index], op.ir, "")
         op.ir.attributes["sdy.sharding"] = self.codec.write_list((result,))
         self.sharding[op.results[0]] = goal
-        if _summed_only(op.ir.results[0]):
+        if summed_only(op.ir.results[0]):
             self._partial[op.results[0]] = _Partial(op, 0, result, goal)
             return True
         axes = print_axes(result.unreduced, result.mesh)

@@ -37,6 +37,8 @@ AGREEMENT_WORTH = 8
 # Devices along axes that no tensor uses would all do the same. They do a part each, which another collective puts
 # together, where something is more than this many times cheaper by it, as they send and gather less.
 SHARING_WORTH = 1.5
+# The kinds of arithmetic of which no device is given more than it has, to save bytes.
+CONTRACTIONS = ("dot", "convolution")
 # Sums of the same times in another order differ by less.
 _ROUNDING = 1e-9
 # Where elements are only looked up or put into place nothing is computed again, so that less suffices.
@@ -87,26 +89,40 @@ class Strategy:
 
 
 class Chooser:
-    """Chooses strategies; equal situations are decided once by the caller's memo."""
+    """Chooses strategies; equal situations are decided once."""
 
     def __init__(self, planner: Planner, table: OpTable, context: ir.Context) -> None:
         self.planner = planner
         self.table = table
         self.hardware = planner.hardware
         self._context = context
+        self._chosen: dict[tuple[OpShardingRule, Situation], Strategy] = {}
         self._flops: dict[OpInfo, float] = {}
         self._sent: dict[Any, tuple[Sent, ...] | None] = {}
 
     def choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
         """The cheapest strategy by any of the operation's rules."""
+        key = rule, situation
+        found = self._chosen.get(key)
+        if found is None:
+            found = self._chosen[key] = self._choose(rule, situation)
+        return found
+
+    def _choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
+        as_it_is: Strategy | None = None
         if self._agree(rule, situation.split(rule), situation.shardings):
-            return Strategy(rule, situation.operands, situation.results, 0.0)
+            if not self._local_form(rule, situation.info, situation.operands, situation.results):
+                return Strategy(rule, situation.operands, situation.results, 0.0)
+            axes = _axes_of(rule, situation.shardings)
+            as_it_is = self._price(rule, axes, axes, situation, math.inf)
         with self.planner.choosing() as budget:
             ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
         best = ways[0]
         for way in ways[1:]:
             if _is_less(way.time_s, best.time_s):
                 best = way
+        if as_it_is is not None and self.sent_bytes(situation, as_it_is) <= self.sent_bytes(situation, best):
+            best = as_it_is  # fewer collectives alone are not worth doing it otherwise
         return dataclasses.replace(best, complete=False) if budget.used_up else best
 
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
@@ -145,9 +161,12 @@ class Chooser:
 
         They are fewer where the planner's budget is used up.
         """
+        return [(way, self.sent_bytes(situation, way)) for way in self.ways(rule, situation)]
+
+    def ways(self, rule: OpShardingRule, situation: Situation) -> list[Strategy]:
+        """The strategies that `choose` compares, the cheapest first."""
         with self.planner.choosing() as budget:
-            ways = self._candidates(rule, situation, budget)
-            return [(way, self.sent_bytes(situation, way)) for way in ways]
+            return self._candidates(rule, situation, budget)
 
     def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
@@ -221,6 +240,8 @@ class Chooser:
             return None
         info, count = situation.info, len(situation.operands)
         time_s = self._compute_time(rule, info, alone, made)
+        if time_s + self._least_time(situation, made) >= bound_s:
+            return None
         for index, need in enumerate(made[:count]):
             if time_s >= bound_s:
                 return None
@@ -238,6 +259,20 @@ class Chooser:
             return None
         time_s += sum(collective_time(c.kind, c.local_bytes, c.devices, self.hardware, c.axes) for c in local)
         return Strategy(rule, made[:count], made[count:], time_s)
+
+    def _least_time(self, situation: Situation, made: tuple[TensorSharding, ...]) -> float:
+        """Seconds that moving the operands takes at least: for what a device needs more than it has ever held."""
+        if self.hardware.axes:
+            return 0.0
+        sent = 0.0
+        for index, (type_, have, need) in enumerate(
+            zip(situation.info.operands, situation.operands, made, strict=False)
+        ):
+            if have != need and not situation.free[index]:
+                moved = situation.moved[index] if situation.moved else ()
+                held = max(local_bytes(type_, each) for each in (have, *moved))
+                sent += max(0.0, local_bytes(type_, need) - held)
+        return sent / self.hardware.link_bytes_per_s
 
     def _operand_path(self, situation: Situation, index: int, need: TensorSharding) -> Path:
         """How an operand is moved: from what it is, or from what it has been moved to for others."""
@@ -267,10 +302,24 @@ class Chooser:
         time_s = touched / self.hardware.memory_bytes_per_s
         flops = self._flops_of(info)
         if flops:
-            parts = ((n, size_of(axes.get(factor, ()))) for factor, n in enumerate(rule.sizes))
-            flops *= math.prod(-(-n // count) / n for n, count in parts if n and count > 1)
+            flops *= self._share(rule, axes)
             time_s += flops / self.hardware.flops_of(info.operands[0].element)
         return time_s
+
+    def work_of(self, situation: Situation, strategy: Strategy) -> tuple[float, float]:
+        """The seconds that a strategy takes, also where nothing is sent, and a device's operations in contractions."""
+        info, made = situation.info, strategy.operands + strategy.results
+        axes = _axes_of(strategy.rule, made)
+        counted = traits_of(info.name).flops
+        contracts = counted is not None and counted.kind in CONTRACTIONS
+        work = self._share(strategy.rule, axes) * self._flops_of(info) if contracts else 0.0
+        return strategy.time_s or self._compute_time(strategy.rule, info, axes, made), work
+
+    @staticmethod
+    def _share(rule: OpShardingRule, axes: FactorAxes) -> float:
+        """The part of an operation's arithmetic that one device does."""
+        parts = ((n, size_of(axes.get(factor, ()))) for factor, n in enumerate(rule.sizes))
+        return math.prod(-(-n // count) / n for n, count in parts if n and count > 1)
 
     def _flops_of(self, info: OpInfo) -> float:
         found = self._flops.get(info)
@@ -297,6 +346,14 @@ class Chooser:
             except Unsupported:
                 self._sent[key] = None
         return self._sent[key]
+
+
+def _axes_of(rule: OpShardingRule, shardings: tuple[TensorSharding, ...]) -> FactorAxes:
+    """The axes of the factors where all tensors agree on them."""
+    found: FactorAxes = {}
+    for tensor, sharding in enumerate(shardings):
+        found.update(factor_axes(rule, tensor, sharding))
+    return found
 
 
 def _is_less(time_s: float, than_s: float) -> bool:

@@ -147,6 +147,7 @@ class Explainer:
             for index, slots in graph.entry_slots.items()
             for position, slot in enumerate(slots)
         }
+        self.refined: dict[int, tuple[Axes, ...]] = {}  # what slots were given after propagation
         self._origins: dict[int, Origin] = {}
         for slot, origin in self._annotations():
             self._origins[slot] = origin
@@ -262,8 +263,13 @@ class Explainer:
     # ---- derivations ----
 
     def derivations(self, slot: int, sharding: TensorSharding) -> tuple[Derivation, ...]:
-        """Where each axis of each dimension comes from; axes that came together are told together."""
+        """Where each axis of each dimension comes from; axes that came together are told together.
+
+        Nothing for a sharding that refinement has given the value afterwards.
+        """
         slot = self.completion.graph.decider(slot)
+        if self.refined.get(slot) == sharding.dim_axes():
+            return ()
         key = (slot, sharding)
         if key not in self._made:
             self._made[key] = tuple(self._derive(slot, sharding))

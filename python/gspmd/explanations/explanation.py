@@ -22,7 +22,7 @@ from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.source_text import as_utf8
-from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places
+from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places, place_of
 from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames
 from gspmd.pass_manager.manager import run_in_memory
@@ -33,6 +33,7 @@ from gspmd.transforms.machine.target_file import planned_for, read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
+from gspmd.transforms.refine import Refine, Refinement, refine
 from gspmd.transforms.reshard import Reshard, reshard
 
 
@@ -73,6 +74,24 @@ class ExplainedValue:
             "derivations": [d.to_dict() for d in self.derivations],
             **({"device_ids": list(self.device_ids)} if self.device_ids else {}),
         }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RefinedValue:
+    """A value that does not run with the sharding that propagation found: `gspmd-refine` found a cheaper one.
+
+    It is cheaper for the operations that make and use the value, all together.
+    """
+
+    name: str
+    operation: str
+    location: SourceLocation | None
+    sharding: str
+    runs_as: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them; `location` is `file:line:column` or null."""
+        return {**dataclasses.asdict(self), "location": str(self.location) if self.location else None}
 
 
 class Explanation:
@@ -121,19 +140,17 @@ class Explanation:
         )
 
     @functools.cached_property
-    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned]:
+    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...]]:
         """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
         module, top = self._module, self._explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
             mark_places(self._explainer)
             self._explainer.completion.write()
-            decisions = reshard(
-                top,
-                self._reshard.replicate_unsupported,
-                self._reshard.target,
-                max_temporary_bytes=self._reshard.max_temporary_bytes,
-                max_moves=self._reshard.max_reshard_moves,
-            )
+            planned = self._reshard
+            limits = planned.max_temporary_bytes, planned.max_reshard_moves
+            refinements = refine(top, planned.replicate_unsupported, planned.target, *limits)
+            refined = tuple(map(self._refined, refinements))
+            decisions = reshard(top, planned.replicate_unsupported, planned.target, None, *limits)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
@@ -142,7 +159,20 @@ class Explanation:
             )
             write_module(top, module)
             module.operation.verify()
-        return found, Partitioned(module)
+        return found, Partitioned(module), refined
+
+    def _refined(self, refinement: Refinement) -> RefinedValue:
+        place = place_of(refinement.op.location)
+        assert place is not None, "all operations are marked"
+        op, explainer = self._explainer.program.ops[place], self._explainer
+        explainer.refined[op.result_slots[refinement.index]] = refinement.after.dim_axes()
+        return RefinedValue(
+            name=explainer.value_names[op.results[refinement.index]],
+            operation=refinement.op.name,
+            location=explainer.ops[place].location,
+            sharding=print_dims(refinement.before),
+            runs_as=print_dims(refinement.after),
+        )
 
     def __str__(self) -> str:
         """The summary that `gspmd explain` prints."""
@@ -154,6 +184,11 @@ class Explanation:
     def conflicts(self) -> tuple[Conflict, ...]:
         """Every place where tensors disagree or that communicates, the most expensive first."""
         return self._costs[0]
+
+    @property
+    def refinements(self) -> tuple[RefinedValue, ...]:
+        """The values that run with another sharding than propagation found, in program order."""
+        return self._costs[2]
 
     @property
     def partitioned(self) -> Partitioned:
@@ -222,7 +257,8 @@ def explain(
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
     passes = passes_of(num_partitions, replicate_unsupported, target=target, options=options)
     place = next(index for index, pass_ in enumerate(passes) if isinstance(pass_, Propagate))
-    early, (resharding, *later) = passes[:place], passes[place + 1 :]
+    early, (refining, resharding, *later) = passes[:place], passes[place + 1 :]
+    assert isinstance(refining, Refine)
     assert isinstance(resharding, Reshard)
     module = read_program(program)
     context = module.context

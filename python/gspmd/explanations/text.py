@@ -26,6 +26,11 @@ def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
         rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
         rows = [("values", "get an axis from", "at"), *rows]
         lines += ["", *table(rows, right=(0,)), *_more(len(origins), most)]
+    refined = explanation.refinements
+    if refined:
+        rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
+        lines += ["", f"{len(refined)} values run as is cheapest for all operations around them:"]
+        lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
     return [*lines, "", *conflict_summary_lines(explanation.conflicts, most)]
 
 

@@ -1,0 +1,57 @@
+// RUN: gspmd-opt --split-input-file --gspmd-ingest --gspmd-propagate --gspmd-refine %s | FileCheck %s
+
+// What lies between two transforms is left as both of them run, with whole rows, and not brought back to the sharding
+// of the argument in between: two all-to-alls are left of four.
+
+// CHECK-LABEL: @between_transforms
+// CHECK: stablehlo.fft {{.*}}type =  RFFT{{.*}}{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>}
+// CHECK: stablehlo.negate {{.*}}[<@mesh, [{"x"}, {}]>]
+// CHECK: stablehlo.fft {{.*}}type =  IRFFT{{.*}}[<@mesh, [{"x"}, {}]>]
+module @between_transforms {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+      -> (tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %0 = stablehlo.fft %a, type = RFFT, length = [256] : (tensor<64x256xf32>) -> tensor<64x129xcomplex<f32>>
+    %1 = stablehlo.negate %0 : tensor<64x129xcomplex<f32>>
+    %2 = stablehlo.fft %1, type = IRFFT, length = [256] : (tensor<64x129xcomplex<f32>>) -> tensor<64x256xf32>
+    return %2 : tensor<64x256xf32>
+  }
+}
+
+// -----
+
+// A sort needs all of the split dimension, and so does the result: what was gathered for one serves the other.
+
+// CHECK-LABEL: @sorted_and_whole
+// CHECK: "stablehlo.sort"
+// CHECK-NOT: sdy.sharding_per_value
+// CHECK: return %
+module @sorted_and_whole {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+      -> (tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+    ^bb0(%b: tensor<f32>, %c: tensor<f32>):
+      %1 = stablehlo.compare LT, %b, %c : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}
+
+// -----
+
+// What a user annotates stays as it is, on an operation too.
+
+// CHECK-LABEL: @annotated
+// CHECK: stablehlo.negate {{.*}}[<@mesh, [{}, {"x"}]>]
+module @annotated {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+      -> (tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %0 = stablehlo.fft %a, type = RFFT, length = [256] : (tensor<64x256xf32>) -> tensor<64x129xcomplex<f32>>
+    %1 = stablehlo.negate %0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>]>} : tensor<64x129xcomplex<f32>>
+    %2 = stablehlo.fft %1, type = IRFFT, length = [256] : (tensor<64x129xcomplex<f32>>) -> tensor<64x256xf32>
+    return %2 : tensor<64x256xf32>
+  }
+}
