@@ -12,7 +12,7 @@ import numpy as np
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.analysis.least.image import Image, Mixer
-from gspmd.transforms.analysis.least.tiles import Box, Ints, coordinate, count, held
+from gspmd.transforms.analysis.least.tiles import UNIT, Box, Ints, coordinate, count, held, lengths
 
 _MOST_CUTS = 4  # dimensions of an argument that are summed, of which all choices are tried
 
@@ -55,7 +55,7 @@ def need_of(result: int, image: Image, source: tuple[Axes, ...], target: tuple[A
 
 def _received(image: Image, has: Box, wants: Box, mesh: Mesh) -> Ints:
     """The rank, for each device, of what it wants by what it does not have."""
-    wanted, both = np.ones(mesh.size, np.int64), np.ones(mesh.size, np.int64)
+    wanted, both = lengths(wants, UNIT), lengths(wants, UNIT) * lengths(has, UNIT)
     for atom in image.shared:
         low, high = (pick(wants[atom][i], has[atom][i]) for i, pick in ((0, np.maximum), (1, np.minimum)))
         wanted, both = wanted * (wants[atom][1] - wants[atom][0]), both * np.maximum(high - low, 0)
@@ -109,7 +109,7 @@ def _sum(image: Image, has: Box, wants: Box | None, part: Ints, mesh: Mesh) -> f
     elements = image.count(image.shared) * math.prod(chosen)
     if wants is None:
         return float(elements * (parts - 1))
-    wanted = count(wants, image.shared, mesh.size).astype(float)
+    wanted = count(wants, (UNIT, *image.shared), mesh.size).astype(float)
     for mixer, most, all_rows in zip(image.mixers, chosen, rows, strict=True):
         held_rows = count(wants, mixer.rows, mesh.size)
         wanted *= held_rows * (most / all_rows) if mixer.rank > 1 else np.minimum(held_rows, 1)

@@ -11,7 +11,12 @@ from gspmd.transforms.analysis.least.image import Dims, Image
 
 Ints = npt.NDArray[np.int64]
 Box = dict[int, tuple[Ints, Ints]]
-"""The range that each device holds of an atom: where it begins, and where it ends."""
+"""The range that each device holds of an atom: where it begins, and where it ends.
+
+`UNIT` stands for all dimensions of one element, of which a device with another shard than the first holds nothing.
+"""
+
+UNIT = -1
 
 
 def coordinate(mesh: Mesh, axes: Axes) -> Ints:
@@ -28,12 +33,15 @@ def held(image: Image, dims: Dims, axes: tuple[Axes, ...], mesh: Mesh, more: boo
 
     A shard that is no range of every atom of its dimension counts as all of it if `more`, or else as nothing.
     """
-    box: Box = {}
+    none = np.zeros(mesh.size, np.int64)
+    box: Box = {UNIT: (none, none + 1)}
     for atoms, over in zip(dims, axes, strict=True):
         size = image.count(atoms)
         shards = int(np.prod([axis.size for axis in over], dtype=np.int64))
         local = -(-size // shards)
         low = np.minimum(coordinate(mesh, over) * local, size)
+        if size == 1:
+            box[UNIT] = none, box[UNIT][1] * (low < size)
         _split(image, atoms, low, np.minimum(low + local, size), local, more, box)
     return box
 
