@@ -224,13 +224,18 @@ def test_it_is_told_in_python_and_of_partitioned_modules() -> None:
 
 
 def test_it_takes_time_that_grows_with_the_program() -> None:
-    lines = ["%v0 = stablehlo.tanh %a0 : R"]
-    for i in range(10_000):
-        lines += [f"%w{i} = stablehlo.add %v{i}, %a1 : R", f"%v{i + 1} = stablehlo.logistic %w{i} : R"]
-    text = program(
-        {"x": 4}, [((12, 24), (X, NONE)), ((12, 24), (X, NONE))], ((12, 24), (NONE, NONE)),
-        "\n".join([*lines, "%r = stablehlo.negate %v10000 : R"]),
-    )  # fmt: skip
+    lines, value = [], "%a0"
+    for i in range(2500):
+        lines += [
+            f"%d{i} = stablehlo.dot_general {value}, %a1, contracting_dims = [1] x [0] : (R, T1) -> R",
+            f"%t{i} = stablehlo.tanh %d{i} : R",
+            f"%s{i} = stablehlo.transpose %t{i}, dims = [1, 0] : (R) -> R",
+            f"%w{i} = stablehlo.add %s{i}, %a1 : R",
+        ]
+        value = f"%w{i}"
+    sharded: list[Tensor] = [((16, 16), (X, NONE)), ((16, 16), (X, NONE))]
+    last = f"%r = stablehlo.negate {value} : R"
+    text = program({"x": 4}, sharded, ((16, 16), (NONE, NONE)), "\n".join([*lines, last]))
     from jaxlib.mlir import ir
 
     from gspmd.pass_manager import PassManager

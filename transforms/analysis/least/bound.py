@@ -10,7 +10,8 @@ import numpy as np
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.analysis.least.images import Known, images_of
+from gspmd.transforms.analysis.least.images import images_of
+from gspmd.transforms.analysis.least.known import Known
 from gspmd.transforms.analysis.least.needs import Need, need_of
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.signature import DeviceIds, device_orders

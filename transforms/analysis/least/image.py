@@ -224,7 +224,7 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
         return None
     left = [dims for dim, dims in enumerate(image.value) if dim not in (*factor.batch, *factor.summed)]
     batch = [image.value[dim] for dim in factor.batch]
-    return dataclasses.replace(
+    made = dataclasses.replace(
         image,
         value=tuple([*batch, *left, *new_dims] if factor.behind else [*batch, *new_dims, *left]),
         sizes=tuple(sizes),
@@ -232,4 +232,22 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
         slope=image.slope * factor.sign,
         coefficients=image.coefficients | factor.arguments,
         origin=origin,
+    )
+    return _renumbered(made)
+
+
+def _renumbered(image: Image) -> Image:
+    """The same without numbers of atoms that are gone, so that images stay as small as their values."""
+    used = sorted({atom for dims in (image.value, image.source) for dim in dims for atom in dim})
+    number = {atom: index for index, atom in enumerate(used)}
+
+    def new(atoms: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([number[atom] for atom in atoms])
+
+    return dataclasses.replace(
+        image,
+        value=tuple(map(new, image.value)),
+        source=tuple(map(new, image.source)),
+        sizes=tuple([image.sizes[atom] for atom in used]),
+        mixers=tuple([Mixer(new(m.rows), new(m.columns), m.rank) for m in image.mixers]),
     )

@@ -6,39 +6,20 @@ image is there only where the argument reaches the value along one way, or along
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from jaxlib.mlir.dialects import stablehlo
 
-from gspmd.transforms.analysis.least import ranges
+from gspmd.transforms.analysis.least import elementwise, ranges
 from gspmd.transforms.analysis.least.image import Factor, Image, contracted, of_argument, reshaped, spread, transposed
-from gspmd.transforms.analysis.least.ranges import ANY, ARGUMENT, EITHER, Range, sign
+from gspmd.transforms.analysis.least.known import Known, Result, Step, is_number
+from gspmd.transforms.analysis.least.ranges import ANY, ARGUMENT, Range, sign
 from gspmd.transforms.ir.op_info import combiner
 from gspmd.transforms.ir.program import Body, Op, Program
-from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.ir.types import element_bytes
 
 _MOST_IMAGES = 8  # of a value; those by the largest arguments are kept
-Images = Mapping[int, Image]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a value: the `arguments` that it depends on, as bits, its `images` by argument, its `range`."""
-
-    arguments: int
-    images: Images
-    range: Range
-
-    @property
-    def free(self) -> int:
-        """The arguments, as bits, each of which can make the value any value at all, near the one that it has."""
-        return sum(1 << number for number, image in self.images.items() if image.reaches_all)
-
-    def without(self, other: Known) -> list[Image]:
-        """The images by arguments that another value does not depend on."""
-        return [image for number, image in self.images.items() if not other.arguments >> number & 1]
 
 
 def images_of(program: Program) -> dict[int, Known]:
@@ -53,7 +34,7 @@ class _Walk:
         for number, value in enumerate(program.body.arguments):
             type_ = program.value_type[value]
             image = of_argument(number, type_.shape, element_bytes(type_.element)) if type_.is_tensor else None
-            numbers = _is_number(type_)
+            numbers = is_number(type_)
             images = {number: image} if image is not None else {}
             self.known[value] = Known(1 << number, images, ARGUMENT if numbers else ANY)
         self._numbers = {value: number for number, value in enumerate(program.value_ir)}
@@ -100,145 +81,6 @@ class _Walk:
         return found
 
 
-def _is_number(type_: TensorType) -> bool:
-    return type_.is_tensor and type_.element != "i1" and not type_.element.startswith(("complex", "!"))
-
-
-def _is_float(type_: TensorType) -> bool:
-    return type_.is_tensor and type_.element.startswith(("f", "bf"))
-
-
-Result = list[tuple[Iterable["Image | None"], Range]]
-_Step = Callable[[Op, list[Known]], Result]
-
-
-# ---- elementwise ----
-
-
-def _unary(of_range: Callable[[Range], Range], slope: int, defined_from: float = -math.inf) -> _Step:
-    """A function of one number. `slope` is the sign of its derivative, 0 for one that is zero at single places."""
-
-    def step(op: Op, operands: list[Known]) -> Result:
-        (operand,) = operands
-        if not _is_number(op.info.operands[0]) or not operand.range[0] > defined_from:
-            return [((), ANY)]
-        return [([i.scaled(slope, operand.arguments) for i in operand.images.values()], of_range(operand.range))]
-
-    return step
-
-
-def _square(op: Op, operands: list[Known]) -> Result:
-    return _unary(ranges.square, sign(operands[0].range))(op, operands)
-
-
-def _abs(op: Op, operands: list[Known]) -> Result:
-    slope = sign(operands[0].range)
-    if not slope or not _is_number(op.info.operands[0]):
-        return [((), ANY)]
-    range_ = operands[0].range if slope > 0 else ranges.negate(operands[0].range)
-    return [([image.scaled(slope, 0) for image in operands[0].images.values()], range_)]
-
-
-def _convert(op: Op, operands: list[Known]) -> Result:
-    (operand,) = operands
-    before, after = op.info.operands[0], op.info.results[0]
-    if not _is_number(before) or not _is_number(after) or (_is_float(before) and not _is_float(after)):
-        return [((), ANY if not _is_number(after) or _is_number(before) else EITHER)]
-    return [(operand.images.values(), operand.range)]
-
-
-def _add(op: Op, operands: list[Known]) -> Result:
-    return _sum(op, operands, 1)
-
-
-def _subtract(op: Op, operands: list[Known]) -> Result:
-    return _sum(op, operands, -1)
-
-
-def _sum(op: Op, operands: list[Known], factor: int) -> Result:
-    if not _is_number(op.info.results[0]):
-        return [((), ANY)]
-    left, right = operands
-    found = [*left.without(right), *(image.scaled(factor, 0) for image in right.without(left))]
-    for number in left.images.keys() & right.images.keys():
-        found += _together(left.images[number], right.images[number].scaled(factor, 0))
-    return [(found, ranges.add(left.range, right.range if factor > 0 else ranges.negate(right.range)))]
-
-
-def _together(left: Image, right: Image) -> list[Image]:
-    """The sum of two images, if it is known that nothing cancels out."""
-    if not left.same_matrix(right) or not left.slope or left.slope != right.slope:
-        return []
-    return [left.scaled(1, right.coefficients).narrowed(right.width)]
-
-
-def _multiply(op: Op, operands: list[Known]) -> Result:
-    if not _is_number(op.info.results[0]):
-        return [((), ANY)]
-    left, right = operands
-    if op.operands[0] == op.operands[1]:
-        return _square(op, operands[:1])
-    found = [*_times(left, right), *_times(right, left)]
-    for number in left.images.keys() & right.images.keys():
-        a = left.images[number].scaled(sign(right.range), right.arguments)
-        b = right.images[number].scaled(sign(left.range), left.arguments)
-        found += _together(a, b)
-    return [(found, ranges.multiply(left.range, right.range))]
-
-
-def _times(left: Known, right: Known) -> list[Image]:
-    """Images of a value times numbers that are not zero."""
-    if not sign(right.range) and not right.images:
-        return []
-    return [image.scaled(sign(right.range), right.arguments) for image in left.without(right)]
-
-
-def _divide(op: Op, operands: list[Known]) -> Result:
-    left, right = operands
-    if not _is_float(op.info.results[0]) or not sign(right.range):
-        return [((), ANY)]
-    slope = sign(right.range)
-    found = _times(left, right)
-    if sign(left.range) or left.images:
-        found += [i.scaled(-sign(left.range), right.arguments | left.arguments) for i in right.without(left)]
-    for number in left.images.keys() & right.images.keys():
-        a = left.images[number].scaled(slope, right.arguments)
-        found += _together(a, right.images[number].scaled(-sign(left.range), left.arguments | right.arguments))
-    return [(found, ranges.divide(left.range, right.range))]
-
-
-def _extreme(largest: bool) -> _Step:
-    """The larger or the smaller of two numbers, where it is known which is."""
-
-    def step(op: Op, operands: list[Known]) -> Result:
-        left, right = operands
-        if not _is_number(op.info.results[0]):
-            return [((), ANY)]
-        for a, b in ((left, right), (right, left)):
-            if a.range[0] > b.range[1] if largest else a.range[1] < b.range[0]:
-                return [(a.images.values(), a.range)]
-        pick = max if largest else min
-        return [((), (pick(left.range[0], right.range[0]), pick(left.range[1], right.range[1])))]
-
-    return step
-
-
-def _compare(op: Op, operands: list[Known]) -> Result:
-    if not _is_number(op.info.operands[0]):
-        return [((), EITHER)]
-    direction = str(op.info.attributes["comparison_direction"]).split()[-1].rstrip(">")
-    return [((), ranges.compared(direction, operands[0].range, operands[1].range))]
-
-
-def _select(op: Op, operands: list[Known]) -> Result:
-    chosen, yes, no = operands
-    if sign(chosen.range):
-        return [(yes.images.values(), yes.range)]
-    if chosen.range == ranges.FALSE:
-        return [(no.images.values(), no.range)]
-    return [((), ranges.either(yes.range, no.range))]
-
-
 # ---- arrangement ----
 
 
@@ -274,7 +116,7 @@ def _constant(op: Op, operands: list[Known]) -> Result:
 
 
 def _reduce(op: Op, operands: list[Known]) -> Result:
-    if len(operands) != 2 or combiner(op.info) != "add" or not _is_number(op.info.results[0]):
+    if len(operands) != 2 or combiner(op.info) != "add" or not is_number(op.info.results[0]):
         return []
     operand, start = operands
     dims = op.info.ints("dimensions")
@@ -285,7 +127,7 @@ def _reduce(op: Op, operands: list[Known]) -> Result:
 
 
 def _dot(op: Op, operands: list[Known]) -> Result:
-    if not _is_number(op.info.results[0]):
+    if not is_number(op.info.results[0]):
         return []
     numbers = stablehlo.DotDimensionNumbers(op.info.attributes["dot_dimension_numbers"])
     batches = tuple(numbers.lhs_batching_dimensions), tuple(numbers.rhs_batching_dimensions)
@@ -306,31 +148,31 @@ def _dot(op: Op, operands: list[Known]) -> Result:
     return [(found, ranges.total(product, math.prod(left[dim] for dim in summed[0])))]
 
 
-_STEPS: dict[str, _Step] = {
-    "stablehlo.negate": _unary(ranges.negate, -1),
-    "stablehlo.exponential": _unary(ranges.monotone(math.exp), 1),
-    "stablehlo.exponential_minus_one": _unary(ranges.monotone(math.expm1), 1),
-    "stablehlo.tanh": _unary(ranges.monotone(math.tanh), 1),
-    "stablehlo.logistic": _unary(ranges.monotone(ranges.logistic), 1),
-    "stablehlo.log": _unary(ranges.monotone(math.log), 1, 0.0),
-    "stablehlo.log_plus_one": _unary(ranges.monotone(math.log1p), 1, -1.0),
-    "stablehlo.sqrt": _unary(ranges.monotone(math.sqrt), 1, 0.0),
-    "stablehlo.cbrt": _unary(ranges.monotone(math.cbrt), 1, 0.0),
-    "stablehlo.rsqrt": _unary(ranges.monotone(lambda x: x**-0.5, falling=True), -1, 0.0),
-    "stablehlo.sine": _unary(lambda a: (-1.0, 1.0), 0),
-    "stablehlo.cosine": _unary(lambda a: (-1.0, 1.0), 0),
-    "chlo.erf": _unary(ranges.monotone(math.erf), 1),
-    "chlo.square": _square,
-    "stablehlo.abs": _abs,
-    "stablehlo.convert": _convert,
-    "stablehlo.add": _add,
-    "stablehlo.subtract": _subtract,
-    "stablehlo.multiply": _multiply,
-    "stablehlo.divide": _divide,
-    "stablehlo.maximum": _extreme(True),
-    "stablehlo.minimum": _extreme(False),
-    "stablehlo.compare": _compare,
-    "stablehlo.select": _select,
+_STEPS: dict[str, Step] = {
+    "stablehlo.negate": elementwise.unary(ranges.negate, -1),
+    "stablehlo.exponential": elementwise.unary(ranges.monotone(math.exp), 1),
+    "stablehlo.exponential_minus_one": elementwise.unary(ranges.monotone(math.expm1), 1),
+    "stablehlo.tanh": elementwise.unary(ranges.monotone(math.tanh), 1),
+    "stablehlo.logistic": elementwise.unary(ranges.monotone(ranges.logistic), 1),
+    "stablehlo.log": elementwise.unary(ranges.monotone(math.log), 1, 0.0),
+    "stablehlo.log_plus_one": elementwise.unary(ranges.monotone(math.log1p), 1, -1.0),
+    "stablehlo.sqrt": elementwise.unary(ranges.monotone(math.sqrt), 1, 0.0),
+    "stablehlo.cbrt": elementwise.unary(ranges.monotone(math.cbrt), 1, 0.0),
+    "stablehlo.rsqrt": elementwise.unary(ranges.monotone(lambda x: x**-0.5, falling=True), -1, 0.0),
+    "stablehlo.sine": elementwise.unary(lambda a: (-1.0, 1.0), 0),
+    "stablehlo.cosine": elementwise.unary(lambda a: (-1.0, 1.0), 0),
+    "chlo.erf": elementwise.unary(ranges.monotone(math.erf), 1),
+    "chlo.square": elementwise.square,
+    "stablehlo.abs": elementwise.absolute,
+    "stablehlo.convert": elementwise.convert,
+    "stablehlo.add": elementwise.add,
+    "stablehlo.subtract": elementwise.subtract,
+    "stablehlo.multiply": elementwise.multiply,
+    "stablehlo.divide": elementwise.divide,
+    "stablehlo.maximum": elementwise.extreme(True),
+    "stablehlo.minimum": elementwise.extreme(False),
+    "stablehlo.compare": elementwise.compared,
+    "stablehlo.select": elementwise.chosen,
     "stablehlo.optimization_barrier": _same,
     "sdy.sharding_constraint": _same,
     "stablehlo.broadcast_in_dim": _broadcast,
