@@ -30,10 +30,10 @@ targets come from and what a .toml file describes.
 
 JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on a topology, else null), "time"
 ("compute_s", "memory_traffic_s", "communication_s", "lower_bound_s", "upper_bound_s", "bound_by"), "flops"
-("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "runs", "bytes_by_kind",
-"collectives": of "kind", "axes", "bytes", "count", "cause", "location", "time_s"), "memory" ("arguments", "results",
-"aliased", "temporaries", "allocated", "peak", "host", "capacity", "at_peak": of "value", "kind", "type", "bytes",
-"location", "replicated_over") and "notes".
+("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "least_bytes": what has to be
+sent, null where that is not known, "runs", "bytes_by_kind", "collectives": of "kind", "axes", "bytes", "count",
+"cause", "location", "time_s"), "memory" ("arguments", "results", "aliased", "temporaries", "allocated", "peak",
+"host", "capacity", "at_peak": of "value", "kind", "type", "bytes", "location", "replicated_over") and "notes".
 """
 
 

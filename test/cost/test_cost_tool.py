@@ -47,6 +47,7 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2].startswith("time of a step: ")
     assert lines[2].endswith("bound by communication")
     text = "\n".join(lines)
+    assert "  sent / least: 1.5 MiB / 512.0 KiB, 3.00 times what has to be sent if arithmetic may be repeated" in lines
     assert "all devices together compute 1.00 times as much" in text
     assert "     1  1.5 MiB  10.7 us  p.mlir:6  all_gather  x     operand 1 of 'dot_general' is needed as" in text
     assert "memory of a device at its peak: 4.0 MiB of 95.0 GiB (0.0%)" in text
@@ -90,6 +91,8 @@ def test_a_partitioned_module_costs_the_same(capsys: pytest.CaptureFixture[str])
             del each["location"]
     assert part == whole
     assert alone["flops"]["model"] is None
+    assert alone["communication"].pop("least_bytes") is None
+    assert whole["communication"].pop("least_bytes") == GATHERED // 3
     assert {**alone, "flops": whole["flops"]} == whole
 
 

@@ -19,6 +19,7 @@ from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
+from gspmd.transforms.analysis.least.bound import Least, least_sent
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import main_function, symbol
@@ -93,9 +94,10 @@ class MemoryCost:
 class CostReport:
     """What one call of a program costs on every device.
 
-    `work` is a device's; `model_flops` are the operations of the program before it was partitioned, None where only
-    the partitioned one was given. Times in seconds: each is what the device would take for that alone. On a topology
-    `placement` is where the axes lie, and `hardware` what they get there.
+    `work` is a device's; `model_flops` are the operations of the program before it was partitioned, and `least` is what
+    its annotations ask devices to send at least, both None where only the partitioned one was given. Times in seconds:
+    each is what the device would take for that alone. On a topology `placement` is where the axes lie, and `hardware`
+    what they get there.
     """
 
     program: str
@@ -109,6 +111,12 @@ class CostReport:
     traffic_s: float
     hardware: Hardware
     placement: Placement | None = None
+    least: Least | None = None
+
+    @property
+    def least_bytes(self) -> int | None:
+        """What any program with these annotations sends (docs/least.md), None where nothing is known to be needed."""
+        return (self.least and self.least.bytes) or None
 
     @property
     def communication_s(self) -> float:
@@ -199,22 +207,28 @@ def cost(
             target=target,
             options=options,
         )
-        model = _flops(original, num_partitions)
-        return cost_of(product.module, target, model)
-    return cost_of(module, target, None if original is None else _flops(original, num_partitions))
+        module = product.module
+    return cost_of(module, target, None if original is None else _model(original, num_partitions))
 
 
-def _flops(program: Any, num_partitions: int | None) -> float:
-    """Operations of the program as one device would compute it."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Model:
+    """What is known of a program before it is partitioned: its operations on one device, and what has to be sent."""
+
+    flops: float
+    least: Least
+
+
+def _model(program: Any, num_partitions: int | None) -> Model:
     module = read_program(program)
     with module.context, ir.Location.unknown():
         top = model_of(module)
         run_in_memory([Ingest(num_partitions=num_partitions or 0)], top, module)
         annotated = AnnotatedProgram(top)
-        return work_of(annotated.program, annotated=annotated).total_flops
+        return Model(work_of(annotated.program, annotated=annotated).total_flops, least_sent(annotated))
 
 
-def cost_of(module: ir.Module, target: str = "", model_flops: float | None = None) -> CostReport:
+def cost_of(module: ir.Module, target: str = "", model: Model | None = None) -> CostReport:
     """Price a partitioned module. Errors: ParseError if it is not partitioned, and those of reading the target."""
     top = model_of(module)
     signature = read_signature(top)
@@ -229,12 +243,13 @@ def cost_of(module: ir.Module, target: str = "", model_flops: float | None = Non
             mesh=signature.mesh,
             collectives=_collectives(top, signature.mesh, hardware),
             work=work,
-            model_flops=model_flops,
+            model_flops=None if model is None else model.flops,
             memory=_memory(program, buffers, signature, hardware),
             compute_s=sum(flops / hardware.flops_of(element) for (_, element), flops in work.flops.items()),
             traffic_s=work.traffic_bytes / hardware.memory_bytes_per_s,
             hardware=hardware,
             placement=placement,
+            least=None if model is None else model.least,
         )
 
 

@@ -49,7 +49,19 @@ def _time_lines(report: CostReport) -> list[str]:
     return [
         f"time of a step: {low} if all overlaps, {high} if nothing does; bound by {report.bound_by}",
         *table(rows, right=(1, 2)),
+        *_least_lines(report),
     ]
+
+
+def _least_lines(report: CostReport) -> list[str]:
+    """What is sent beside the least that has to be, where the program before is known."""
+    if report.least is None or not report.sent_bytes:
+        return []
+    sent, least = report.sent_bytes, report.least_bytes
+    if not least:
+        return [f"  sent / least: {bytes_text(sent)} / not known"]
+    times = f"{sent / least:.2f} times what has to be sent if arithmetic may be repeated"
+    return [f"  sent / least: {bytes_text(sent)} / {bytes_text(least)}, {times}"]
 
 
 def _work_lines(report: CostReport) -> list[str]:
@@ -182,6 +194,7 @@ def to_dict(report: CostReport) -> dict[str, Any]:
         "traffic_bytes": work.traffic_bytes,
         "communication": {
             "bytes": report.sent_bytes,
+            "least_bytes": report.least_bytes,
             "runs": report.runs,
             "bytes_by_kind": report.bytes_by_kind,
             "collectives": [_collective(c) for c in report.collectives],
