@@ -41,12 +41,16 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """A program by its name, and what each partitioner made of it."""
+    """A program by its name, and what each partitioner made of it.
+
+    Where ours sends more, `pinned` is what it sends if arguments and results lie as with the better peer.
+    """
 
     name: str
     mesh: tuple[tuple[str, int], ...]
     kinds: tuple[str, ...]
     outcomes: Mapping[str, Outcome]
+    pinned: Outcome | None = None
 
     @property
     def peer(self) -> str:
@@ -75,12 +79,21 @@ class Case:
     @property
     def lost(self) -> bool:
         """Whether ours sends so much more that it is worth a look."""
-        return self.comparable and self.ours > max(_LOST * self.theirs, self.theirs + LEAST_BYTES)
+        return self.comparable and _much_more(self.ours, self.theirs)
+
+    @property
+    def inside(self) -> bool:
+        """Whether that is so with the layout of the peer at the program's ends, too."""
+        return self.lost and self.pinned is not None and _much_more(self.pinned.bytes, self.theirs)
 
     @property
     def ratio(self) -> float:
         """Of bytes, both with a little more, so that there is one where nothing is sent."""
         return (self.ours + LEAST_BYTES) / (self.theirs + LEAST_BYTES)
+
+
+def _much_more(ours: float, theirs: float) -> bool:
+    return max(_LOST * theirs, theirs + LEAST_BYTES) < ours < float("inf")
 
 
 class Judge:
@@ -99,18 +112,22 @@ class Judge:
         """A made-up program."""
         steady = _UNSTEADY.isdisjoint(program.kinds)
         text = self._worker.call(Program.lowered, program)
-        return Case(name, program.mesh, tuple(program.kinds), self.outcomes(text, 1e-3 if steady else 0.05))
+        return self.case_of_text(name, text, program, 1e-3 if steady else 0.05)
 
-    def outcomes(self, text: str, limit: float = 0.05) -> dict[str, Outcome]:
-        """What each partitioner makes of a program with Shardy's annotations."""
+    def case_of_text(self, name: str, text: str, program: Program | None = None, limit: float = 0.05) -> Case:
+        """A program with Shardy's annotations, of which may be known how it was made up."""
         self._calls += 1
         if self._calls % _RENEWED == 0:
             self._worker.stop()
-        return {partitioner: self._outcome(partitioner, text, limit) for partitioner in PARTITIONERS}
-
-    def mesh(self, text: str) -> tuple[tuple[str, int], ...]:
-        """The mesh of a program."""
-        return self._worker.call(sent.mesh_of, text)
+        outcomes = {partitioner: self._outcome(partitioner, text, limit) for partitioner in PARTITIONERS}
+        if program is not None:
+            case = Case(name, program.mesh, tuple(program.kinds), outcomes)
+        else:
+            case = Case(name, self._worker.call(sent.mesh_of, text), (), outcomes)
+        if not case.lost:
+            return case
+        pinned = self._tried(sent.sent_as_laid_out_by, case.peer, text)
+        return dataclasses.replace(case, pinned=Outcome(failure=pinned) if isinstance(pinned, str) else Outcome(pinned))
 
     def _outcome(self, partitioner: str, text: str, limit: float) -> Outcome:
         found = self._tried(sent.sent, partitioner, text)
@@ -130,9 +147,14 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - what a partitioner says of a program is part of the result
             return f"refuses: {' '.join(str(error).split())[:300]}"
 
-    def least(self, program: Program, seconds: float) -> Program:
-        """The smallest form found in which ours still sends more."""
-        return shrinking.shrunk(program, lambda p: self.case("", p).lost, seconds)
+    def least(self, case: Case, program: Program, seconds: float) -> Program:
+        """The smallest form found of a case in which ours still sends more, inside if it does so there."""
+
+        def lost(candidate: Program) -> bool:
+            found = self.case("", candidate)
+            return found.inside if case.inside else found.lost
+
+        return shrinking.shrunk(program, lost, seconds)
 
     def lowered(self, program: Program) -> str:
         """The program as text."""

@@ -82,8 +82,7 @@ def _of_corpus(options: argparse.Namespace) -> Iterator[tuple[Case, Program | No
     """The programs in which ours sent more once."""
     judge = Judge(max(options.devices), options.check)
     for path in sorted(CORPUS.glob("*.mlir")):
-        text = path.read_text()
-        yield Case(path.stem, judge.mesh(text), (), judge.outcomes(text)), None
+        yield judge.case_of_text(path.stem, path.read_text()), None
     judge.stop()
 
 
@@ -92,7 +91,7 @@ def _minimise(cases: list[Case], programs: dict[str, Program], options: argparse
     judge = Judge(max(options.devices))
     CORPUS.mkdir(exist_ok=True)
     for case in cases:
-        program = judge.least(programs[case.name], options.seconds)
+        program = judge.least(case, programs[case.name], options.seconds)
         least = judge.case(case.name, program)
         path = CORPUS / (case.name.replace(", ", "-").replace(" ", "-") + ".mlir")
         path.write_text(_head(least) + judge.lowered(program))
@@ -117,6 +116,7 @@ def _line(case: Case) -> str:
     """One program in short."""
     each = ", ".join(f"{partitioner} {_said(outcome)}" for partitioner, outcome in case.outcomes.items())
     ratio = f"{case.verdict} {case.ratio:.2f}" if case.comparable else "not compared"
+    ratio += ", inside" if case.inside else ""
     return f"{case.name}: {ratio}; {each}"
 
 

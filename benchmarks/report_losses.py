@@ -21,8 +21,11 @@ def summary(cases: Sequence[Case]) -> list[str]:
     compared = [case for case in cases if case.comparable]
     verdicts = collections.Counter(case.verdict for case in compared)
     counts = ", ".join(f"{verdicts[each]} {each}" for each in ("less", "equal", "more"))
-    lost = sum(case.lost for case in compared)
-    lines = [f"{len(compared)} of {len(cases)} programs compared with the better peer: {counts}; {lost} worth a look"]
+    lost, inside = sum(case.lost for case in compared), sum(case.inside for case in compared)
+    lines = [
+        f"{len(compared)} of {len(cases)} programs compared with the better peer: {counts}",
+        f"more than 1.1 times and 1 KiB more: {lost}, of these with the peer's layout at both ends, too: {inside}",
+    ]
     if compared:
         ours, theirs = sum(c.ours for c in compared), sum(c.theirs for c in compared)
         mean = math.exp(sum(math.log(case.ratio) for case in compared) / len(compared))
@@ -84,6 +87,9 @@ def _beside(case: Case) -> Iterator[list[str]]:
 
 
 def _said(case: Case) -> Iterator[str]:
+    if case.pinned is not None:
+        said = bytes_text(case.pinned.bytes) if case.pinned.sent else f"nothing known ({case.pinned.failure})"
+        yield f"  with arguments and results as the peer lays them out, {OURS}: {said}"
     for partitioner, outcome in case.outcomes.items():
         if outcome.failure or outcome.wrong or outcome.unchecked:
             why = outcome.wrong and f"is wrong: {outcome.wrong}"

@@ -134,19 +134,13 @@ def _as_laid_out(executable: Any, text: str, mesh: Any) -> Any:
     Errors: Unsupported for a sharding that is none of the mesh's axes.
     """
     import jax
-    from jaxlib import xla_client
 
     import gspmd
-    from gspmd.dialect.hlo_convert import to_tensor_sharding
-    from gspmd.dialect.hlo_notation import parse_hlo_sharding
     from gspmd.runtime.executable import Executable
 
     def laid_out(values: Sequence[Any], given: Any) -> tuple[Any, ...]:
-        shardings = [parse_hlo_sharding(str(xla_client.HloSharding.from_proto(each))) for each in given]
-        return tuple(
-            dataclasses.replace(value, sharding=to_tensor_sharding(sharding, len(value.shape), mesh))
-            for value, sharding in zip(values, shardings, strict=True)
-        )
+        shardings = _shardings(given, [len(value.shape) for value in values], mesh)
+        return tuple(dataclasses.replace(v, sharding=sharding) for v, sharding in zip(values, shardings, strict=True))
 
     own = gspmd.partition(text).signature
     signature = dataclasses.replace(
@@ -155,6 +149,40 @@ def _as_laid_out(executable: Any, text: str, mesh: Any) -> Any:
         outputs=laid_out(own.outputs, executable.get_output_shardings()),
     )
     return Executable(executable, signature, tuple(jax.devices()[: mesh.size]), "zero")
+
+
+def _shardings(given: Any, ranks: Sequence[int], mesh: Any) -> list[Any]:
+    """What PJRT says of arguments or results, as shardings over the mesh. Errors: as `_as_laid_out`."""
+    from jaxlib import xla_client
+
+    from gspmd.dialect.hlo_convert import to_tensor_sharding
+    from gspmd.dialect.hlo_notation import parse_hlo_sharding
+
+    read = [parse_hlo_sharding(str(xla_client.HloSharding.from_proto(each))) for each in given]
+    return [to_tensor_sharding(sharding, rank, mesh) for sharding, rank in zip(read, ranks, strict=True)]
+
+
+def sent_as_laid_out_by(peer: str, text: str) -> Sent:
+    """What ours sends if arguments and results lie as a peer lays them out.
+
+    What is still more than the peer sends is lost within the program. Errors: as `_as_laid_out`.
+    """
+    from gspmd.transforms.ir.annotated import AnnotatedModule
+    from gspmd.transforms.ir.modules import function_types
+    from gspmd.transforms.ir.writing import in_memory
+    from gspmd.transforms.parsing.mlir import new_context, parse_module
+
+    mesh, executable = _loaded(peer, text)
+    module = parse_module(text, new_context())
+    with in_memory(module) as top:
+        whole = AnnotatedModule(top)
+        types = function_types(whole.function)
+        found = executable.get_parameter_shardings(), executable.get_output_shardings()
+        inputs, results = (
+            _shardings(given, [t.rank for t in each], mesh) for given, each in zip(found, types, strict=True)
+        )
+        whole.set_signature(inputs, results)
+    return sent(OURS, str(module))
 
 
 def mesh_of(text: str) -> Mesh:
