@@ -16,6 +16,7 @@ import dataclasses
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,7 +110,10 @@ def _head(case: Case) -> str:
             continue
         each = ", ".join(f"{n} {kind} over {axes}" for kind, axes, n, _ in outcome.sent.collectives)
         lines.append(f"{partitioner} sends {bytes_text(outcome.bytes)}: {each or 'nothing'}.")
-    return "".join(f"// {line}\n" for line in lines)
+    if case.pinned is not None and case.pinned.sent is not None:
+        said = f"{OURS} sends {bytes_text(case.pinned.bytes)}"
+        lines.append(f"With arguments and results as {case.peer} lays them out, {said}.")
+    return "".join(f"// {part}\n" for line in lines for part in textwrap.wrap(line, 117))
 
 
 def _line(case: Case) -> str:
