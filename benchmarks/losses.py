@@ -89,7 +89,7 @@ def _of_corpus(options: argparse.Namespace) -> Iterator[tuple[Case, Program | No
 
 def _minimise(cases: list[Case], programs: dict[str, Program], options: argparse.Namespace) -> None:
     """Write the smallest form of each to the corpus, with what everyone sends."""
-    judge = Judge(max(options.devices))
+    judge = Judge(max(options.devices), options.check)
     CORPUS.mkdir(exist_ok=True)
     for case in cases:
         program = judge.least(case, programs[case.name], options.seconds)
