@@ -84,7 +84,7 @@ def recurrence(numbers: Numbers, a: Any, weights: Any) -> Any:
     """A loop over the first dimension that carries rows through a product."""
 
     def step(carry: Any, row: Any) -> tuple[Any, Any]:
-        made = jnp.tanh(carry @ weights + row)
+        made = jnp.tanh(carry @ weights * weights.shape[0] ** -0.5 + row)
         return made, made
 
     return lax.scan(step, jnp.zeros_like(a[0]), a)[1]
