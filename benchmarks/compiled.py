@@ -49,20 +49,31 @@ class Result:
         return {**dataclasses.asdict(self), "bytes": self.bytes}
 
 
+Free = tuple[Sequence[bool], Sequence[bool]]
+
+
+def load(partitioner: str, text: str, devices: int, free: Free = ((), ())) -> Any:
+    """The program as PJRT has it for the first `devices` virtual devices, partitioned with gspmd or by XLA.
+
+    `free` says which arguments and results XLA may lay out as it likes.
+    """
+    options = xla.compile_options(devices, use_shardy=partitioner != xla.GSPMD)
+    if partitioner not in (xla.GSPMD, xla.SHARDY):
+        module, _ = read_partitioned(api.partition(text).module_text, "cpu")
+    else:
+        module = parse_module(text, new_context())
+        xla.leave_free(options, free)
+    chosen = tuple(jax.devices()[:devices])
+    with module.context:
+        return chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
+
+
 class Compiled:
     """A program partitioned with gspmd, or by XLA, and compiled for the first `devices` virtual devices."""
 
     def __init__(self, partitioner: str, text: str, devices: int) -> None:
         self.partitioner, self.devices = partitioner, jax.devices()[:devices]
-        options = xla.compile_options(devices, use_shardy=partitioner != xla.GSPMD)
-        ours = partitioner not in (xla.GSPMD, xla.SHARDY)
-        if ours:
-            module, _ = read_partitioned(api.partition(text).module_text, "cpu")
-        else:
-            module = parse_module(text, new_context())
-        with module.context:
-            client = self.devices[0].client
-            self.executable = client.compile_and_load(module, _jax.DeviceList(tuple(self.devices)), options)
+        self.executable = load(partitioner, text, devices)
         self.text = self.executable.hlo_modules()[0].to_string()
         rng = np.random.default_rng(0)
         self._values = [

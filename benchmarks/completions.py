@@ -168,14 +168,14 @@ def of_xla(module: ir.Module) -> Completion | None:
         return None
     given = copy_of(module)
     mesh = AnnotatedModule(model_of(given)).mesh
-    free = _to_mhlo(given, mesh)
+    free = to_mhlo(given, mesh)
     with tempfile.TemporaryDirectory() as directory:
         xla.partition(given, mesh.size, free, dump_to=directory, dump_pass="sharding-propagation")
         (path,) = Path(directory).glob("*after_sharding-propagation*.txt")
         return _read_hlo(path.read_text(), module, mesh)
 
 
-def _to_mhlo(module: ir.Module, mesh: Mesh) -> tuple[list[bool], list[bool]]:
+def to_mhlo(module: ir.Module, mesh: Mesh) -> tuple[list[bool], list[bool]]:
     """Rewrite `sdy` annotations as GSPMD has them; returns which arguments and results are free to choose."""
 
     def attribute(*shardings: TensorSharding) -> Any:

@@ -95,11 +95,8 @@ def partition(
 
     _append_refused(module)
     options = compile_options(devices, use_shardy)
+    leave_free(options, (free[0], [*free[1], False] if any(free[1]) else ()))
     build = options.executable_build_options
-    if any(free[0]):
-        build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
-    if any(free[1]):
-        build.allow_spmd_sharding_propagation_to_output = [*free[1], False]
     if dump_to is not None:
         build.debug_options.xla_dump_to = dump_to
         build.debug_options.xla_dump_hlo_pass_re = dump_pass
@@ -159,6 +156,15 @@ def compile_options(devices: int, use_shardy: bool) -> Any:
     build.use_shardy_partitioner = use_shardy
     build.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
     return options
+
+
+def leave_free(options: Any, free: tuple[Sequence[bool], Sequence[bool]]) -> None:
+    """Say which arguments and results may get another sharding than they have."""
+    build = options.executable_build_options
+    if any(free[0]):
+        build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
+    if any(free[1]):
+        build.allow_spmd_sharding_propagation_to_output = list(free[1])
 
 
 def _read_traffic(directory: Path) -> tuple[Transfer, ...]:

@@ -1,0 +1,1 @@
+"""Made-up programs of the operations that models use, with annotations here and there."""
