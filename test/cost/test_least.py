@@ -68,10 +68,10 @@ def compared(text: str) -> tuple[int, int | None]:
     ("shape", "body", "result"),
     [
         ((12,), COPY, (12,)),
-        ((12, 24), COPY, (12, 24)),
-        ((12, 24), EXPONENTIAL, (12, 24)),
-        ((12, 24), TRANSPOSE, (24, 12)),
-        ((12, 24), RESHAPE, (288,)),
+        ((48, 96), COPY, (48, 96)),  # so large that fewer collectives do not make up for more bytes
+        ((48, 96), EXPONENTIAL, (48, 96)),
+        ((48, 96), TRANSPOSE, (96, 48)),
+        ((48, 96), RESHAPE, (4608,)),
     ],
 )
 def test_reshards_send_the_least(

@@ -62,7 +62,7 @@ class Hardware:
         return self.flops_by_element.get(element, self.flops_per_s)
 
 
-BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=5e12, name="bytes first")
+BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=2e12, name="bytes first")
 """What is chosen for where no target is named: another collective has to save the bytes that are sent in 30 ns.
 
 Bytes are what a program sends everywhere. What a collective takes besides depends on the target, and where programs are
