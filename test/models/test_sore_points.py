@@ -284,3 +284,29 @@ def test_a_pipelines_gradient_is_shifted_back_by_one_permute_a_step(shift: Calla
     arguments: tuple[Spec, Spec] = (((6, 4, 16), ()), ((STAGES, 16, 16), ("x", None, None)))
     found = collectives(lowered(jax.grad(loss, argnums=1), RING, *arguments))
     assert runs(found) == {"collective_permute": 12}
+
+
+# ---- what operations do in a row ----
+
+
+@pytest.mark.parametrize("shape", [(4096,), (1024, 64)], ids=str)
+def test_what_is_gathered_for_a_sort_serves_a_whole_result(shape: tuple[int, ...]) -> None:
+    """Each device is sent the seven eighths that it lacks, once."""
+    found = collectives(lowered(lambda v: jax.lax.sort(v, dimension=0), RING, (shape, ("x",)), out=()))
+    assert sum(c.bytes for c in found) <= math.prod(shape) * F32 * 7 // 8
+
+
+@pytest.mark.parametrize("k", [128, 200])
+def test_the_largest_of_shards_that_are_not_longer_are_found_in_the_whole(k: int) -> None:
+    """Values without their places are less than both of as many of every shard."""
+    found = collectives(lowered(lambda v: jax.lax.top_k(v, k)[1], RING, ((16, 1024), (None, "x")), out=()))
+    assert [(c.kind, c.bytes) for c in found] == [("all_gather", 16 * 1024 * F32 * 7 // 8)]
+
+
+@pytest.mark.parametrize("split", [("x", None), (None, "x")], ids=str)
+def test_a_transform_and_its_inverse_leave_what_is_between_them_as_both_want_it(split: tuple[Any, ...]) -> None:
+    def filtered(v: Any) -> Any:
+        return jnp.fft.irfft2(jnp.fft.rfft2(v) * 2)
+
+    found = collectives(lowered(filtered, RING, ((256, 256), split), out=()))
+    assert sum(c.bytes for c in found) <= 256 * 256 * F32 * 7 // 8
