@@ -71,7 +71,7 @@ def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Mo
     """What resharding inserts into the step, in order; cuts, which cost nothing, left out."""
     module = read_program(lower(example, config, mesh, shardy), new_context())
     manager = PassManager()
-    for pass_ in default_pipeline({})[:3]:
+    for pass_ in default_pipeline({})[:4]:  # up to the reshards
         manager.add(pass_)
     manager.run(module)
     found: list[Move] = []

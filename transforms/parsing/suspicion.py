@@ -117,8 +117,11 @@ def _check_names(text: bytes, filename: str) -> None:
         before = text[: match.start()].rstrip()[-1:]
         after = text[match.end() : match.end() + 100].lstrip()[:1]
         within = text[place : place + 1] if (place := found.enclosing(match.start())) is not None else b"{"
-        names_attribute = before != b"=" and within == b"{"
-        if names_attribute or (not is_utf8 and (before == b"@" or after in (b"=", b"("))):
+        if is_utf8:  # which only names of attributes must not be with a NUL
+            refused = after == b"=" and within == b"{"
+        else:
+            refused = before == b"@" or after in (b"=", b"(") or (before != b"=" and within == b"{")
+        if refused:
             raise ParseError(
                 f"name {match[0].decode(errors='backslashreplace')} {'has a NUL in it' if is_utf8 else 'is no UTF-8'}",
                 hint="names are read as UTF-8, of attributes up to a NUL; strings that are values may be anything",
