@@ -13,6 +13,7 @@ from gspmd.api import partition
 NAME = "gspmd"
 _PHASES = {
     "gspmd-propagate": PROPAGATE,
+    "gspmd-refine": PARTITION,
     "gspmd-reshard": PARTITION,
     "gspmd-localize": PARTITION,
     "gspmd-optimize": PARTITION,
