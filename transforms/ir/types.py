@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any, ClassVar
 
@@ -64,18 +65,11 @@ class TensorType:
 
 
 _ELEMENT_BITS = {"i1": 8, "index": 64}
-_bytes: dict[str, float] = {}
 
 
+@functools.cache
 def element_bytes(element: str) -> float:
     """Bytes that one element takes on the wire; i1 travels as a byte."""
-    found = _bytes.get(element)
-    if found is None:
-        found = _bytes[element] = _count_bytes(element)
-    return found
-
-
-def _count_bytes(element: str) -> float:
     if element in _ELEMENT_BITS:
         return _ELEMENT_BITS[element] / 8
     if element.startswith("complex<"):

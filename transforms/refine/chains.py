@@ -90,11 +90,11 @@ class _ValuesMoved:
     def add(self, value: int, order: int, need: TensorSharding) -> None:
         self._here.setdefault(value, {})[order] = need
 
-    def keep(self) -> None:
-        """Let these be what the places do."""
-        for moved in self._kept:
-            for order in self._places & moved.keys():
-                del moved[order]
+    def keep(self, values: set[int]) -> None:
+        """Let these be what the places do, which take these values."""
+        for value in values:
+            for order in self._places & self._kept[value].keys():
+                del self._kept[value][order]
         for value, moved in self._here.items():
             self._kept[value].update(moved)
 
@@ -270,7 +270,7 @@ class Chains:
             else:
                 self._add_operation(use.order, use.op, choice, moves, cost)
         if is_kept:
-            moves.keep()
+            moves.keep({value for use in uses for value in (use.op.operands if use.op else [use.value])})
         return cost
 
     def _add_need(self, use: _ValuePlace, choice: Choice, moves: _ValuesMoved, cost: _Cost) -> None:
@@ -324,11 +324,14 @@ class Chains:
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
+        as_it_is: dict[frozenset[int], _Cost] = {}  # by the values that change, which are often the same
         for offer in self._offers(value):
             for choice in self._choices(value, offer) if offer != self.sharding[value] else ():
                 uses = self._places(choice)
-                old = self._cost(uses, {})
+                values = frozenset(choice)
+                old = as_it_is.get(values) or self._cost(uses, {})
                 assert old is not None, "there is no limit"
+                as_it_is[values] = old
                 new = self._cost(uses, choice, most_s=old.time_s - best[0])
                 if new is not None and new.is_less(old) and old.time_s - new.time_s > best[0]:
                     best = old.time_s - new.time_s, choice

@@ -24,15 +24,12 @@ from gspmd.transforms.reshard.rewrite import Decision, Resharder
 from gspmd.transforms.reshard.strategy import Chooser
 from gspmd.transforms.reshard.strict import check_strict
 
-__all__ = ["Chooser", "Decision", "Planner", "Reshard", "chooser_for", "reshard"]
+__all__ = ["Chooser", "Decision", "Planner", "PlanningPass", "Reshard", "chooser_for", "reshard"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Reshard(Pass):
-    """Insert `sdy` collectives wherever a value is needed other than it is."""
-
-    argument = "gspmd-reshard"
-    summary = "Insert the collectives that bring every operand where it is needed"
+class PlanningPass(Pass):
+    """A pass that compares ways to run operations and to move values: what it compares them by."""
 
     needs = (INGESTED, PROPAGATED)
 
@@ -46,6 +43,15 @@ class Reshard(Pass):
         "moves of collectives that are looked at for one operation; then the best found is taken",
         least=1,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Reshard(PlanningPass):
+    """Insert `sdy` collectives wherever a value is needed other than it is."""
+
+    argument = "gspmd-reshard"
+    summary = "Insert the collectives that bring every operand where it is needed"
+
     strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
     strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
 
