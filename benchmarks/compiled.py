@@ -13,10 +13,12 @@ import jax
 import numpy as np
 import xla
 from hlo_counts import Counts, count
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 from gspmd import api
+from gspmd.comparisons.peers import compile_by_peer, peer_options
+from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.executable_module import read_partitioned
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
@@ -49,21 +51,21 @@ class Result:
         return {**dataclasses.asdict(self), "bytes": self.bytes}
 
 
-Free = tuple[Sequence[bool], Sequence[bool]]
-
-
-def load(partitioner: str, text: str, devices: int, free: Free = ((), ())) -> Any:
+def load(partitioner: str, text: str, devices: int, mesh: Mesh | None = None) -> Any:
     """The program as PJRT has it for the first `devices` virtual devices, partitioned with gspmd or by XLA.
 
-    `free` says which arguments and results XLA may lay out as it likes.
+    `mesh` is the program's, where its annotations have to be translated for XLA GSPMD.
     """
-    options = xla.compile_options(devices, use_shardy=partitioner != xla.GSPMD)
+    chosen = tuple(jax.devices()[:devices])
     if partitioner not in (xla.GSPMD, xla.SHARDY):
         module, _ = read_partitioned(api.partition(text).module_text, "cpu")
-    else:
-        module = parse_module(text, new_context())
-        xla.leave_free(options, free)
-    chosen = tuple(jax.devices()[:devices])
+        options = peer_options(chosen, use_shardy=True)
+        with module.context:
+            return chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
+    module = parse_module(text, new_context())
+    if mesh is not None:
+        return compile_by_peer(partitioner, module, mesh, chosen)
+    options = peer_options(chosen, use_shardy=partitioner == xla.SHARDY)
     with module.context:
         return chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
 
@@ -94,7 +96,7 @@ class Compiled:
     def call(self) -> float:
         """Seconds of a call on made-up arguments, which are new each time: a program may give their memory away."""
         # PJRT looks at the buffers of an argument only: any sharding whose shards have the local shape will do.
-        anyhow = NamedSharding(Mesh(np.array(self.devices), ("all",)), PartitionSpec())
+        anyhow = NamedSharding(jax.sharding.Mesh(np.array(self.devices), ("all",)), PartitionSpec())
         arguments = [
             jax.make_array_from_single_device_arrays(
                 value.shape, anyhow, [jax.device_put(value, device) for device in self.devices]

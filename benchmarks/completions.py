@@ -11,22 +11,23 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import xla
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager as MlirPassManager
 
+from gspmd.comparisons.gspmd_annotations import free_values, use_gspmd_annotations
 from gspmd.dialect.errors import Error
 from gspmd.dialect.hlo_convert import to_hlo_sharding, to_tensor_sharding
-from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
+from gspmd.dialect.hlo_notation import parse_hlo_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, TupleOf
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.ir.annotated import AnnotatedModule
-from gspmd.transforms.ir.modules import FUNCTION, function_types, main_function, mesh_operations
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.modules import FUNCTION, function_types, main_function
+from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.types import TensorType
@@ -168,50 +169,12 @@ def of_xla(module: ir.Module) -> Completion | None:
         return None
     given = copy_of(module)
     mesh = AnnotatedModule(model_of(given)).mesh
-    free = to_mhlo(given, mesh)
+    free = free_values(given)
+    use_gspmd_annotations(given, mesh)
     with tempfile.TemporaryDirectory() as directory:
         xla.partition(given, mesh.size, free, dump_to=directory, dump_pass="sharding-propagation")
         (path,) = Path(directory).glob("*after_sharding-propagation*.txt")
         return _read_hlo(path.read_text(), module, mesh)
-
-
-def to_mhlo(module: ir.Module, mesh: Mesh) -> tuple[list[bool], list[bool]]:
-    """Rewrite `sdy` annotations as GSPMD has them; returns which arguments and results are free to choose."""
-
-    def attribute(*shardings: TensorSharding) -> Any:
-        texts = [print_hlo_sharding(to_hlo_sharding(s)) for s in shardings]
-        return ir.StringAttr.get(texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}")
-
-    free = []
-    with in_memory(module) as top:
-        whole = AnnotatedModule(top)
-        for op in list(operations(top)):
-            if op.name == CONSTRAINT:
-                sharding = whole.codec.read(op.attributes["sharding"])
-                call = Operation(
-                    "stablehlo.custom_call",
-                    op.operands,
-                    [op.result.type],
-                    {"call_target_name": ir.StringAttr.get("Sharding"), "mhlo.sharding": attribute(sharding)},
-                    op.location,
-                ).insert(Point.at(op))
-                if opened := [i for i, dim in enumerate(sharding.dims) if dim.is_open]:
-                    call.attributes["backend_config"] = ir.StringAttr.get(f"unspecified_dims={opened}".replace(" ", ""))
-                op.replace(call.results)
-            elif "sdy.sharding" in op.attributes:
-                op.attributes["mhlo.sharding"] = attribute(*whole.codec.read_list(op.attributes["sdy.sharding"]))
-                del op.attributes["sdy.sharding"]
-        for name, shardings in (("arg_attrs", whole.arguments), ("res_attrs", whole.results)):
-            entries = []
-            for sharding in shardings:
-                said = sharding is not None and (any(sharding.dim_axes()) or not all(d.is_open for d in sharding.dims))
-                entries.append(ir.DictAttr.get({"mhlo.sharding": attribute(sharding)} if said and sharding else {}))
-            whole.function.attributes[name] = ir.ArrayAttr.get(entries)
-            free.append([s is None or any(dim.is_open for dim in s.dims) for s in shardings])
-        for op in mesh_operations(top):
-            op.erase()
-        top.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
-    return free[0], free[1]
 
 
 _INSTRUCTION = re.compile(r"^ *(?P<root>ROOT )?%(?P<name>[\w.\-]+) = .*? (?P<kind>[\w\-]+)\((?P<operands>[^()]*)\)")

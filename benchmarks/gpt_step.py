@@ -32,8 +32,8 @@ from hlo_counts import count
 from jax.sharding import NamedSharding, PartitionSpec
 
 import gspmd
-from gspmd.report import bytes_text
 from gspmd.tables import table
+from gspmd.text_report import bytes_text
 
 _DEVICES = 8
 OURS, PEER = "gspmd.jit", "jax.jit"

@@ -11,10 +11,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "proof"))
 
 import sent
-from isolation import Died, Worker
 from made_up import drafts, shrinking
 from made_up.program import Program
 from sent import OURS, PARTITIONERS, Sent
+
+from gspmd.isolation import Died, Worker
 
 LEAST_BYTES = 1024  # what is not more than that, or than 1 %, is equal
 _EQUAL, _LOST = 1.01, 1.1

@@ -30,7 +30,7 @@ from loss_cases import Case, Judge, Outcome
 from made_up.program import Program
 from sent import OURS, PARTITIONERS
 
-from gspmd.report import bytes_text
+from gspmd.text_report import bytes_text
 
 CORPUS = Path(__file__).parent / "corpus" / "losses"
 
@@ -101,7 +101,7 @@ def _minimise(cases: list[Case], programs: dict[str, Program], options: argparse
 
 
 def _head(case: Case) -> str:
-    """What each sends, as comments."""
+    """What each sent when it was found, as comments."""
     lines = [f"A loss that `losses.py` found ({case.name}) and made small."]
     for partitioner in PARTITIONERS:
         outcome = case.outcomes[partitioner]
@@ -109,9 +109,9 @@ def _head(case: Case) -> str:
             lines.append(f"{partitioner} {outcome.failure}"[:110])
             continue
         each = ", ".join(f"{n} {kind} over {axes}" for kind, axes, n, _ in outcome.sent.collectives)
-        lines.append(f"{partitioner} sends {bytes_text(outcome.bytes)}: {each or 'nothing'}.")
+        lines.append(f"{partitioner} sent {bytes_text(outcome.bytes)}: {each or 'nothing'}.")
     if case.pinned is not None and case.pinned.sent is not None:
-        said = f"{OURS} sends {bytes_text(case.pinned.bytes)}"
+        said = f"{OURS} sent {bytes_text(case.pinned.bytes)}"
         lines.append(f"With arguments and results as {case.peer} lays them out, {said}.")
     return "".join(f"// {part}\n" for line in lines for part in textwrap.wrap(line, 117))
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from loss_cases import Case
 from sent import OURS, PARTITIONERS
 
-from gspmd.report import bytes_text
 from gspmd.tables import table
+from gspmd.text_report import bytes_text
 
 _BOUNDS = (0.25, 0.5, 0.75, 0.9, 1.0 / 1.01, 1.01, 1.1, 1.5, 2.0, 4.0)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compiled import Result
 
-from gspmd.report import bytes_text
 from gspmd.tables import table
+from gspmd.text_report import bytes_text
 
 _HEAD = ["", "sends", "collectives", "holds", "MFLOP", "ms a step"]
 

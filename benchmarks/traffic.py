@@ -7,6 +7,7 @@ from typing import Any
 
 from measurement import Transfer
 
+from gspmd.compiled.hlo_work import operand_of
 from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.group_axes import names_axes, read_group_axes
@@ -75,6 +76,5 @@ def of_hlo(text: str) -> tuple[Transfer, ...]:
 
 def hlo_transfer(module: OptimizedModule, collective: Instruction, users: Iterable[str] = ()) -> Transfer:
     """A collective of a module; `users` are the operations that use its result."""
-    kind = collective.collective or ""
-    devices = 2 if kind == "collective_permute" else len(module.group(collective))
-    return transfer(kind, collective.operand_bytes(devices), devices, users, "dynamic-slice")
+    devices, local_bytes = operand_of(module, collective)
+    return transfer(collective.collective or "", local_bytes, devices, users, "dynamic-slice")

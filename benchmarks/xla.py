@@ -93,14 +93,16 @@ def partition(
     import jax
     from jaxlib import _jax
 
+    from gspmd.comparisons.peers import leave_free, peer_options
+
     _append_refused(module)
-    options = compile_options(devices, use_shardy)
+    chosen = tuple(jax.devices()[:devices])
+    options = peer_options(chosen, use_shardy)
     leave_free(options, (free[0], [*free[1], False] if any(free[1]) else ()))
     build = options.executable_build_options
     if dump_to is not None:
         build.debug_options.xla_dump_to = dump_to
         build.debug_options.xla_dump_hlo_pass_re = dump_pass
-    chosen = tuple(jax.devices()[:devices])
     with _captured_log() as log, module.context:
         try:
             chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
@@ -143,28 +145,6 @@ def _append_refused(module: ir.Module) -> None:
         terminator.erase()
         declare_types(function)
         set_dictionaries(function, "res_attrs", [*results, {}])
-
-
-def compile_options(devices: int, use_shardy: bool) -> Any:
-    import numpy as np
-    from jaxlib import xla_client
-
-    options = xla_client.CompileOptions()
-    build = options.executable_build_options
-    options.num_partitions = build.num_partitions = devices
-    build.use_spmd_partitioning = True
-    build.use_shardy_partitioner = use_shardy
-    build.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
-    return options
-
-
-def leave_free(options: Any, free: tuple[Sequence[bool], Sequence[bool]]) -> None:
-    """Say which arguments and results may get another sharding than they have."""
-    build = options.executable_build_options
-    if any(free[0]):
-        build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
-    if any(free[1]):
-        build.allow_spmd_sharding_propagation_to_output = list(free[1])
 
 
 def _read_traffic(directory: Path) -> tuple[Transfer, ...]:

@@ -40,3 +40,7 @@ GIVEN = LocationMark("given")
 
 PLACE = LocationMark("place")
 """The operations of a completed program, in their order; see `gspmd.explanations.conflicts`."""
+
+LINE = "gspmd.line."
+"""What the name of an operation begins with that XLA is to know by the number of its source line, where it has no other
+marks; see `gspmd.comparisons.line_names`."""

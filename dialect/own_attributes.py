@@ -55,6 +55,12 @@ UNREDUCED = "gspmd.unreduced"
 ANNOTATED = "gspmd.annotated"
 """That a user gave an operation's results the shardings that they have: from `gspmd-ingest` to `gspmd-reshard`."""
 
+FREE_ARGUMENTS = "gspmd.free_arguments"
+"""On @main, the arguments that nothing is said of: from `gspmd-propagate` to `gspmd-reshard`."""
+
+FREE_RESULTS = "gspmd.free_results"
+"""The same of results."""
+
 # ---- on other operations --------------------------------------------------------------------------
 
 LIKE = "gspmd.like"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import stat
 import tomllib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -13,6 +14,7 @@ from gspmd.dialect.errors import InputError, reason_of
 from gspmd.dialect.limits import MAX_TOML_LENGTH
 
 STDIN = "<stdin>"
+_MOST_BYTES = 64 * 2**20  # of a file that is looked into
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _kept: dict[str, bytes] = {}
 
@@ -42,6 +44,26 @@ def keep(name: str, source: bytes) -> bytes:
 def kept(name: str) -> bytes | None:
     """What was kept under a name; programs without a name of their own are called `-` by MLIR."""
     return _kept.get(STDIN if name == "-" else name)
+
+
+def source_bytes(name: str) -> bytes | None:
+    """What was given under a name, or what a regular file holds that is not too large; None where there is neither."""
+    source = kept(name)
+    if source is not None:
+        return source
+    try:
+        about = os.stat(name)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+            return None
+        with open(name, "rb") as opened:
+            return as_utf8(opened.read())
+    except (OSError, ValueError):
+        return None
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of what `source_bytes` finds, none where it finds nothing."""
+    return [line.decode(errors="replace") for line in (source_bytes(name) or b"").split(b"\n")]
 
 
 @contextlib.contextmanager

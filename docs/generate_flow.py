@@ -72,7 +72,8 @@ row of [contraction.py](../transforms/ops/contraction.py).
         "what is cheapest for neighbours together",
         """\
 Propagation looks at one operation at a time. Where operations cannot run as it has it, the values between them may be
-better off otherwise: in the form that both sides of them want. Nothing in this program is, so it stays as it was.
+better off otherwise: in the form that both sides of them want. Nothing in this program is, so it stays as it was. Two
+attributes of @main say of which arguments and results nobody has said anything: these may change, too.
 
 In the code: `Chains` ([chains.py](../transforms/refine/chains.py)) tries for each such value what its neighbours would
 have, and takes what costs them least together.
@@ -148,12 +149,13 @@ def flow() -> str:
 
 
 def _folded(text: str) -> str:
-    """A module with every argument, and the types of matmuls and all-reduces, on lines of their own."""
+    """A module with every argument and attribute of @main, and the types of matmuls, on lines of their own."""
     lines = []
     for line in text.strip().splitlines():
         inner = " " * (len(line) - len(line.lstrip()) + 4)
         line = re.sub(r", (%arg\d+: tensor<\d+x)", rf",\n{inner}\1", line)
         line = re.sub(r"\) -> \((tensor<[^>]*> \{)", rf")\n{inner}-> (\1", line)
+        line = re.sub(r"\) attributes (\{gspmd)", rf")\n{inner}attributes \1", line)
         if "dot_general" in line or "all_reduce" in line or line.lstrip().startswith("})"):
             line = re.sub(
                 r" (\{gspmd\.cause|\{sdy\.sharding|: \(?tensor|out_sharding|replica_groups)", rf"\n{inner}\1", line

@@ -20,14 +20,28 @@ os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools
 _TEST_ROOT = Path(__file__).parent
 _SLOW = frozenset(
     (
-        *("benchmarks", "ecosystem", "examples", "explain", "frameworks", "machines", "models", "ops", "optimize"),
-        *("pipeline", "proof", "python", "reshard", "runtime", "test_package.py"),
+        *(
+            "benchmarks",
+            "bisect",
+            "comparisons",
+            "ecosystem",
+            "examples",
+            "explain",
+            "frameworks",
+            "machines",
+            "models",
+        ),
+        *("ops", "optimize", "pipeline", "proof", "python", "reshard", "runtime", "test_package.py"),
         *("errors/test_hostile.py", "errors/test_large_numbers.py", "tools/test_supervision.py"),
+        "reports/test_report_browser.py",
     )
 )
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""
 _QUICK = frozenset(
-    ("ops/test_batch_law.py", "ops/test_op_table.py", "python/test_output.py", "runtime/test_signature.py")
+    (
+        *("comparisons/test_hlo_work.py", "comparisons/test_versions.py", "ops/test_batch_law.py"),
+        *("ops/test_op_table.py", "python/test_output.py", "runtime/test_signature.py"),
+    )
 )
 """What of these does not."""
 _results: pytest.StashKey[dict[Path, tuple[str, str]]] = pytest.StashKey()

@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
 from contents import as_text
 from execution import Options, inputs_of
-from fuzzing import Made, least, tried
-from isolation import Worker
+from fuzzing import Made, at_fault, least, tried
 from seeds import parser_of, try_seeds
+
+from gspmd.isolation import Worker
 
 
 def main() -> int:
@@ -45,6 +46,7 @@ def main() -> int:
 def _report(made: Made, why: str, worker: Worker) -> None:
     program, found = least(made, worker)
     print(f"// seed {made.seed}: {found or why}")
+    print(f"// {at_fault(program, made)}")
     for argument, array in zip(program.arguments, inputs_of(program, made.seed), strict=True):
         print(f"// {argument.value.name} = {as_text(array)}")
     print(f"{program}// -----", flush=True)

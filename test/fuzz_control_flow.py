@@ -16,10 +16,11 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
-from isolation import Worker
 from nesting import least, tried
 from nests import nest
 from seeds import parser_of, try_seeds
+
+from gspmd.isolation import Worker
 
 
 def main() -> int:

@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
 from enumeration import count, every, sample
 from execution import Options
-from isolation import Died, Worker
 from operations import FAMILIES
 from sweeping import Tally, least, sweep
+
+from gspmd.isolation import Died, Worker
 
 _PRINTED = 5  # wrong cases of a family that are shrunk and printed
 

@@ -181,6 +181,15 @@ def test_every_module_is_there_and_no_other(installed: Installed) -> None:
         assert Path(origin).read_bytes().replace(b"\r\n", b"\n") == modules[name].read_bytes(), name
 
 
+def test_the_files_that_a_report_is_made_of_are_there(installed: Installed) -> None:
+    (installed.directory / "program.mlir").write_text(PROGRAM)
+    installed.tool("gspmd", "report", "program.mlir", "-o", "report.html")
+    text = (installed.directory / "report.html").read_text(encoding="utf-8")
+    for name in ("page.css", "main.js", "uPlot.iife.min.js"):
+        source = (ROOT / "python/gspmd/reports/assets" / name).read_text(encoding="utf-8")
+        assert source.strip() in text
+
+
 def test_tools_run(installed: Installed) -> None:
     assert installed.tool("gspmd", "--help").startswith("usage: gspmd")
     assert "func.func @main" in installed.tool("gspmd-opt", "--cse", stdin="func.func @main() {\n  return\n}\n")
@@ -201,7 +210,9 @@ def test_from_within_the_source_tree_the_same_modules_are_imported(folder: str) 
 def test_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert len([name for name in names if name.endswith(".py")]) == len(_modules())
-    assert [name for name in names if not name.endswith(".py") and ".dist-info/" not in name] == ["gspmd/py.typed"]
+    others = [name for name in names if not name.endswith(".py") and ".dist-info/" not in name]
+    assets = [f"gspmd/reports/assets/{path.name}" for path in (ROOT / "python/gspmd/reports/assets").iterdir()]
+    assert sorted(others) == sorted(["gspmd/py.typed", *assets])
     assert len({name.partition("/")[0] for name in names}) == 2
 
 

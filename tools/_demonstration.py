@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gspmd import report
+from gspmd import text_report
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.progress import told
@@ -69,7 +69,7 @@ class Demonstration:
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
         print(f"{self.name}: {self.recipe.summary}\n  {sizes}\n")
-        print("\n".join(fitted(report.program_lines(partitioned.signature, partitioned.collectives))) + "\n")
+        print("\n".join(fitted(text_report.program_lines(partitioned.signature, partitioned.collectives))) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)

@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import re
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,22 @@ def budget_tolerance(text: str) -> float:
     if not 0 <= number <= MAX_TOLERANCE:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {MAX_TOLERANCE}")
     return number
+
+
+def source_of(file: str) -> Any:
+    """The program that a command names, for what reads it more than once: of stdin and FIFOs what was in them.
+
+    Raises InputError for what cannot be read.
+    """
+    from gspmd.dialect.source_text import STDIN, keep, reading
+    from gspmd.reading import ProgramFile
+
+    if file == "-":
+        return keep(STDIN, sys.stdin.buffer.read())
+    if os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file):
+        with reading(file) as opened:
+            return keep(STDIN, opened.read())
+    return ProgramFile(file)
 
 
 def partition(program: Any, args: argparse.Namespace) -> Partitioned:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+import os
+import secrets
+import tempfile
+from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.tools._partitioned import (
     add_choice_arguments,
     add_platform_argument,
+    partition_options,
     partitioned,
+    source_of,
+    strictness,
     tolerance,
 )
 from gspmd.tools._stages import stage
@@ -19,7 +25,7 @@ from gspmd.tools.command import ArgumentParser
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 if TYPE_CHECKING:
-    from gspmd.checks.checking import CheckReport, ResultCheck
+    from gspmd.checks.verdicts import CheckReport, Fault, ResultCheck
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
@@ -27,7 +33,16 @@ PRINTS_JSON = True
 _EPILOG = """\
 Integers and bools must be equal; NaN and infinities must be in the same places; other numbers may be off by
 RTOL times the largest magnitude of the result (default: 2e-5 for f32, 3.7e-14 for f64, 4 eps for bf16 and
-f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers."""
+f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers.
+
+With --bisect, a program whose results differ, or that cannot be run once it is partitioned, is searched for the pass
+after which it is wrong and the first operation at fault, and made small (docs/compare.md). The small program goes to
+the folder for temporary files if --reduced names no other.
+
+JSON: "passed", "mesh", "num_partitions", "reference", "runs" (of "inputs": "results", each of "index", "name", "shape",
+"dtype", "sharding", "max_abs_error", "max_rel_error", "tolerance", "nonfinite", "passed", "noise", "reason"), "notes"
+and "fault", null or of "problem", "pass_name", "operation", "value", "location", "step", "symptom", "reduced".
+"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -43,28 +58,46 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
     parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
+    parser.add_argument("--bisect", action="store_true", help="find the pass and the operation at fault, if any is")
+    parser.add_argument("--reduced", metavar="FILE", help="write a small program with the fault there")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_platform_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
+    from gspmd.output import Output, beside, outputs
     from gspmd.tables import fitted
 
+    if args.reduced is not None and not args.bisect:
+        raise UsageError("--reduced without --bisect", hint="give --bisect", code=Code.OPTIONS_DISAGREE)
+    (output,) = outputs(args.reduced)
     report = _check(args)
-    print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(fitted(_lines(report))))
+    reduced = report.fault.reduced if report.fault is not None else ""
+    if reduced and output is None and not args.json:
+        output = Output(_temporary_path())
+    with beside(output):
+        path = output.path if output is not None and not output.is_stdout else ""
+        print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(fitted(_lines(report, path))))
+    if output is not None and reduced:
+        output.write(reduced.encode())
     return EXIT_DONE if report.passed else EXIT_VERDICT
 
 
+def _temporary_path() -> str:
+    return os.path.join(tempfile.gettempdir(), f"gspmd-reduced-{secrets.token_hex(4)}.mlir")
+
+
 def _check(args: argparse.Namespace) -> CheckReport:
-    from gspmd.reading import read_program_file
+    from gspmd.reading import read_program, read_program_file
     from gspmd.runtime.executable_module import is_partitioned
     from gspmd.transforms.parsing.mlir import new_context
     from gspmd.virtual_devices import request_devices
 
     if args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
-    module = read_program_file(args.file, new_context())
+    source = source_of(args.file) if args.bisect else None  # which is read more than once
+    module = read_program_file(args.file, new_context()) if source is None else read_program(source)
     if is_partitioned(module) and args.against is None:
         raise UsageError(
             f"'{args.file}' is already partitioned",
@@ -77,6 +110,8 @@ def _check(args: argparse.Namespace) -> CheckReport:
             hint="leave --against out, and gspmd check partitions it",
             code=Code.PARTITIONED_ALREADY,
         )
+    if args.bisect:
+        return _located(source, args)
     original = module if args.against is None else read_program_file(args.against, new_context())
     with stage("partitioning"):
         product, count = partitioned(module, args)
@@ -96,17 +131,57 @@ def _check(args: argparse.Namespace) -> CheckReport:
     )
 
 
-def _lines(report: CheckReport) -> list[str]:
+def _located(source: Any, args: argparse.Namespace) -> CheckReport:
+    """The report with the fault in it, if there is one."""
+    from gspmd.checks.checking import check
+
+    for option, is_given in (("--against", args.against is not None), ("--platform", args.platform != "cpu")):
+        if is_given:
+            raise UsageError(
+                f"--bisect with {option}",
+                hint="it partitions the annotated program, and runs it on virtual CPU devices",
+                code=Code.OPTIONS_DISAGREE,
+            )
+    options = partition_options(args)
+    return check(
+        source,
+        num_devices=options.pop("num_partitions"),
+        inputs=args.inputs,
+        seed=args.seed,
+        rtol=args.rtol,
+        atol=args.atol,
+        options={**options, "strict": strictness(args)},
+        bisect=True,
+        stage=stage,
+    )
+
+
+def _lines(report: CheckReport, path: str) -> list[str]:
     from gspmd.tables import table
 
     lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
     lines += [f"note: {note}" for note in report.notes]
     for run_ in report.runs:
         lines += ["", f"{run_.inputs}:", *table([_HEADER, *(_row(result) for result in run_.results)])]
+    if report.fault is not None:
+        lines += ["", *_fault_lines(report.fault, path)]
     failed = sum(not result.passed for result in report.results)
     total = len(report.results)
+    if report.fault is not None and not failed:
+        return [*lines, "", f"FAIL: the program {report.fault.problem}"]
     lines += ["", f"FAIL: {failed} of {total} results differ" if failed else f"PASS: {total} results agree"]
     return lines
+
+
+def _fault_lines(fault: Fault, path: str) -> list[str]:
+    """Which pass and which operation is at fault, and where a small program with the fault is written."""
+    what = " ".join(filter(None, (f"'{fault.operation}'" if fault.operation else "", fault.value)))
+    where = f" at {fault.location}" if fault.location else ""
+    step = f", for whose operands or results it has '{fault.step}'" if fault.step else ""
+    by = f"pass '{fault.pass_name}'" if fault.pass_name else "no single pass"
+    lines = [f"at fault: {by}" + (f", at {what}{where}{step}" if what else "")]
+    lines += [f"  {fault.symptom}"] if fault.symptom else []
+    return [*lines, *([f"  a small program with the fault, to report, is in {path}"] if path else [])]
 
 
 _HEADER = ("result", "type", "sharding", "max abs error", "max rel error", "tolerance", "non-finite", "")

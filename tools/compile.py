@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     request_devices(here, 1 if topology else count)
     from gspmd.compiled import text as compile_text
     from gspmd.compiled.ahead_of_time import compile_for
-    from gspmd.report import bytes_text
     from gspmd.tables import fitted
+    from gspmd.text_report import bytes_text
 
     with stage(f"compiling for {args.target}"):
         compiled = compile_for(product, args.target, compiler_options=options)

@@ -48,6 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--write-budget", metavar="FILE", help="write what the program needs as a budget, .json or .toml"
     )
+    parser.add_argument("--trace", metavar="FILE", help="write the timeline of a step as a trace for Perfetto")
     parser.add_argument(
         "--tolerance",
         type=budget_tolerance,
@@ -61,13 +62,14 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.costs import budget as cost_budget
     from gspmd.costs import program_cost as costs
     from gspmd.costs import text as cost_text
+    from gspmd.costs.trace import trace_text
     from gspmd.output import beside, outputs
     from gspmd.reading import ProgramFile, read_program_file
     from gspmd.runtime.executable_module import is_partitioned
     from gspmd.tables import fitted
     from gspmd.transforms.parsing.mlir import new_context
 
-    (output,) = outputs(args.write_budget)
+    output, trace = outputs(args.write_budget, args.trace)
     budget = cost_budget.read_budget(args.budget) if args.budget is not None else None
     if budget is not None and args.tolerance is not None:
         budget = cost_budget.with_tolerance(budget, args.tolerance)
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             strict=strictness(args),
             original=None if args.original is None else ProgramFile(args.original),
         )
-    with beside(output):
+    with beside(output, trace):
         print(
             json.dumps(cost_text.to_dict(report), indent=2)
             if args.json
@@ -89,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     if output:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)
         output.write(cost_budget.budget_text(written, args.write_budget).encode())
+    if trace:
+        trace.write(trace_text(report).encode())
     if budget is None:
         return EXIT_DONE
     excess = cost_budget.exceeded(report, budget, args.budget)

@@ -119,11 +119,17 @@ def _styled(style: str, text: str, chosen: Presentation) -> str:
 
 
 def _flat(message: str) -> str:
-    """The message in one line, without its middle if it is very long."""
+    """The message in one line that a terminal shows as it is."""
     return _shortened(printable(" ".join(message.split())))
 
 
+def _in_one_line(message: str) -> str:
+    """The message as JSON has it, which escapes what cannot be printed."""
+    return _shortened(" ".join(message.split()))
+
+
 def _shortened(text: str) -> str:
+    """The text without its middle if it is very long."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 150]} ... {text[-145:]}"
 
 
@@ -131,11 +137,11 @@ def _as_dict(diagnostic: Diagnostic) -> dict[str, object]:
     return {
         "severity": diagnostic.severity.value,
         "code": diagnostic.code,
-        "message": " ".join(diagnostic.problem.split()),
+        "message": _in_one_line(diagnostic.problem),
         "hint": diagnostic.hint,
         "location": _place(diagnostic.location),
         "notes": [
-            {"message": " ".join(note.message.split()), "location": _place(note.location)}
+            {"message": _in_one_line(note.message), "location": _place(note.location)}
             for note in _shown(diagnostic.notes)
         ],
     }

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from gspmd.tools import supervision
 
 
 def gspmd() -> None:
     """The command `gspmd`."""
-    sys.exit(supervision.supervised("gspmd", _main_of("gspmd.tools.cli")))
+    _end(supervision.supervised("gspmd", _main_of("gspmd.tools.cli")))
 
 
 def gspmd_opt() -> None:
     """The command `gspmd-opt`."""
-    sys.exit(supervision.supervised("gspmd-opt", _main_of("gspmd.tools.opt")))
+    _end(supervision.supervised("gspmd-opt", _main_of("gspmd.tools.opt")))
+
+
+def _end(status: int) -> NoReturn:
+    """Exit with a code that an interrupt changes no more: while Python ends, it would end the process by its signal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
 
 
 def _main_of(module: str) -> Callable[[], int]:

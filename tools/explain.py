@@ -9,8 +9,7 @@ from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
-from gspmd.dialect.source_text import STDIN, keep
-from gspmd.tools._partitioned import add_choice_arguments, partition, partition_options
+from gspmd.tools._partitioned import add_choice_arguments, partition, partition_options, source_of
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
 
@@ -55,9 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions. What `--strict` refuses is explained before."""
     if args.all and args.value:
         raise UsageError("--all and --value are both given", hint="give one of them", code=Code.OPTIONS_DISAGREE)
-    from gspmd.reading import ProgramFile
-
-    source = keep(STDIN, sys.stdin.buffer.read()) if args.file == "-" else ProgramFile(args.file)
+    source = source_of(args.file)
     _explain(args, source)
     if args.strict is not None:
         sys.stdout.flush()

@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
-    from gspmd import report
+    from gspmd import text_report
     from gspmd.output import Output
     from gspmd.reading import ProgramFile
 
@@ -38,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
         data = buffer.getvalue()
     output.write(data)
     if args.report:
-        tell("\n".join(report.program_lines(product.signature, product.collectives)))
+        tell("\n".join(text_report.program_lines(product.signature, product.collectives)))
     return 0

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from gspmd.tables import wants_color
+
 FORM_VARIABLE = "GSPMD_DIAGNOSTICS"
 _PLAIN_WIDTH = 120  # of source lines where there is no terminal
 
@@ -68,7 +70,7 @@ def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
     color = next((word.removeprefix("--color=") for word in reversed(words) if word.startswith("--color=")), "auto")
     return Presentation(
         form,
-        is_colored=color == "always" or (color != "never" and is_terminal and _wants_color()),
+        is_colored=color == "always" or (color != "never" and is_terminal and wants_color()),
         is_terminal=is_terminal,
         is_verbose=_is_given("-v", "--verbose", words),
         is_quiet=_is_given("-q", "--quiet", words),
@@ -110,6 +112,11 @@ def text_width() -> int:
     return terminal_width(sys.stdout) or _PLAIN_WIDTH
 
 
+def is_text_colored(choice: str) -> bool:
+    """Whether text on stdout has colors by what `--color` says."""
+    return choice == "always" or (choice != "never" and is_a_terminal(sys.stdout) and wants_color())
+
+
 def is_a_terminal(stream: TextIO) -> bool:
     try:
         return stream.isatty()
@@ -136,7 +143,3 @@ def _is_given(short: str, long: str, words: Sequence[str]) -> bool:
 
 def _named_form(name: str) -> Form | None:
     return Form(name) if name in {form.value for form in Form} else None
-
-
-def _wants_color() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -138,7 +138,7 @@ def _print_interface(executable: Executable) -> None:
 
 
 def _label(index: int, value: ValueSignature, mesh: Mesh) -> str:
-    from gspmd.report import sharding_text
+    from gspmd.text_report import sharding_text
 
     name = f" '{value.name}'" if value.name else ""
     shape = ",".join(map(str, value.shape))

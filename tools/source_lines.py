@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import unicodedata
 
 from gspmd.dialect.errors import SourceLocation
-from gspmd.dialect.source_text import as_utf8, kept
+from gspmd.dialect.source_text import source_bytes
 
-_MOST_BYTES = 64 * 2**20  # of a file that is looked into
 _LEAD = 24  # characters shown before the mark of a line that is too long
 _CUT = "..."
 
@@ -42,16 +39,9 @@ def printable(text: str) -> str:
 
 def _line(file: str, number: int) -> bytes | None:
     """The bytes of a line of what was given, or of a regular file that is not too large."""
-    source = kept(file)
+    source = source_bytes(file)
     if source is None:
-        try:
-            about = os.stat(file)
-            if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
-                return None
-            with open(file, "rb") as opened:
-                source = as_utf8(opened.read())
-        except (OSError, ValueError):
-            return None
+        return None
     lines = source.split(b"\n", number)
     return lines[number - 1].rstrip(b"\r") if number <= len(lines) else None
 

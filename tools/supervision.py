@@ -23,6 +23,7 @@ from typing import NoReturn
 from gspmd import output, reproducer
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InternalError
+from gspmd.isolated_process import end_with_parent
 from gspmd.tools import presentation
 from gspmd.tools.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TIMEOUT
 
@@ -152,14 +153,10 @@ def _end_quietly(main: Callable[[], int]) -> NoReturn:
 
 
 def _end_with(parent: int) -> None:
-    """Let Linux kill this process when its parent dies, as by a signal that nobody can handle."""
+    """Let this process die with its parent, also where that has died already."""
     if not sys.platform.startswith("linux"):
         return
-    import ctypes
-
-    set_parent_death_signal = 1
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     if os.getppid() != parent:
         os._exit(EXIT_INTERNAL)
 

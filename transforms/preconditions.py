@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jaxlib.mlir import ir
+
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
 from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, check_signature
-from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.modules import FUNCTION, main_function
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CALLS, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER
@@ -33,6 +35,19 @@ def _check_form(module: Operation) -> None:
         with located(annotated.function):
             raise AnnotationError("has an unreduced argument or result")
     _check_operations(module, _check_operation_of_form)
+    for function in module.regions[0]:
+        if function.name == FUNCTION and function != annotated.function:
+            _check_unannotated(function)
+
+
+def _check_unannotated(function: Operation) -> None:
+    """A function that a custom call names says nothing of sharding: ingest has taken that out."""
+    entries = [entry for key in ("arg_attrs", "res_attrs") for entry in function.attributes.get(key, ())]
+    names = [name for op in function.walk() for name in (op.name, *op.attributes)]
+    names += [each.name for entry in entries for each in ir.DictAttr(entry)]
+    if any(name.startswith(("sdy.", "mhlo.sharding")) for name in names):
+        with located(function):
+            raise AnnotationError("is not @main, and is annotated")
 
 
 def _check_operation_of_form(op: Operation) -> None:

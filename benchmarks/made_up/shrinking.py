@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from gspmd.reduction import reduced
 from made_up.program import Dims, Program, Step
 
 Holds = Callable[[Program], bool]
@@ -15,21 +15,7 @@ _LEAST_SIZE = 8  # numbers below are dimensions, strides and the like
 
 def shrunk(program: Program, holds: Holds, seconds: float = 240.0) -> Program:
     """The smallest program found in this time. What made it smaller once is tried again."""
-    end = time.perf_counter() + seconds
-    seen = {program}
-    progress = True
-    while progress:
-        progress = False
-        for candidate in _smaller(program):
-            if candidate in seen or not _fits(candidate):
-                continue
-            seen.add(candidate)
-            if time.perf_counter() > end:
-                return program
-            if holds(candidate):
-                program, progress = candidate, True
-                break
-    return program
+    return reduced(program, _smaller, lambda candidate: _fits(candidate) and holds(candidate), seconds=seconds)
 
 
 def types_of(program: Program) -> list[Any]:

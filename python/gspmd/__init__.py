@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from gspmd.api import Partitioned, Sharding, partition, propagate
     from gspmd.checks.checking import CheckReport, check
     from gspmd.collectives import Collective
+    from gspmd.comparisons.opinions import SecondOpinion
+    from gspmd.comparisons.second_opinion import compare
+    from gspmd.comparisons.versions import VersionComparison, compare_versions
     from gspmd.compiled.ahead_of_time import CompiledProgram, compile_for, load_compiled
     from gspmd.costs.program_cost import CostReport, cost
     from gspmd.explanations.explanation import Explanation, explain
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from gspmd.frontend.pipeline_schedule import bubble_ratio
     from gspmd.frontend.pipelining import pipeline
     from gspmd.pass_manager import PassManager
+    from gspmd.pictures.visualizing import visualize
+    from gspmd.reports.report import Report, report
     from gspmd.runtime.executable import Executable, compile, load, save
     from gspmd.runtime.processes import wait
     from gspmd.runtime.sharded_array import ShardedArray
@@ -76,6 +81,10 @@ _HOME = {
     "pipeline": "frontend.pipelining",
     "Explanation": "explanations.explanation",
     "explain": "explanations.explanation",
+    "SecondOpinion": "comparisons.opinions",
+    "compare": "comparisons.second_opinion",
+    "VersionComparison": "comparisons.versions",
+    "compare_versions": "comparisons.versions",
     "CheckReport": "checks.checking",
     "check": "checks.checking",
     "Executable": "runtime.executable",
@@ -84,6 +93,9 @@ _HOME = {
     "save": "runtime.executable",
     "ShardedArray": "runtime.sharded_array",
     "wait": "runtime.processes",
+    "Report": "reports.report",
+    "report": "reports.report",
+    "visualize": "pictures.visualizing",
 }
 
 __all__ = [
@@ -106,15 +118,20 @@ __all__ = [
     "ParseError",
     "Partitioned",
     "PassManager",
+    "Report",
     "ReshardError",
+    "SecondOpinion",
     "ShardedArray",
     "Sharding",
     "SourceLocation",
     "Unsupported",
     "UsageError",
+    "VersionComparison",
     "annotate",
     "bubble_ratio",
     "check",
+    "compare",
+    "compare_versions",
     "compile",
     "compile_for",
     "cost",
@@ -127,7 +144,9 @@ __all__ = [
     "partition",
     "pipeline",
     "propagate",
+    "report",
     "save",
+    "visualize",
     "wait",
 ]
 

@@ -19,6 +19,11 @@ def text_width() -> int | None:
     return None
 
 
+def wants_color() -> bool:
+    """Whether the environment leaves it to the program to color what it prints on a terminal."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), most: int | None = None) -> list[str]:
     """Columns of equal width, indented; those in `right` are aligned to the right.
 

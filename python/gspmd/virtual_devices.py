@@ -31,10 +31,15 @@ def request_devices(platform: str, count: int) -> None:
     if given and not re.fullmatch(r"[0-9]{1,9}", given):
         raise UsageError(f"{_COUNT} is '{given}', expected a number of devices", hint=f"set it as {_COUNT}=8")
     asked += [int(given)] if given else []
-    if max([count, *asked]) > MAX_VIRTUAL_DEVICES:
+    check_virtual_devices(max([count, *asked]))
+    os.environ[_COUNT] = str(max([count, *asked]))
+
+
+def check_virtual_devices(count: int) -> None:
+    """Raise UsageError for more CPU devices than a process can have."""
+    if count > MAX_VIRTUAL_DEVICES:
         raise UsageError(
-            f"{max([count, *asked])} virtual devices, expected at most {MAX_VIRTUAL_DEVICES}",
+            f"{count} virtual devices, expected at most {MAX_VIRTUAL_DEVICES}",
             hint="use a smaller mesh",
             code=Code.LIMIT,
         )
-    os.environ[_COUNT] = str(max([count, *asked]))

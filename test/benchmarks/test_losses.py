@@ -51,13 +51,3 @@ def test_programs_shrink_to_what_matters(load: Any) -> None:
     assert least.kinds == ["binary"]
     assert all(step.dims is None for step in least.steps)
     assert len(least.results) == 1
-
-
-def test_axes_of_collectives(load: Any) -> None:
-    axes_of = load("sent").axes_of
-    mesh = (("x", 4), ("y", 2))
-    assert axes_of("replica_groups={{0,1},{2,3},{4,5},{6,7}}, dimensions={0}", mesh) == "y"
-    assert axes_of("replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}", mesh) == "x"
-    assert axes_of("replica_groups={{0,2},{1,3},{4,6},{5,7}}, dimensions={0}", mesh) == "x*"
-    assert axes_of("replica_groups=[1,8]<=[8], dimensions={0}", mesh) == "x,y"
-    assert axes_of("source_target_pairs={{0,0},{1,3},{3,1},{2,2}}", mesh) == "x"

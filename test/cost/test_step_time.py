@@ -105,6 +105,20 @@ def test_a_step_is_cycles_and_collectives() -> None:
     assert low <= scheduled <= high
 
 
+def test_the_timeline_has_what_the_step_has_by_axes() -> None:
+    target = read_target("tpu:v5e:2x4")
+    mesh = Mesh((("x", 4), ("y", 2)))
+    placement = target.place(mesh)
+    found = step_time(HLO, target, target.placed(placement), placement.coordinates, mesh)
+    assert [c.axes for c in found.collectives] == ['"y"', '"y"', '"x"']
+    assert found.timeline.source == "compiler"
+    assert found.timeline.total_s == found.scheduled_s
+    assert found.timeline.compute_s == pytest.approx(found.compute_s)
+    assert found.timeline.communication_s == pytest.approx(found.communication_s)
+    assert {*found.timeline.lanes} == {"compute", '"x"', '"y"'}
+    assert any(event.turns == 2 for event in found.timeline.events)
+
+
 def test_what_is_started_early_is_hidden_behind_what_follows() -> None:
     """The permute begins before a long product and is waited for after it."""
     text = HLO.replace(

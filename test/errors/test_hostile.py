@@ -23,7 +23,7 @@ from wanted import Wanted
 
 _FOLDER = Path(__file__).parents[1] / "hostile"
 CORPUS = read_cases(_FOLDER / "corpus")
-_READING = ("opt", "partition", "explain", "cost", "api.partition")
+_READING = ("opt", "partition", "explain", "cost", "compare", "report", "api.partition")
 _QUICK = [name for name in FORMATS if name not in ("compiled", "npz", "small", "demo", "terminal")]
 _SEED, _COUNT = 14, 300
 
@@ -58,7 +58,7 @@ def test_a_kept_program_in_every_command(name: str, supervisor: Supervisor) -> N
     kept = CORPUS[name]
     for command in _READING:
         words = ("bytes", "{}") if command == "api.partition" else (kept.files[0][0],)
-        words += ("--gspmd-partition",) if command == "opt" else ()
+        words += {"opt": ("--gspmd-partition",), "compare": (kept.files[0][0],), "report": ("-o", "-")}.get(command, ())
         case = Case(command, words, kept.files)
         assert said(case, supervisor.outcome(case)) == ""
 

@@ -264,7 +264,7 @@ def test_a_program_is_refused_as_partitioning_refuses_it() -> None:
 def test_an_unknown_value_names_near_misses() -> None:
     with pytest.raises(gspmd.UsageError, match=r"no value '%secnd'; did you mean '%second'"):
         explain(CALLS).find("%secnd")
-    with pytest.raises(gspmd.UsageError, match=r"no value 'nothing-like-it'; list all with --all"):
+    with pytest.raises(gspmd.UsageError, match=r"no value 'nothing-like-it'; gspmd explain --all lists all"):
         explain(CALLS).find("nothing-like-it")
 
 

@@ -57,12 +57,26 @@ def _cost(case: Case) -> None:
     str(gspmd.cost(_source(case), **_keywords(case)))
 
 
+def _report(case: Case) -> None:
+    import gspmd
+
+    found = gspmd.report(_source(case), **_keywords(case))
+    json.loads(found.json())
+    found.html(), found.trace(), repr(found)
+
+
 def _check(case: Case) -> None:
     import gspmd
 
     report = gspmd.check(_source(case), **_keywords(case))
     json.dumps(report.to_dict())
     assert report.passed, "the partitioned program computes something else"
+
+
+def _compare(case: Case) -> None:
+    import gspmd
+
+    json.dumps(gspmd.compare_versions(_source(case), _source(case), **_keywords(case)).to_dict())
 
 
 def _run(case: Case) -> None:
@@ -141,7 +155,9 @@ CALLS: dict[str, Callable[[Case], None]] = {
     "api.propagate": _propagate,
     "api.explain": _explain,
     "api.cost": _cost,
+    "api.report": _report,
     "api.check": _check,
+    "api.compare": _compare,
     "api.run": _run,
     "api.compile": _compile,
     "api.load": _load,

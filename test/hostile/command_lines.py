@@ -26,8 +26,11 @@ _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "partition": (("--report",), ("--emit-bytecode",)),
     "explain": (("--all",), ("--conflicts",), ("--json",), ("--print-module",), ("--value", "%0"), ("--value", "a"),
                 ("--all", "--json")),
-    "cost": (("--json",), ("--top", "2"), ("--target", "tpu-v5p", "--json")),
-    "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30")),
+    "cost": (("--json",), ("--top", "2"), ("--target", "tpu-v5p", "--json"), ("--trace", "-")),
+    "report": (("--target", "tpu-v5p"),),
+    "show": (("--value", "%0"), ("--value", "a"), ("--color=always", "--value", "%0")),
+    "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30"), ("--bisect",)),
+    "compare": (("--json",), ("--max-increase", "5%"), ("--max-increase", "step=0"), ("--top", "1")),
     "run": (("--seed", "3"), ("--repeat", "2")),
     "compile": (("--json",), ("--top", "1"), ("--compiler-option", "xla_cpu_enable_fast_math=true")),
 }  # fmt: skip
@@ -36,20 +39,25 @@ WITH_OUTPUT = {
     "partition": ("-o",),
     "run": ("-o",),
     "compile": ("-o", "--hlo"),
-    "cost": ("--write-budget",),
+    "cost": ("--write-budget", "--trace"),
+    "report": ("-o", "--data", "--trace"),
 }
 READERS = (
     "opt",
     "partition",
     "explain",
     "cost",
+    "compare",
+    "report",
+    "show",
     "api.partition",
     "api.propagate",
     "api.explain",
     "api.cost",
+    "api.report",
     "api.passes",
 )
-RUNNERS = ("check", "run", "compile", "api.check", "api.run", "api.compile")
+RUNNERS = ("check", "compare", "run", "compile", "api.check", "api.compare", "api.run", "api.compile")
 
 
 def command_line(rng: Random, command: str, name: str) -> tuple[str, ...]:
@@ -59,10 +67,14 @@ def command_line(rng: Random, command: str, name: str) -> tuple[str, ...]:
     if "." in command:
         return (rng.choice(("path", "text", "bytes")), json.dumps(_keywords(rng, command)))
     words = [name]
+    if command == "compare":  # as much as needs no process of its own; the rest is slow
+        words += [name] if rng.random() < 0.9 else ["--no-run"]
     if command == "compile":
         words += ["--target", "cpu"]
-    for chosen in (_OWN[command], _CHOICES):
-        if rng.random() < 0.35:
+    if command == "report":
+        words += ["-o", "-"]
+    for chosen in (_OWN[command], () if command == "show" else _CHOICES):
+        if chosen and rng.random() < 0.35:
             option = rng.choice(chosen)
             if not (command == "compile" and option[0] == "--target"):
                 words += option
@@ -117,18 +129,20 @@ class Option:
 _COUNTS = ("0", "-1", "", "nan", "1.5", "abc", "1e3", " ", "-0", "9" * 5000, "1;2", "0x8", "inf")
 _BYTES = ("-1", "", "nan", "inf", "abc", "1XiB", "1KiB2", "-5MiB", "1e3", " ", "KiB")
 _WHOLE = ("", "nan", "1.5", "abc", "1e3", "true", "-1", "-1000000000000000000000", "9" * 5000)
-_CHOOSERS = ("partition", "explain", "cost", "check", "run")
+_CHOOSERS = ("partition", "explain", "cost", "report", "check", "compare", "run")
 _ALL = ("opt", *_CHOOSERS, "compile")
 OPTIONS = (
     Option("--diagnostics", _ALL, ("", "x", "SHORT", "0", "short,json"), "="),
     Option("--color", _ALL, ("", "x", "ALWAYS", "1"), "="),
-    Option("--timeout", ("run", "check", "demo"), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
+    Option("--timeout", ("run", "check", "compare", "demo"), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
     Option("--num-partitions", (*_CHOOSERS, "compile"), _COUNTS),
     Option("--repeat", ("run",), _COUNTS),
-    Option("--top", ("cost", "compile"), _COUNTS),
-    Option("--seed", ("run", "check"), ("-1", "", "nan", "1.5", "abc", "9" * 5000)),
-    Option("--rtol", ("check",), ("-1", "", "nan", "inf", "abc", "-inf", "1e999")),
-    Option("--atol", ("check",), ("-1", "", "nan", "inf", "abc")),
+    Option("--top", ("cost", "compare", "compile"), _COUNTS),
+    Option("--max-increase", ("compare",), ("", "-1", "nan", "inf", "abc", "5%%", "=5%", "flops=1", "bytes=", "1e3",
+                                            "9" * 50)),
+    Option("--seed", ("run", "check", "compare"), ("-1", "", "nan", "1.5", "abc", "9" * 5000)),
+    Option("--rtol", ("check", "compare"), ("-1", "", "nan", "inf", "abc", "-inf", "1e999")),
+    Option("--atol", ("check", "compare"), ("-1", "", "nan", "inf", "abc")),
     Option("--tolerance", ("cost",), ("-1", "", "nan", "inf", "abc", "0.5")),
     Option("--strict", (*_CHOOSERS, "compile"), _BYTES, "="),
     Option("--target", _CHOOSERS, ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1", "tpu:v5p:4x4", "é",
@@ -150,9 +164,9 @@ OPTIONS = (
                                                  "list-groups-up-to=-1", "max-temporary-bytes=-1",
                                                  "overlap=perhaps",
                                                  "strict=1", "=1", "combine-bytes=1.5", "overlap=2")),
-    Option("--value", ("explain",), ("", " ", "%nothing", "@f:%3", "\n", "x" * 5000)),
+    Option("--value", ("explain", "show"), ("", " ", "%nothing", "@f:%3", "\n", "x" * 5000)),
     Option("--platform", ("run", "check"), ("", "nowhere", "tpu", "é", "cpu,tpu", " ")),
-    Option("--inputs", ("run", "check"), ("", "nothing.npz", ".", "a\nb")),
+    Option("--inputs", ("run", "check", "compare"), ("", "nothing.npz", ".", "a\nb")),
     Option("--budget", ("cost",), ("", "nothing.json", ".", "a\nb")),
     Option("--original", ("cost",), ("", "nothing.mlir", ".")),
     Option("--against", ("check",), ("", "nothing.mlir", ".", "p.mlir")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -12,7 +13,7 @@ from entries import Outcome
 
 EXIT_VERDICT, EXIT_INTERNAL, EXIT_TIMEOUT, EXIT_INTERRUPTED = 3, 70, 124, 130
 _USUAL_CODES = {0, 1, 2}  # as every page of --help says
-_WITH_VERDICT = {"check", "demo", "cost"}
+_WITH_VERDICT = {"check", "compare", "demo", "cost"}
 _LONGEST_LINE = 1500
 _ERROR_LINE = re.compile(r"(?:^|: )error: |^\{\"severity\": \"error\"")
 _PROGRESS = re.compile(r"^gspmd: [\w ]+ \.\.\.$\n?", re.MULTILINE)
@@ -49,8 +50,6 @@ def _end(case: Case, outcome: Outcome) -> Fault | None:
         return Fault(kind, f"{kind}: {_place(outcome.stderr)}", told)
     if outcome.status is None:
         return Fault("hang", f"hang: {case.command} {case.terminal}", told)
-    if outcome.status == -signal.SIGINT and case.terminal.startswith(_INTERRUPTED) and not told:
-        return None  # for shells the same as 130: it came when all was done
     if outcome.status < 0:
         name = signal.Signals(-outcome.status).name
         check = _CHECK.search(outcome.stderr)
@@ -87,7 +86,7 @@ def _codes(case: Case, outcome: Outcome) -> Fault | None:
     if any(word.startswith("--timeout") for word in case.words):
         allowed = allowed | {EXIT_TIMEOUT}
     if case.terminal.startswith(_INTERRUPTED):
-        allowed = allowed | {EXIT_INTERRUPTED, -signal.SIGINT}
+        allowed = allowed | {EXIT_INTERRUPTED}
         if status == EXIT_INTERRUPTED and outcome.seconds > 8:
             return Fault("interrupt", f"{case.command}: late after an interrupt", text)
     if status not in allowed:
@@ -162,7 +161,8 @@ def message(outcome: Outcome) -> str:
     if not lines:
         return ""
     if lines[0].startswith("{"):
-        return str(json.loads(lines[0])["message"])
+        with contextlib.suppress(json.JSONDecodeError):  # only its beginning is kept where it is very long
+            return str(json.loads(lines[0])["message"])
     return " ".join(re.sub(r"^.*?error: | \[G\d+\]$", "", lines[0]).split())
 
 

@@ -161,7 +161,7 @@ def _option(rng: Random, wanted: Wanted) -> Case:
 
 def _place(rng: Random, wanted: Wanted) -> Case:
     """A good program or a bad one, with output somewhere odd, or input from there."""
-    command = rng.choice(wanted.among(("opt", "opt", "partition", "partition", "cost", "run", "compile")))
+    command = rng.choice(wanted.among(("opt", "opt", "partition", "partition", "cost", "report", "run", "compile")))
     good = rng.random() < 0.7
     program = seed_inputs.GOOD if good else rng.choice((seed_inputs.GOOD[:-3], seed_inputs.CALLING, ""))
     name = (

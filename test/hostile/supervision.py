@@ -13,8 +13,9 @@ from typing import Any
 import entries
 from case import Case
 from entries import Outcome
-from isolation import Died, Worker
 from judgement import EXIT_INTERNAL
+
+from gspmd.isolation import Died, Worker
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -74,7 +75,7 @@ class Supervisor(Worker):
     def _of_death(self, reason: str, seconds: float) -> Outcome:
         log = self.written()
         if reason.startswith("the process ended with code "):
-            status = int(reason.removeprefix("the process ended with code ").partition(":")[0])
+            status = int(reason.removeprefix("the process ended with code ").split()[0].rstrip(":"))
             return Outcome(status, stderr=log[-20_000:], ended="died", seconds=seconds)
         return Outcome(None, stderr=log[-20_000:], ended=reason, seconds=seconds)
 

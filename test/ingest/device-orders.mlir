@@ -153,7 +153,7 @@ module @two_annotations_of_one_value_in_different_orders {
 // Branches are annotated as other operations are.
 
 // CHECK-LABEL: module @a_branch_in_another_order
-// CHECK: }) {sdy.sharding = #sdy.sharding_per_value<[<@one, [{"x"}]>]>}
+// CHECK: }) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@one, [{"x"}]>]>}
 module @a_branch_in_another_order {
   sdy.mesh @one = <["x"=4]>
   sdy.mesh @two = <["x"=4], device_ids=[0, 1, 3, 2]>

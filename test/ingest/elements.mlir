@@ -118,3 +118,47 @@ func.func public @main(%a: tensor<8xf32>, %zero: tensor<f32>) -> tensor<f32> {
     }
   return %0 : tensor<f32>
 }
+
+// -----
+
+// What is summed up as a wider type than it has becomes that before.
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[WIDE:.*]] = stablehlo.convert %arg0 : (tensor<8xi16>) -> tensor<8xi64>
+// CHECK: stablehlo.reduce(%[[WIDE]] init: %{{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<8xi64>, tensor<i64>) -> tensor<i64>
+func.func public @main(%a: tensor<8xi16>) -> tensor<i64> {
+  %zero = stablehlo.constant dense<0> : tensor<i16>
+  %0 = stablehlo.reduce(%a init: %zero) across dimensions = [0] : (tensor<8xi16>, tensor<i16>) -> tensor<i64>
+  reducer(%p: tensor<i64>, %q: tensor<i64>) {
+    %s = stablehlo.add %p, %q : tensor<i64>
+    stablehlo.return %s : tensor<i64>
+  }
+  return %0 : tensor<i64>
+}
+
+// -----
+
+// So does what a selection compares, which converts it back.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-DAG: stablehlo.convert %arg0 : (tensor<8xbf16>) -> tensor<8xf32>
+// CHECK-DAG: stablehlo.convert %arg1 : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK: "stablehlo.select_and_scatter"
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>):
+// CHECK-DAG: stablehlo.convert %[[A]] : (tensor<f32>) -> tensor<bf16>
+// CHECK-DAG: stablehlo.convert %[[B]] : (tensor<f32>) -> tensor<bf16>
+// CHECK: stablehlo.compare GE, %{{.*}}, %{{.*}} : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+func.func public @main(%a: tensor<8xbf16>, %s: tensor<4xbf16>) -> tensor<8xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<bf16>
+  %0 = "stablehlo.select_and_scatter"(%a, %s, %z) ({
+  ^bb0(%p: tensor<bf16>, %q: tensor<bf16>):
+    %c = stablehlo.compare GE, %p, %q : (tensor<bf16>, tensor<bf16>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }, {
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %c = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %c : tensor<f32>
+  }) {window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}
+    : (tensor<8xbf16>, tensor<4xbf16>, tensor<bf16>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -188,3 +188,19 @@ module @a_pad_of_a_constant_and_one_of_an_argument_stay {
     return %1 : tensor<7xi32>
   }
 }
+
+// -----
+
+// A dynamic slice that starts where constants say is a slice, which is clamped as that would be.
+// CHECK-LABEL: @a_start_that_is_a_constant
+// CHECK: stablehlo.slice %{{.*}} [4:8, 1:3]
+// CHECK-NOT: dynamic_slice
+module @a_start_that_is_a_constant {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x4xf32>) -> tensor<4x2xf32> {
+    %0 = stablehlo.constant dense<7> : tensor<i32>
+    %1 = stablehlo.constant dense<1> : tensor<i32>
+    %2 = stablehlo.dynamic_slice %a, %0, %1, sizes = [4, 2] : (tensor<8x4xf32>, tensor<i32>, tensor<i32>) -> tensor<4x2xf32>
+    return %2 : tensor<4x2xf32>
+  }
+}

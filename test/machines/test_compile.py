@@ -21,6 +21,7 @@ import gspmd
 from gspmd.compiled import ahead_of_time
 from gspmd.compiled.file import read_compiled
 from gspmd.dialect.errors import Error, ExecutionError, InputError, UsageError
+from gspmd.tools import cli
 
 PROGRAM = """
 sdy.mesh @mesh = <["x"=4, "y"=2]>
@@ -215,6 +216,20 @@ def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
     plain = gspmd.compile_for(text, "tpu:v3:2x2", compiler_options=off, options={"overlap": False}).step_time()
     assert plain is not None
     assert [(c.kind, c.is_async) for c in plain.collectives] == [("all_gather", False)]
+
+
+@needs_libtpu
+def test_a_report_has_the_step_in_the_order_of_the_compiler(tmp_path: Path) -> None:
+    compiled = gspmd.compile_for(PROGRAM, "tpu:v5p:2x2x2")
+    step = compiled.step_time()
+    assert step is not None
+    data = gspmd.report(PROGRAM, target="tpu:v5p:2x2x2", compiled=compiled).data
+    assert (data["timeline"]["source"], data["timeline"]["total_s"]) == ("compiler", step.scheduled_s)
+    assert {*data["timeline"]["lanes"]} <= {"compute", "x", "y", "x, y"}
+    (tmp_path / "p.mlir").write_text(PROGRAM)
+    words = ["report", str(tmp_path / "p.mlir"), "--target", "tpu:v5p:2x2x2", "--compile", "--data"]
+    assert cli.main([*words, str(tmp_path / "data.json")]) == 0
+    assert json.loads((tmp_path / "data.json").read_text())["timeline"]["source"] == "compiler"
 
 
 def test_a_program_that_only_fits_without_early_collectives() -> None:

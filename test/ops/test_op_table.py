@@ -63,6 +63,7 @@ _FORM = "the form in which the compiler writes this, found again to be improved"
 _BELOW = "below the table, in what the table itself is made of"
 EXCEPTIONS: dict[str, tuple[str, str]] = {
     "python/gspmd/runtime/refusals.py": ("return", "ends blocks, and is neither refused nor replaced"),
+    "python/gspmd/comparisons/gspmd_annotations.py": ("custom_call", "is what GSPMD has for a sharding constraint"),
     "python/gspmd/runtime/unannotated.py": ("composite", "is replaced by its decomposition, for what runs undivided"),
     "transforms/analysis/least/images.py": (
         """abs add broadcast_in_dim cbrt compare constant convert cosine divide dot_general erf exponential

@@ -102,7 +102,9 @@ def test_what_sorting_sends() -> None:
 
 def test_a_batch_takes_the_axes_of_the_sorted_dimension() -> None:
     """Also one that they do not divide, where that is cheaper."""
-    text = SORT.replace("7x10x3", "7x4096x3").replace("%x: tensor<7x4096x3xf32>", "%x: tensor<7x4096x3xf32> {split}")
+    text = SORT.replace("7x10x3", "7x4096x3")
+    for argument in ("%x: tensor<7x4096x3xf32>", "%y: tensor<7x4096x3xi32>"):
+        text = text.replace(argument, f"{argument} {{split}}")
     split = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}'
     module = gspmd.partition('sdy.mesh @mesh = <["x"=8]>\n' + text.replace("{split}", split)).module_text
     kinds = re.findall(r'"stablehlo\.(all_\w+|collective_\w+)"', module)

@@ -6,9 +6,11 @@ import dataclasses
 
 from execution import USUAL, Options, Verdict, inputs_of, verdicts
 from graphs import Graph
-from isolation import Died, Worker
 from program import Program
 from shrinking import shrunk
+
+import gspmd
+from gspmd.isolation import Died, Worker
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +44,19 @@ def tried(made: Made, worker: Worker) -> Verdict:
         return worker.call(kind, made)
     except Died as death:
         return Verdict("wrong", str(death))
+
+
+def at_fault(program: Program, made: Made) -> str:
+    """The pass and the operation that make a program wrong, as `gspmd check --bisect` finds them."""
+    inputs = inputs_of(program, made.seed)
+    options = {"options": {"list_groups_up_to": made.options.list_groups_up_to}}
+    try:
+        fault = gspmd.check(str(program), inputs=inputs, options=options, bisect=True).fault
+    except gspmd.Error as error:
+        return f"cannot be searched: {error}"
+    if fault is None:
+        return "nothing is at fault with the tolerances of gspmd check"
+    return f"at fault: '{fault.pass_name}' at '{fault.operation}' {fault.value} {fault.step}: {fault.symptom}"
 
 
 def least(made: Made, worker: Worker) -> tuple[Program, str]:

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from execution import Verdict
-from isolation import Died, Worker
 from nest_tracing import Array, arguments, function, shardings
 from nests import Block, Nest, Statement
 
 import gspmd
 from gspmd.dialect.errors import Unsupported
+from gspmd.isolation import Died, Worker
+from gspmd.reduction import reduced
 
 TOLERANCE = 2e-4
 """Of floats, all of which are about 1."""
@@ -83,18 +84,15 @@ def tried(program: Nest, seed: int, worker: Worker) -> Verdict:
 def least(program: Nest, seed: int, worker: Worker, kind: str = "wrong", tries: int = 60) -> tuple[Nest, str]:
     """The smallest form found of a nest that fails, and how it does."""
     why = ""
-    progress = True
-    while progress and tries > 0:
-        progress = False
-        for candidate in _smaller(program):
-            tries -= 1
-            found = tried(candidate, seed, worker)
-            if found.kind == kind:
-                program, why, progress = candidate, found.why, True
-                break
-            if tries <= 0:
-                break
-    return program, why
+
+    def fails(candidate: Nest) -> bool:
+        nonlocal why
+        found = tried(candidate, seed, worker)
+        if found.kind == kind:
+            why = found.why
+        return found.kind == kind
+
+    return reduced(program, _smaller, fails, tries=tries), why
 
 
 def _smaller(program: Nest) -> Iterator[Nest]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from program import Argument, Program, Statement, Value
 
 from gspmd.dialect.mesh import Mesh
+from gspmd.reduction import reduced
 
 Fails = Callable[[Program], bool]
 
@@ -28,17 +29,7 @@ def shrunk(program: Program, fails: Fails, tries: int = 80) -> Program:
         if fails(near):
             program = near
             break
-    progress = True
-    while progress and tries > 0:
-        progress = False
-        for candidate in _smaller(program):
-            tries -= 1
-            if fails(candidate):
-                program, progress = candidate, True
-                break
-            if tries <= 0:
-                break
-    return program
+    return reduced(program, _smaller, fails, tries=tries)
 
 
 def _makers(program: Program) -> dict[str, Statement]:

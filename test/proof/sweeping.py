@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from enumeration import Case, Operation, joined, packs
 from execution import USUAL, Array, Options, Verdict, inputs_of, on_one_device, verdicts
-from isolation import Died, Worker
 from program import Program
 from shrinking import shrunk
 
 import gspmd
+from gspmd.isolation import Died, Worker
 
 _SEED = 1
 _expected: dict[Operation, list[Array] | str] = {}

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from isolation import Worker
 from nest_tracing import arguments
 from nesting import expected, least, tried, verdict
 from nests import Block, Nest, Statement, nest
+
+from gspmd.isolation import Worker
 
 PROGRAMS = 8
 

@@ -11,7 +11,6 @@ from enumeration import MESHES, Operation, count, every, packs, sample, sharding
 from execution import Options, verdicts
 from fuzzing import Made, tried
 from interpreter import interpreted
-from isolation import Died, Worker
 from operations import FAMILIES
 from program import Argument, Program, Statement, Value
 from shrinking import shrunk
@@ -19,6 +18,7 @@ from sweeping import least, sweep
 from sweeping import tried as tried_together
 
 from gspmd.dialect.mesh import Mesh
+from gspmd.isolation import Died, Worker
 
 CASES = 48
 OPERATIONS = 400

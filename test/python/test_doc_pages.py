@@ -19,7 +19,7 @@ from generate_targets import targets
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-_NEEDED = {"extending.md": "jaxlib", "first_steps.md": "jax", "jax.md": "orbax"}
+_NEEDED = {"extending.md": "jaxlib", "first_steps.md": "jax", "jax.md": "orbax", "migrating.md": "jax"}
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#([^)\s]+))?\)")
 _TITLE = re.compile(r"^#+ (.*)$", re.MULTILINE)
 

@@ -55,3 +55,58 @@ module @annotated {
     return %2 : tensor<64x256xf32>
   }
 }
+
+// -----
+
+// An argument that nobody annotated is needed whole by the sort: propagation had split it as the result is.
+
+// CHECK-LABEL: @free_argument
+// CHECK: func.func public @main(%arg0: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>})
+// CHECK: "stablehlo.sort"
+// CHECK-NOT: sdy.sharding_per_value
+// CHECK: return %
+module @free_argument {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<64xf32>) -> (tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+    %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+    ^bb0(%b: tensor<f32>, %c: tensor<f32>):
+      %1 = stablehlo.compare LT, %b, %c : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }) : (tensor<64xf32>) -> tensor<64xf32>
+    return %0 : tensor<64xf32>
+  }
+}
+
+// -----
+
+// A loop reads one row in each step, along the dimension that is split: gathered before, they are sent once.
+
+// CHECK-LABEL: @rows_of_a_loop
+// CHECK: stablehlo.while
+// CHECK-NOT: sdy.sharding =
+// CHECK: stablehlo.dynamic_slice
+module @rows_of_a_loop {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<64x64xf32>)
+      -> tensor<64xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<64xf32>
+    %0:3 = stablehlo.while(%rows = %a, %i = %zero, %h = %start) : tensor<16x64xf32>, tensor<i32>, tensor<64xf32>
+    cond {
+      %steps = stablehlo.constant dense<16> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %steps : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %1 = stablehlo.dynamic_slice %rows, %i, %zero, sizes = [1, 64]
+        : (tensor<16x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
+      %2 = stablehlo.reshape %1 : (tensor<1x64xf32>) -> tensor<64xf32>
+      %3 = stablehlo.dot_general %h, %w, contracting_dims = [0] x [0] : (tensor<64xf32>, tensor<64x64xf32>) -> tensor<64xf32>
+      %4 = stablehlo.add %3, %2 : tensor<64xf32>
+      %5 = stablehlo.tanh %4 : tensor<64xf32>
+      %6 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %rows, %6, %5 : tensor<16x64xf32>, tensor<i32>, tensor<64xf32>
+    }
+    return %0#2 : tensor<64xf32>
+  }
+}

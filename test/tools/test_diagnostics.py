@@ -109,6 +109,18 @@ def test_json_of_a_command_is_not_that_of_errors(capfd: pytest.CaptureFixture[st
     assert told(capfd, "cost", "--json", "axis.mlir")[0].startswith("axis.mlir:2:1: error: ")
 
 
+@pytest.mark.parametrize("form", ["full", "short", "json"])
+def test_a_very_long_message_loses_its_middle_in_every_form(form: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """XLA's reader of HLO quotes an unknown attribute whole."""
+    long = "branch_computations" * 3000
+    Path("long.hlo").write_text(
+        f"HloModule m\n\nENTRY e {{\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] negate(a), {long}=b\n}}\n"
+    )
+    lines = told(capfd, "cost", f"--diagnostics={form}", "long.hlo")
+    assert "unexpected attribute" in lines[0]
+    assert max(map(len, lines)) < 1000
+
+
 def test_wrong_usage_is_told_in_the_form_that_was_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     (line,) = told(capfd, "partition", "--json", "--nonsense", "axis.mlir")
     found = json.loads(line)

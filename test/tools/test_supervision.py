@@ -76,6 +76,17 @@ def test_signals_end_it_within_a_second(work: str, number: int, to_all: bool) ->
     assert not alive(process.pid)
 
 
+def test_an_interrupt_while_python_ends_changes_no_exit_code() -> None:
+    ending = 'atexit.register(lambda: (print("ends", flush=True), time.sleep(0.5)))'
+    script = f"import atexit, time; from gspmd.tools import entry; {ending}; entry._end(7)"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "ends\n"
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    assert process.returncode == 7
+
+
 @pytest.mark.parametrize("who", ["child", "parent"])
 def test_an_interrupt_before_and_after_the_wait(who: str) -> None:
     """Whichever process is interrupted when it does not wait for the other, nobody sees a traceback."""

@@ -32,7 +32,7 @@ from gspmd.transforms.exchange.intervals import (
     schedule,
     tiles,
 )
-from gspmd.transforms.exchange.pieces import cut_at, join_dim, lookup, pad_dim, pad_interior, slice_dim
+from gspmd.transforms.exchange.pieces import cut_at, join_dim, lookup, pad_dim, slice_dim, spread_size
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import is_splat
@@ -41,8 +41,6 @@ from gspmd.transforms.ir.types import TensorType
 __all__ = [
     "Windows",
     "joint_axes",
-    "pad_dim",
-    "pad_interior",
     "positions",
     "realignments",
     "redistribute",
@@ -55,19 +53,32 @@ __all__ = [
 class Windows:
     """One window for every shard of a dimension of `size` elements.
 
-    Shard i wants [start + step * i, start + step * i + length). Windows may reach out of the dimension, overlap, or
-    leave gaps.
+    Shard i wants the places [start + step * i, start + step * i + length); elements are `spread` places apart, with
+    padding between them. Windows may reach out of the dimension, overlap, or leave gaps.
     """
 
     size: int
     start: int
     step: int
     length: int
+    spread: int = 1
+
+    def begins(self, count: int) -> Ints:
+        """The first place that every shard wants."""
+        check_shards(count)
+        return self.start + self.step * np.arange(count)
 
     def ranges(self, count: int) -> tuple[Range, ...]:
-        check_shards(count)
-        begins = [self.start + self.step * shard for shard in range(count)]
-        return tuple((begin, begin + self.length) for begin in begins)
+        """The elements that every shard wants, equally many: of a window with one less also the one before or behind.
+
+        Of these it is the one that the shard has itself, if it has one.
+        """
+        places = self.begins(count)
+        first, end = -(-places // self.spread), -(-(places + self.length) // self.spread)
+        most = -(-self.length // self.spread)
+        has_before = first > np.arange(count) * -(-self.size // count)
+        first = np.where((end - first < most) & has_before, first - 1, first)
+        return tuple((begin, begin + most) for begin in first.tolist())
 
     def exchange(self, count: int, local: int | None = None) -> Exchange:
         """The exchange that gives every shard its window.
@@ -82,13 +93,14 @@ class Windows:
 def take_windows(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
     """Each device's window of a dimension split over `axes`; its length replaces the shard's.
 
-    Elements outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown.
+    Places outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown. Places
+    between elements become `fill` in any case.
     """
     exchange = windows.exchange(size_of(axes), value.type.shape[dim])
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
-    if fill is None or (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
-        return found
-    return _fill_outside(emit, found, dim, axes, windows, fill)
+    if fill is not None and not (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
+        found = _fill_outside(emit, found, dim, axes, exchange, windows.size, fill)
+    return found if windows.spread == 1 else _spread_out(emit, found, dim, axes, exchange, windows, fill)
 
 
 def _is_zero(fill: Any) -> bool:
@@ -341,23 +353,37 @@ def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right:
     return join_dim(emit, parts, dim)
 
 
-def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Any) -> Any:
-    """Replace what lies before or behind the dimension by `fill`."""
+def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, size: int, fill: Any) -> Any:
+    """Replace the elements before or behind the `size` of the dimension by `fill`."""
     type_ = value.type
     position = TensorType(type_.shape, INDEX.element)
-    last = windows.start + windows.step * (size_of(axes) - 1)
-    lowest, highest = min(windows.start, last), max(windows.start, last) + windows.length
-    if lowest >= 0 and highest <= windows.size:
+    begins, ends = np.array(exchange.wants, np.int64).T
+    if begins.min() >= 0 and ends.max() <= size:
         return value
-    begin = emit.binary("multiply", emit.shard_index(axes), emit.constant(INDEX, windows.step))
-    begin = emit.binary("add", begin, emit.constant(INDEX, windows.start))
+    # Counted from where the first window begins.
+    lowest, highest = int(begins.min()), int(ends.max())
+    begin = lookup(emit, axes, begins - lowest, np.ones_like(begins), highest - lowest)
     places = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
-    places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
+    if begin:
+        places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
     tests = []
     if lowest < 0:
-        tests.append(emit.compare(places, "GE", emit.constant(position, 0)))
-    if highest > windows.size:
-        tests.append(emit.compare(places, "LT", emit.constant(position, windows.size)))
+        tests.append(emit.compare(places, "GE", emit.constant(position, -lowest)))
+    if highest > size:
+        tests.append(emit.compare(places, "LT", emit.constant(position, size - lowest)))
     here = emit.all_of(tests)
     filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
     return emit.op("stablehlo.select", [here, value, filler], [type_])
+
+
+def _spread_out(
+    emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, windows: Windows, fill: Any
+) -> Any:
+    """The places of a device's window, of its elements; `fill` between them and where it begins or ends."""
+    spread, count = windows.spread, size_of(axes)
+    # Where the first element is in the window; before it if one was fetched that the window does not have.
+    first = spread * np.array(exchange.wants, np.int64)[:, 0] - windows.begins(count)
+    before = max(int(first.max()), 0)
+    after = max(windows.length - int(first.min()) - spread_size(exchange.length, spread), 0)
+    padded = pad_dim(emit, value, dim, before, after, fill, between=spread - 1)
+    return cut_at(emit, padded, dim, axes, before - first, np.ones(count, np.int64), windows.length)

@@ -20,39 +20,23 @@ def spread_size(size: int, spread: int) -> int:
     return (size - 1) * spread + 1 if size else 0
 
 
-def pad_interior(emit: Emitter, value: Value, dim: int, amount: int, fill: Any) -> Any:
-    """A dimension with `amount` elements added after every element, so that shards stay in proportion.
+def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Any, between: int = 0) -> Any:
+    """A dimension with so much of `fill` before, behind and between its elements.
 
-    `fill` is a scalar value or a number.
+    `fill` is a scalar value, or a word or number as `splat` reads it.
     """
-    if not amount:
+    if not before and not after and not between:
         return value
     type_ = value.type
-    scalar = emit.constant(TensorType((), type_.element), fill) if isinstance(fill, int | float) else fill
-    amounts = emit.i64s([amount if d == dim else 0 for d in range(type_.rank)])
+    filler = fill if isinstance(fill, Value) else emit.constant(TensorType((), type_.element), fill)
+    amounts = [emit.i64s([n if d == dim else 0 for d in range(type_.rank)]) for n in (before, after, between)]
     return emit.op(
         "stablehlo.pad",
-        [value, scalar],
-        [resized(type_, dim, type_.shape[dim] * (amount + 1))],
-        edge_padding_low=emit.i64s([0] * type_.rank),
-        edge_padding_high=amounts,
-        interior_padding=amounts,
-    )
-
-
-def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Any) -> Any:
-    """A dimension extended on both sides by `fill`, which is as `splat` reads it."""
-    if not before and not after:
-        return value
-    type_ = value.type
-    zeros = [0] * type_.rank
-    return emit.op(
-        "stablehlo.pad",
-        [value, emit.constant(TensorType((), type_.element), fill)],
-        [resized(type_, dim, type_.shape[dim] + before + after)],
-        edge_padding_low=emit.i64s([before if d == dim else 0 for d in range(type_.rank)]),
-        edge_padding_high=emit.i64s([after if d == dim else 0 for d in range(type_.rank)]),
-        interior_padding=emit.i64s(zeros),
+        [value, filler],
+        [resized(type_, dim, before + spread_size(type_.shape[dim], between + 1) + after)],
+        edge_padding_low=amounts[0],
+        edge_padding_high=amounts[1],
+        interior_padding=amounts[2],
     )
 
 

@@ -24,6 +24,7 @@ from gspmd.transforms.exchange.blocks import AxisMoves, exchange_between_orders,
 from gspmd.transforms.exchange.direct import AxisSwap, DirectWay, direct_way
 from gspmd.transforms.exchange.grouped_permute import permute
 from gspmd.transforms.exchange.halo import realignments, redistribute
+from gspmd.transforms.exchange.sparse_gather import gather_into_place, is_mostly_padding
 from gspmd.transforms.ir.groups import permutation_pairs
 from gspmd.transforms.ir.operations import Block, Value
 from gspmd.transforms.ir.types import TensorType
@@ -102,6 +103,8 @@ class _Emission:
 
 
 def _all_gather(e: _Emission) -> Value:
+    if is_mostly_padding(e.type.shape, e.before.dim_axes(), e.after.dim_axes()):
+        return gather_into_place(e.emit, e.value, e.dims(), e.local_shape, e.cause)
     return e.emit.slice(e.emit.all_gather_dims(e.value, e.dims(), e.cause), e.local_shape)
 
 

@@ -91,7 +91,7 @@ class Ingest(Pass):
                 batch_lookups(found.main)
             if compares:
                 compare_positions(found.main)
-            if found.has_pads:
+            if found.has_shifts:
                 join_shifts(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))

@@ -81,7 +81,7 @@ def _rewrite(op: Operation, target: TargetMesh) -> None:
             check_fits(op)
         if written is not None:
             op.attributes["sdy.sharding"] = written
-            if not op.regions and any(sharding.says_something() for sharding in target.read_list(written)):
+            if any(sharding.says_something() for sharding in target.read_list(written)):
                 op.attributes[ANNOTATED] = ir.UnitAttr.get(context_of(op))
 
 

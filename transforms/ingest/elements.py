@@ -1,32 +1,48 @@
 """What is computed of single elements: bodies of reductions, sorts and the like, and functions that custom calls name.
 
 They run many times in one operation, on every device the same way. So sharding has no meaning there, nor has which
-device it is.
+device it is. What they take as a wider type than it has becomes that before the operation, so that behind ingest an
+operation and its body have the same types.
 """
 
 from __future__ import annotations
+
+import itertools
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ingest.annotations import strip, stripped
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA
 from gspmd.transforms.ingest.markers import check_values, target_name
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.parsing.mlir import located
 
 _CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 _OF_WHOLE_VALUES = (*CONTROL_FLOW, MANUAL)
+REDUCING = frozenset(
+    f"stablehlo.{name}"
+    for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_window", "scatter", "select_and_scatter")
+)
+"""Operations whose bodies may take wider types than their operands have."""
 
 
 def make_bodies_plain(function: Operation) -> None:
-    """Forget what is said of elements in a function. Raises Unsupported (located) for what depends on devices there."""
+    """Forget what is said of elements in a function, and have operands in the types that bodies take.
+
+    Raises Unsupported (located) for what depends on devices there.
+    """
     for op in function.walk():
         if op.regions and op.name not in _OF_WHOLE_VALUES:
             _make_plain(op, f"in the body of '{op.name}'")
+            if op.name in REDUCING:
+                widen_operands(op)
 
 
 def make_function_plain(function: Operation) -> None:
@@ -36,6 +52,37 @@ def make_function_plain(function: Operation) -> None:
             entries = [ir.DictAttr.get(stripped(entry)) for entry in function.attributes[key]]
             function.attributes[key] = ir.ArrayAttr.get(entries)
     _make_plain(function, "inside a function that a custom call compares by")
+
+
+def widen_operands(op: Operation) -> None:
+    """Convert the operands that the body takes as wider types, as what is summed up may be.
+
+    XLA wants that, too.
+    """
+    count = len(op.results)
+    taken = list(range(len(op.operands)))
+    if op.name == "stablehlo.scatter":
+        del taken[count]
+    for index, argument in zip(taken, itertools.cycle(op.regions[-1].arguments), strict=False):
+        value, type_ = op.operands[index], TensorType(op.operands[index].type.shape, argument.type.element)
+        if value.type != type_:
+            op.operands[index] = _converted(op, value, type_, Point.at(op))
+            if op.name == "stablehlo.select_and_scatter" and index == 0:
+                _narrow_arguments(op, op.regions[0], type_)
+
+
+def _narrow_arguments(op: Operation, body: Block, taken: TensorType) -> None:
+    """Have a body of elements take another type, from which it converts back."""
+    for argument in body.arguments:
+        before, argument.type = argument.type, TensorType((), taken.element)
+        narrow = _converted(op, argument, before, Point.at_begin(body))
+        argument.replace_all_uses_with(narrow, [narrow.op])
+
+
+def _converted(op: Operation, value: Value, type_: TensorType, point: Point) -> Value:
+    build = Builder(context_of(op))
+    build.point, build.location = point, op.location
+    return build.op("stablehlo.convert", [value], [type_])
 
 
 def _make_plain(around: Operation, where: str) -> None:

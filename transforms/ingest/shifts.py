@@ -1,7 +1,8 @@
-"""Shifts written with pads: as the concatenation or the one pad that they are, of which each shard sends what moves.
+"""Shifts as the slice, the concatenation or the one pad that they are, of which each shard sends what moves.
 
 The gradient of a roll, and of taking a value apart, is a sum of values that are padded with zeros and fill each
-other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative.
+other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative. A dynamic slice that starts
+where constants say is a slice.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.transforms.analysis.trip_count import constant_integer
 from gspmd.transforms.ingest.edits import create
-from gspmd.transforms.ingest.survey import PAD
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reducers import is_zero
 from gspmd.transforms.ir.types import TensorType
 
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
+DYNAMIC_SLICE, PAD = "stablehlo.dynamic_slice", "stablehlo.pad"
 _SAID = "sdy.sharding"
 
 
@@ -31,8 +34,10 @@ class _PaddedPart(NamedTuple):
 
 def join_shifts(main: Operation) -> None:
     """Rewrite the shifts of a function, which has no calls left."""
-    for op in [op for op in main.walk() if op.name in (SLICE, PAD, ADD, WINDOW)]:
-        if op.name == SLICE:
+    for op in [op for op in main.walk() if op.name in (SLICE, PAD, ADD, WINDOW, DYNAMIC_SLICE)]:
+        if op.name == DYNAMIC_SLICE:
+            _cut_where_known(op)
+        elif op.name == SLICE:
             _cut_pad(op)
         elif op.name == PAD:
             _pad_again(op)
@@ -48,6 +53,24 @@ def _shape(value: Value) -> list[int]:
 
 def _ints(op: Operation, name: str) -> list[int]:
     return [int(n) for n in op.attributes[name]]
+
+
+# ---- slices whose starts are constants ----
+
+
+def _cut_where_known(op: Operation) -> None:
+    """A slice for one that starts where constants say."""
+    value, *indices = op.operands
+    starts = [constant_integer(index) for index in indices]
+    shape = _shape(op.results[0])
+    if not starts or any(start is None or start < 0 for start in starts):
+        return
+    begins = [min(start or 0, n - kept) for start, n, kept in zip(starts, _shape(value), shape, strict=True)]
+    ends = [begin + kept for begin, kept in zip(begins, shape, strict=True)]
+    attributes = {name: each for name, each in op.attributes.items() if name != "slice_sizes"}
+    for name, numbers in (("start_indices", begins), ("limit_indices", ends), ("strides", [1] * len(shape))):
+        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+    op.replace(create(SLICE, [value], [op.result.type], attributes, op).results)
 
 
 # ---- pads that are cut ----
@@ -70,8 +93,14 @@ def _pad_again(op: Operation) -> None:
 
 
 def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
-    """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less."""
-    pad = op.operands[0].op
+    """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less.
+
+    What is said of the value between the two counts for nothing where something is said of the result.
+    """
+    between = op.operands[0].op
+    pad = between
+    if between is not None and between.name == CONSTRAINT and _is_constrained(op.results[0]):
+        pad = between.operands[0].op if between.operands[0].is_used_once else None
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not op.operands[0].is_used_once:
         return
     size, before = _shape(pad.operands[0]), (_ints(pad, "edge_padding_low"), _ints(pad, "edge_padding_high"))
@@ -88,7 +117,14 @@ def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
     if _SAID in op.attributes:
         attributes[_SAID] = op.attributes[_SAID]
     op.replace(create(PAD, pad.operands, [op.result.type], attributes, op).results)
+    if between is not pad and between is not None:
+        between.erase()
     pad.erase()
+
+
+def _is_constrained(value: Value) -> bool:
+    user = value.only_user
+    return user is not None and user.name == CONSTRAINT
 
 
 def _is_one_constant(one: Value, other: Value) -> bool:

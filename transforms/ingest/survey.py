@@ -34,7 +34,7 @@ _SOUGHT = {
     "stablehlo.tuple",
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
-PAD = "stablehlo.pad"
+SHIFTS = {"stablehlo.pad", "stablehlo.dynamic_slice"}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
@@ -66,7 +66,7 @@ class Survey:
     found: dict[str, list[Operation]] = dataclasses.field(default_factory=dict)
     lookups: list[Operation] = dataclasses.field(default_factory=list)
     types: set[TensorType] = dataclasses.field(default_factory=set)
-    has_pads: bool = False
+    has_shifts: bool = False
 
     @property
     def main(self) -> Operation:
@@ -199,8 +199,8 @@ def _walk(op: Operation, result: Survey, calls: list[Operation]) -> int:
                 found.setdefault(name, []).append(inner)
             elif name in _LOOKUPS:
                 result.lookups.append(inner)
-            elif name == PAD:
-                result.has_pads = True
+            elif name in SHIFTS:
+                result.has_shifts = True
             if (
                 "mhlo.sharding" in attributes
                 or "sdy.sharding" in attributes

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.own_attributes import FREE_ARGUMENTS, FREE_RESULTS
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.manual import ManualRegion, read_region
 from gspmd.transforms.ir.modules import codec_of, function_types, main_function
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op, Program
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op, Program
+from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
 from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -39,6 +43,37 @@ class AnnotatedModule:
             self.codec.read(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
             for attributes in self.function.attributes[name]
         ]
+
+    def set_free_ends(self) -> None:
+        """Note which arguments and results nothing is said of, and are nobody's to keep, before they are completed."""
+        attributes, context = self.function.attributes, self.codec.context
+        inputs, results = function_types(self.function)
+        entries = [as_dictionary(entry) for entry in attributes["arg_attrs"]] if "arg_attrs" in attributes else []
+        held = (*DONATION, MEMORY_KIND)
+        kept = {number for number, entry in enumerate(entries) if any(name in entry for name in held)}
+        aliased = {ir.IntegerAttr(entry[DONATION[0]]).value for entry in entries if DONATION[0] in entry}
+        for name, types, given, taken in (
+            (FREE_ARGUMENTS, inputs, self.arguments, kept),
+            (FREE_RESULTS, results, self.results, aliased),
+        ):
+            free = [
+                number
+                for number, (type_, sharding) in enumerate(zip(types, given, strict=True))
+                if type_.rank and number not in taken and not (sharding and sharding.says_something())
+            ]
+            if free:
+                attributes[name] = ir.DenseI64ArrayAttr.get(free, context)
+
+    def free_ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The numbers of the arguments, and of the results, that nothing was said of."""
+        attributes = self.function.attributes
+        found = [tuple(attributes[name]) if name in attributes else () for name in (FREE_ARGUMENTS, FREE_RESULTS)]
+        return found[0], found[1]
+
+    def forget_free_ends(self) -> None:
+        """Take the note off."""
+        for name in (FREE_ARGUMENTS, FREE_RESULTS):
+            self.function.attributes.pop(name, None)
 
     def set_signature(self, arguments: list[TensorSharding], results: list[TensorSharding]) -> None:
         """Write the shardings of @main's arguments and results."""
@@ -71,6 +106,24 @@ class AnnotatedProgram(AnnotatedModule):
         if "sdy.sharding" in attributes:
             return self.codec.read_list(attributes["sdy.sharding"])
         return None
+
+    def needs(self, block: Body, returned: Sequence[TensorSharding]) -> dict[int, tuple[TensorSharding, ...]]:
+        """The shardings that values of a block are wanted with whatever is decided, where the block is run.
+
+        Those are what constraints, barriers, loops and manual computations take, and what the block returns.
+        """
+        found: dict[int, dict[TensorSharding, None]] = {}
+        for op in block.ops:
+            wanted: Sequence[TensorSharding] = ()
+            if op.info.name == MANUAL:
+                wanted = self.region(op).in_shardings
+            elif op.info.name in (CONSTRAINT, BARRIER, WHILE):
+                wanted = self.of_op(op) or ()
+            for value, sharding in zip(op.operands, wanted, strict=False):
+                found.setdefault(value, {})[sharding] = None
+        for value, sharding in zip(block.returned, returned, strict=False):
+            found.setdefault(value, {})[sharding] = None
+        return {value: tuple(shardings) for value, shardings in found.items()}
 
     def region(self, op: Op) -> ManualRegion:
         """What a manual computation says."""

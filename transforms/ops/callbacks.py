@@ -14,12 +14,12 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.transforms.emit.carriers import carried, carriers, delivered
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.callbacks import EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.carriers import carried, carriers, delivered
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.ops.rules import whole
 from gspmd.transforms.ops.traits import Traits

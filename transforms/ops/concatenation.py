@@ -17,7 +17,7 @@ from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, tiles
-from gspmd.transforms.exchange.pieces import cut_at, join_dim
+from gspmd.transforms.exchange.pieces import cut_at, join_dim, slice_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
@@ -163,9 +163,13 @@ def _joined_slices(info: OpInfo, count: int) -> Exchange:
 
 
 def localize_joined_slices(op: LocalOp) -> None:
-    """Each device fetches the elements of its part of the result."""
+    """Each device fetches the elements of its part of the result; where it has all, it takes the slices itself."""
     dim = op.info.integer(JOINED_DIMENSION)
     axes = op.operand_axes(0, dim)
+    if not axes:
+        ranges = zip(op.info.ints(JOINED_STARTS), op.info.ints(JOINED_LIMITS), strict=True)
+        op.replace([join_dim(op.emit, [slice_dim(op.emit, op.operands[0], dim, a, b - a) for a, b in ranges], dim)])
+        return
     cause = op.cause("slices are put together again: shards give each other what moves")
     exchange = _joined_slices(op.info, size_of(axes))
     op.replace([redistribute(op.emit, op.operands[0], dim, axes, axes, exchange, cause)])
@@ -184,4 +188,4 @@ OPS = op_table(
 )
 
 # Targets of custom calls of ours, which one stage puts in and a later one takes out.
-OWN_CALLS = op_table([OpDef(JOINED_SLICES, joined_slices_rule, localize_joined_slices)])
+OWN_CALLS = op_table([OpDef(JOINED_SLICES, joined_slices_rule, localize_joined_slices, replicable=False)])

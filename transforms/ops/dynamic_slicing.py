@@ -14,7 +14,8 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.indices import WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
+from gspmd.transforms.exchange.halo import Windows, take_windows
+from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner

@@ -10,7 +10,7 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.dialect.rule import REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.indices import IndexVectors, WindowDim, both, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.exchange.halo import pad_dim
+from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, op_table

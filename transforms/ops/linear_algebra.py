@@ -13,7 +13,7 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.exchange.halo import pad_dim
+from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType

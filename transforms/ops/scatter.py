@@ -13,7 +13,7 @@ from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDU
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import IndexVectors, WindowDim, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.exchange.halo import pad_dim
+from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo, combiners
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of

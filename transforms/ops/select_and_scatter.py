@@ -13,14 +13,14 @@ from gspmd.transforms.emit.bodies import inline_body, op_with_body
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
-from gspmd.transforms.exchange.pieces import resized
+from gspmd.transforms.exchange.pieces import pad_dim, resized
 from gspmd.transforms.ir.op_info import OpInfo, combiner
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Shift, Window, cut, pad, set_padding, windows_of
+from gspmd.transforms.ops.windows import Shift, Window, cut, set_padding, windows_of
 
 
 def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
@@ -147,7 +147,7 @@ def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[W
 def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
     """This device's part of the result, which may begin before its first window, or end behind the last."""
     before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
-    value = pad(op.emit, value, piece.dim, (before, after, 0), neutral)
+    value = pad_dim(op.emit, value, piece.dim, before, after, neutral)
     value = cut(op.emit, value, piece.dim, before - piece.begin, (), piece.part)
     if piece.local == piece.part:
         return value

@@ -19,7 +19,7 @@ from gspmd.transforms.emit.indices import inside, relative
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest
-from gspmd.transforms.exchange.pieces import cut_at, pad_dim, pad_interior, slice_dim, spread_size
+from gspmd.transforms.exchange.pieces import cut_at, pad_dim, slice_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
@@ -182,21 +182,20 @@ def _amounts(info: OpInfo) -> list[tuple[int, int, int]]:
 
 
 def _pad_windows(info: OpInfo, dim: int, count: int) -> Windows:
-    """What shards of the result are of the operand, interior padding included."""
+    """What shards of the result are of the operand, whose elements are apart by the interior padding."""
     low, _, interior = _amounts(info)[dim]
     length = -(-info.results[0].shape[dim] // count)
-    return Windows(spread_size(info.operands[0].shape[dim], interior + 1), -low, length, length)
+    return Windows(info.operands[0].shape[dim], -low, length, length, interior + 1)
 
 
 def localize_pad(op: LocalOp) -> None:
-    """Interior padding is local; then each device fetches its part of the result, and fills what lies outside."""
+    """Each device fetches the elements of its part of the result, and puts padding around and between them."""
     lists = [list(amounts) for amounts in zip(*_amounts(op.info), strict=True)]
     value, fill = op.operands
     for dim, amounts in enumerate(_amounts(op.info)):
         axes = op.operand_axes(0, dim)
         if not axes or not any(amounts):
             continue
-        value = pad_interior(op.emit, value, dim, amounts[2], fill)
         windows = _pad_windows(op.info, dim, size_of(axes))
         value = take_windows(op.emit, value, dim, axes, windows, fill, _cause(op))
         for values in lists:

@@ -17,7 +17,8 @@ from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import index_element
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.exchange.halo import Windows, pad_dim, take_windows
+from gspmd.transforms.exchange.halo import Windows, take_windows
+from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType, element_bytes

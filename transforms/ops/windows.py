@@ -22,7 +22,7 @@ from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Range
-from gspmd.transforms.exchange.pieces import resized, spread_size
+from gspmd.transforms.exchange.pieces import pad_dim, resized, spread_size
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
 
@@ -145,39 +145,32 @@ class Reach:
         return lowest, self.length + sum(abs(s.span) for s in self._others)
 
     @property
-    def _fetched_spread(self) -> int:
-        """How far what is fetched is apart: shards that begin between elements have what is there too."""
-        return 1 if self._own.step % self.spread else self.spread
-
-    @property
     def _windows(self) -> Windows:
-        """What the shards of the dimension need of it."""
-        spread, (lowest, width) = self._fetched_spread, self._range
-        size = spread_size(self.size, self.spread // spread)
-        first = -(-lowest // spread)
-        return Windows(size, first, self._own.step // spread, max((lowest + width - 1) // spread - first + 1, 1))
+        """What the shards of the dimension need of it: elements, if all shards begin alike, else places."""
+        lowest, width = self._range
+        if self._own.step % self.spread:
+            return Windows(self.size, lowest, self._own.step, width, self.spread)
+        first = -(-lowest // self.spread)
+        length = max((lowest + width - 1) // self.spread - first + 1, 1)
+        return Windows(self.size, first, self._own.step // self.spread, length)
 
     @property
     def exchange(self) -> Exchange:
         """What it takes to fetch that, of a dimension that is split."""
         count = size_of(self.axes)
-        return self._windows.exchange(count, -(-self.size // count) * (self.spread // self._fetched_spread))
+        return self._windows.exchange(count, -(-self.size // count))
 
     def fetch(self, op: LocalOp, value: Value, dim: int, fill: Any) -> tuple[Any, Window]:
         """The elements at these places, and the padding and spread by which they get there.
 
         Places before, behind and between the elements are `fill`, a scalar value.
         """
-        spread, others = self._fetched_spread, self._others
+        spread, others = self.spread, self._others
         lowest, width = self._range
         first, held = 0, self.size
-        if spread != self.spread:
-            # Shards begin between elements: what is there is made first.
-            value = pad(op.emit, value, dim, (0, self.spread - 1, self.spread - 1), fill)
-            held = spread_size(held, self.spread)
         if self.axes:
             windows = self._windows
-            first, held = windows.start, windows.length
+            first, held, spread = windows.start, windows.length, spread // windows.spread
             cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
             value = take_windows(op.emit, value, dim, self.axes, windows, fill, cause)
         begin, held = self.begin - spread * first, spread_size(held, spread)
@@ -185,7 +178,7 @@ class Reach:
             return value, Window(1, low=-begin, high=self.length + begin - held, spread=spread)
         smallest = lowest - spread * first
         before, after = max(0, -smallest), max(0, smallest + width - held)
-        value = pad(op.emit, value, dim, (before, after, spread - 1), fill)
+        value = pad_dim(op.emit, value, dim, before, after, fill, between=spread - 1)
         return cut(op.emit, value, dim, begin + before, others, self.length), Window(1)
 
 
@@ -205,23 +198,6 @@ def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: An
         return value, dataclasses.replace(window, low=0, high=0, spread=1)
     value = cut(emit, value, dim, before, (), size - before - after)
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
-
-
-def pad(emit: Emitter, value: Value, dim: int, amounts: tuple[int, int, int], fill: Any) -> Any:
-    """A dimension with so much of the scalar `fill` before, behind and between its elements."""
-    if not any(amounts):
-        return value
-    type_ = value.type
-    before, after, between = ([n if d == dim else 0 for d in range(type_.rank)] for n in amounts)
-    length = spread_size(type_.shape[dim], amounts[2] + 1) + amounts[0] + amounts[1]
-    return emit.op(
-        "stablehlo.pad",
-        [value, fill],
-        [resized(type_, dim, length)],
-        edge_padding_low=emit.i64s(before),
-        edge_padding_high=emit.i64s(after),
-        interior_padding=emit.i64s(between),
-    )
 
 
 def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Any:

@@ -106,6 +106,7 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
         elif "sdy.sharding" in op.ir.attributes:
             del op.ir.attributes["sdy.sharding"]
     _Splitter(annotated, solver, closed).run()
+    annotated.set_free_ends()
     annotated.set_signature(*boundary_shardings(annotated, graph, solver))
 
 

@@ -10,6 +10,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.refine.chains import Chains, Refinement
 from gspmd.transforms.reshard import PlanningPass, chooser_for
+from gspmd.transforms.reshard.joined_slices import join_slices
 
 __all__ = ["Refine", "Refinement", "refine"]
 
@@ -34,5 +35,7 @@ def refine(
 ) -> list[Refinement]:
     """Refine in place, with the prices that `reshard` has; returns what was changed, in program order."""
     annotated = AnnotatedProgram(module)
+    if join_slices(annotated):
+        annotated = AnnotatedProgram(module)
     chooser = chooser_for(annotated, target, max_temporary_bytes, max_moves)
     return Chains(annotated, RuleBook(chooser.table, replicate_unsupported), chooser).run()

@@ -90,8 +90,7 @@ class Moves:
             if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
                 return None
         joined = tuple(axis for axes in gathered for axis in axes)
-        time_s = self.prices.time("all_gather", dims, goal, size_of(joined), joined)
-        time_s += self.prices.interleaving(gathered, goal)
+        time_s = self.prices.gathering(dims, goal, joined) + self.prices.interleaving(gathered, goal)
         return Move(time_s, (goal, unreduced), "all_gather", gathered)
 
     def _gathers(self, state: State) -> Iterator[Move]:

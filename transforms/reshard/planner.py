@@ -22,7 +22,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axis, size_of
+from gspmd.dialect.axes import Axis
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
@@ -60,7 +60,7 @@ class Planner:
     With `max_temporary_bytes`, no device holds more than that of a value on its way, or than of source and target,
     where there is such a path; else the path that holds least is taken. With 0, paths that hold more are taken where
     they save enough time. A search gives up after `max_moves` moves, for one reshard or for all that are planned while
-    one operation's strategy is chosen, and the best path found is taken.
+    one operation's strategy is chosen, and the best path found is taken. `moves_tried` are those of all searches.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Planner:
         self.hardware = hardware or BYTES_FIRST
         self.max_temporary_bytes = max_temporary_bytes
         self.max_moves = max_moves
+        self.moves_tried = 0
         self._memo: dict[_Question, Path] = {}
         # Inside `choosing`: the budget that is left, and the paths whose search was given up.
         self._shared: MoveBudget | None = None
@@ -102,7 +103,9 @@ class Planner:
         found = self._memo.get(key) or self._rough.get(key)
         if found is None:
             budget = self._shared or MoveBudget(self.max_moves)
+            before = budget.left
             found = self._search(type_, source, target, budget)
+            self.moves_tried += before - budget.left
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
             memo = self._memo if found.complete or self._shared is None else self._rough
@@ -195,5 +198,5 @@ def _through_whole(prices: Prices, source: TensorSharding, target: TensorShardin
         return math.inf
     before, whole = source.dim_axes(), ((),) * source.rank
     axes = tuple(axis for listed in before for axis in listed)
-    gathering = prices.time("all_gather", before, whole, size_of(axes), axes) if axes else 0.0
+    gathering = prices.gathering(before, whole, axes) if axes else 0.0
     return gathering + prices.time("", whole, target.dim_axes(), 1)

@@ -10,6 +10,7 @@ from gspmd.transforms.exchange.blocks import Dims, least_sent
 from gspmd.transforms.exchange.direct import changed_dims, direct_way
 from gspmd.transforms.exchange.halo import realignments
 from gspmd.transforms.exchange.intervals import cheapest
+from gspmd.transforms.exchange.sparse_gather import is_mostly_padding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
@@ -55,6 +56,12 @@ class Prices:
         if wire is None:
             wire = self._wire[key] = collective_time(kind, held, devices, self.hardware, axes)
         return memory + wire
+
+    def gathering(self, before: Dims, after: Dims, axes: Axes) -> float:
+        """Seconds to gather shards over `axes`."""
+        if is_mostly_padding(self.shape, before, after):
+            return self.time("all_reduce", after, after, size_of(axes), axes)
+        return self.time("all_gather", before, after, size_of(axes), axes)
 
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
         """Seconds to put gathered shards in order, where they do not follow each other in memory."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -12,6 +14,7 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import write_step
@@ -114,7 +117,8 @@ class Resharder:
         self._right: set[Any] = set()
         # Of every value, by scope: what it has been moved to.
         self._moved: list[dict[int, dict[TensorSharding, Any]]] = []
-        self._loops: list[tuple[Any, int]] = []
+        self._needed: dict[int, tuple[TensorSharding, ...]] = {}  # of the block at hand
+        self._loops: list[tuple[Any, int, int]] = []  # those around what is at hand: where it is, depth, iterations
         self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
         calls = (op for op in self.program.ops if op.info.name == CUSTOM_CALL)
@@ -135,9 +139,10 @@ class Resharder:
             sharding or self._replicated(self.program.value_type[value])
             for value, sharding in zip(body.returned, self.annotated.results, strict=True)
         ]
-        self._block(body)
+        self._block(body, wanted)
         self._use_all(body.terminator, body.returned, wanted, RETURNED + "{}")
         self.annotated.set_signature(arguments, wanted)
+        self.annotated.forget_free_ends()
 
     def _replicated(self, type_: TensorType) -> TensorSharding:
         rank = len(type_.shape)
@@ -146,14 +151,16 @@ class Resharder:
             found = self._whole[rank] = replicated(self.annotated.mesh, rank)
         return found
 
-    def _block(self, block: Body) -> None:
+    def _block(self, block: Body, returned: Sequence[TensorSharding]) -> None:
         self._moved.append({})
-        self._ops(block)
+        self._ops(block, returned)
 
-    def _ops(self, block: Body) -> None:
+    def _ops(self, block: Body, returned: Sequence[TensorSharding]) -> None:
+        outside, self._needed = self._needed, self.annotated.needs(block, returned)
         following = [op.ir for op in block.ops[1:]] + [block.terminator]
         for op, after in zip(block.ops, following, strict=False):
             self._op(op, after)
+        self._needed = outside
 
     def _wanted(self, op: Op) -> tuple[TensorSharding, ...]:
         given = self.annotated.of_op(op)
@@ -167,6 +174,8 @@ class Resharder:
             value = self._moved_value(op.operands[0], wanted[0], op.ir, "a sharding constraint asks for {to}")
             op.ir.replace([value])
             self._define(op.results[0], value, wanted[0])
+            if not self._is_constant(op.operands[0]):
+                self._moved[-1][op.results[0]] = self._known(op.operands[0])
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
@@ -186,16 +195,18 @@ class Resharder:
 
     def _control_flow(self, op: Op, wanted: tuple[TensorSharding, ...]) -> None:
         name = op.info.name
+        op.ir.attributes.pop(ANNOTATED, None)
         loop = name == WHILE
         if loop:
             self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
-            self._loops.append((op.ir, len(self._moved)))
+            self._loops.append((op.ir, len(self._moved), trip_count(op.ir) or 1))
         for index, region in enumerate(op.regions):
             for argument, sharding in zip(region.arguments, wanted, strict=False):
                 self.sharding[argument] = sharding
             self._moved.append({})
-            self._ops(region)
-            if not (loop and index == 0):
+            is_condition = loop and index == 0
+            self._ops(region, () if is_condition else wanted)
+            if not is_condition:
                 self._use_all(region.terminator, region.returned, list(wanted), f"'{name}' returns value {{}}")
             self._moved.pop()
         if loop:
@@ -208,8 +219,8 @@ class Resharder:
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self.sharding[argument] = region.inside(sharding)
         outside, self._held = self._held, self._held + region.axes
-        self._block(block)
         wanted = [region.inside(sharding) for sharding in region.out_shardings]
+        self._block(block, wanted)
         self._use_all(block.terminator, block.returned, wanted, f"'{MANUAL}' returns value {{}}")
         self._held = outside
         self._moved.pop()
@@ -255,9 +266,13 @@ class Resharder:
 
     def _choose(self, op: Op, rule: OpShardingRule, situation: Situation, key: Any, after: Any) -> None:
         """Find the strategy where tensors disagree, move the operands and finish the results."""
-        moved = tuple([self._moved_to(value) for value in op.operands])
+        # What a value is to be moved to in any case may be moved to here as well.
+        moved = tuple([(*self._moved_to(value), *self._needed_as(value)) for value in op.operands])
         if any(moved):
             situation = dataclasses.replace(situation, moved=moved)
+        if self._loops:
+            counts = tuple([self._runs_with(value) for value in op.operands])
+            situation = dataclasses.replace(situation, runs=counts if any(count > 1 for count in counts) else ())
         with located(op.ir):
             strategy = self.chooser.choose(rule, situation)
         if not strategy.complete:
@@ -383,9 +398,7 @@ class Resharder:
         have = self.sharding[value]
         if have == need:
             return self.handle[value]
-        known = {have: self.handle[value]}
-        for scope in self._moved:
-            known.update(scope.get(value, ()))
+        known = self._known(value)
         if need in known:
             return known[need]
         if self._is_constant(value):
@@ -402,6 +415,13 @@ class Resharder:
         self._moved[depth].setdefault(value, {})[need] = moved
         return moved
 
+    def _known(self, value: int) -> dict[TensorSharding, Any]:
+        """The value as it is and as it has been moved, the operands of a constraint being the same as its result."""
+        known = {self.sharding[value]: self.handle[value]}
+        for scope in self._moved:
+            known.update(scope.get(value, ()))
+        return known
+
     def _tell_given_up(self, op: Operation, what: str) -> None:
         """Say, once for equal ones, that the best of what was looked at is taken."""
         if (op.name, what) not in self._told:
@@ -413,6 +433,11 @@ class Resharder:
         """What a value has been moved to for earlier users, where that serves here as well."""
         found = [sharding for scope in self._moved for sharding in scope.get(value, ())]
         return tuple(found)
+
+    def _needed_as(self, value: int) -> tuple[TensorSharding, ...]:
+        """What a value is to be moved to whatever is decided here, in the block at hand."""
+        needs = self._needed.get(value, ())
+        return tuple([need for need in needs if need != self.sharding[value]]) if needs else ()
 
     def _is_constant(self, value: int) -> bool:
         definer = self.program.value_def[value]
@@ -427,10 +452,16 @@ class Resharder:
     def _where(self, value: int, user: Operation) -> tuple[int, Any]:
         """Before the user; but a value from outside a loop is moved once, before the loop."""
         home = self.handle[value].block
-        for loop, depth in self._loops:
+        for loop, depth, _ in self._loops:
             if loop.block is home:
                 return depth - 1, loop
         return len(self._moved) - 1, user
+
+    def _runs_with(self, value: int) -> int:
+        """How often an operation here runs each time that the value is moved for it."""
+        home = self.handle[value].block
+        outermost = next((index for index, (loop, _, _) in enumerate(self._loops) if loop.block is home), None)
+        return 1 if outermost is None else math.prod(trips for _, _, trips in self._loops[outermost:])
 
     def _emit(
         self, value: Value, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str

@@ -50,7 +50,8 @@ class Situation:
     """An operation with the shardings that its operands have and its results are wanted with.
 
     `free` operands are constants, which cost nothing to move. `held` are the manual axes that the operation is inside
-    of. `moved` are the shardings that each operand has been moved to for earlier users, which may serve again.
+    of. `moved` are the shardings that each operand has been moved to for earlier users, which may serve again. `runs`
+    is how often the operation runs each time that an operand is moved, where that is before a loop.
     """
 
     info: OpInfo
@@ -59,6 +60,11 @@ class Situation:
     free: tuple[bool, ...]
     held: Axes = ()
     moved: tuple[tuple[TensorSharding, ...], ...] = ()
+    runs: tuple[int, ...] = ()
+
+    def runs_with(self, index: int) -> int:
+        """How often the operation runs with an operand that was moved once."""
+        return self.runs[index] if self.runs else 1
 
     @property
     def shardings(self) -> tuple[TensorSharding, ...]:
@@ -246,7 +252,7 @@ class Chooser:
             if time_s >= bound_s:
                 return None
             if situation.operands[index] != need and not situation.free[index]:
-                time_s += self._operand_path(situation, index, need).time_s
+                time_s += self._operand_path(situation, index, need).time_s / situation.runs_with(index)
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if time_s >= bound_s:
                 return None
@@ -271,7 +277,7 @@ class Chooser:
             if have != need and not situation.free[index]:
                 moved = situation.moved[index] if situation.moved else ()
                 held = max(local_bytes(type_, each) for each in (have, *moved))
-                sent += max(0.0, local_bytes(type_, need) - held)
+                sent += max(0.0, local_bytes(type_, need) - held) / situation.runs_with(index)
         return sent / self.hardware.link_bytes_per_s
 
     def _operand_path(self, situation: Situation, index: int, need: TensorSharding) -> Path:
@@ -280,13 +286,14 @@ class Chooser:
         return self.planner.nearest(situation.info.operands[index], (situation.operands[index], *moved), need)[1]
 
     def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
-        """Bytes that a device sends for a strategy: before the operation, within its local form, and after it."""
+        """Bytes that a device sends for a strategy in one run: before the operation, in it, and after it."""
         info, total = situation.info, 0.0
         for index, need in enumerate(strategy.operands):
             if situation.operands[index] != need and not situation.free[index]:
                 sources = (situation.operands[index], *(situation.moved[index] if situation.moved else ()))
                 source, path = self.planner.nearest(info.operands[index], sources, need)
-                total += sum(sent for _, sent in sent_by_step(info.operands[index], source, path.steps))
+                sent = sum(sent for _, sent in sent_by_step(info.operands[index], source, path.steps))
+                total += sent / situation.runs_with(index)
         for type_, have, need in zip(info.results, strategy.results, situation.results, strict=True):
             if have != need:
                 path = self.planner.plan(type_, have, need)
@@ -298,8 +305,7 @@ class Chooser:
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
         """Seconds of arithmetic and memory traffic on one device."""
-        touched = sum(local_bytes(t, s) for t, s in zip(info.operands + info.results, made, strict=True) if t.shape)
-        time_s = touched / self.hardware.memory_bytes_per_s
+        time_s = _touched_bytes(info, made) / self.hardware.memory_bytes_per_s
         flops = self._flops_of(info)
         if flops:
             flops *= self._share(rule, axes)
@@ -370,6 +376,18 @@ def _puts_or_takes(info: OpInfo) -> bool:
 def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:
     """Whether an operand is split along a factor of which devices need what others hold."""
     return any(rule.kinds[factor] is PERMUTATION for t, s in enumerate(operands) for factor in factor_axes(rule, t, s))
+
+
+def _touched_bytes(info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
+    """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""
+    types, count, traits = info.operands + info.results, len(info.operands), traits_of(info.name)
+    touched = [local_bytes(t, sharding) if t.shape else 0.0 for t, sharding in zip(types, made, strict=True)]
+    if traits.looks_up:
+        touched[0] = min(touched[0], sum(touched[count:]))
+    if traits.update is not None:
+        part = touched[:count][traits.update]
+        touched[0], touched[count] = min(touched[0], part), min(touched[count], part)
+    return sum(touched)
 
 
 def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:

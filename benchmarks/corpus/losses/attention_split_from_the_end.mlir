@@ -1,9 +1,9 @@
 // A split that the result is annotated with reaches back into attention of whole arguments.
 // A loss that `losses.py` found (seed 1, case 186) and made small.
-// gspmd sends 88.2 KiB: 2 all_gather over y, 1 reduce_scatter over x, 1 collective_permute over y.
-// XLA GSPMD sends 1.1 KiB: 1 all_reduce over x, 1 collective_permute over y.
-// XLA Shardy sends 88.4 KiB: 2 all_gather over y, 1 all_reduce over x, 1 collective_permute over y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 88.2 KiB.
+// gspmd sent 88.2 KiB: 2 all_gather over y, 1 reduce_scatter over x, 1 collective_permute over y.
+// XLA GSPMD sent 1.1 KiB: 1 all_reduce over x, 1 collective_permute over y.
+// XLA Shardy sent 88.4 KiB: 2 all_gather over y, 1 all_reduce over x, 1 collective_permute over y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 88.2 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 6 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2, "y"=3]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}, {name = "y", size = 3 : i64}]}}
   func.func public @main(%arg0: tensor<32x32x32xf32>, %arg1: tensor<32x8x8xf32>, %arg2: tensor<32x8x8xf32>, %arg3: tensor<8x8x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}) -> (tensor<8x15xf32> {jax.result_info = "result[0]", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {

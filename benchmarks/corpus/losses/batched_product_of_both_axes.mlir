@@ -1,9 +1,9 @@
 // Operands of a batched product are split over different axes: XLA moves one to idle devices, ours gathers both.
 // A loss that `losses.py` found (seed 1, case 119) and made small.
-// gspmd sends 4.5 KiB: 1 all_gather over x, 1 all_gather over y.
-// XLA GSPMD sends 3.0 KiB: 1 all_gather over y, 1 collective_permute over x,y.
-// XLA Shardy sends 7.0 KiB: 1 all_gather over y, 1 collective_permute over x,y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 3.0 KiB.
+// gspmd sent 4.5 KiB: 1 all_gather over x, 1 all_gather over y.
+// XLA GSPMD sent 3.0 KiB: 1 all_gather over y, 1 collective_permute over x,y.
+// XLA Shardy sent 7.0 KiB: 1 all_gather over y, 1 collective_permute over x,y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 3.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2, "y"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}, {name = "y", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<16x6x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}, %arg1: tensor<16x16x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}, {}]>}) -> (tensor<16x16x16xf32> {jax.result_info = "result[0]"}) {

@@ -1,9 +1,9 @@
 // A transform of a split dimension, returned whole: ours exchanges twice and gathers, XLA gathers before.
 // A loss that `losses.py` found (seed 1, case 159) and made small.
-// gspmd sends 8.5 KiB: 2 all_to_all over y, 1 all_gather over y.
-// XLA GSPMD sends 4.0 KiB: 1 all_gather over y.
-// XLA Shardy sends 4.0 KiB: 1 all_gather over y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 8.5 KiB.
+// gspmd sent 8.5 KiB: 2 all_to_all over y, 1 all_gather over y.
+// XLA GSPMD sent 4.0 KiB: 1 all_gather over y.
+// XLA Shardy sent 4.0 KiB: 1 all_gather over y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 8.5 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 3 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["y"=3]> {stablehlo.mesh = {axes = [{name = "y", size = 3 : i64}]}}
   func.func public @main(%arg0: tensor<16x16x6xf32>, %arg1: tensor<16x6xf32>) -> (tensor<16x16x6xf32> {jax.result_info = "result[0]", sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"y"}]>}, tensor<16x16x4xf32> {jax.result_info = "result[1]"}) {

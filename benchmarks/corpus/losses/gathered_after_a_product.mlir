@@ -1,9 +1,9 @@
 // A product makes its operand larger and is returned whole: ours gathers the product, XLA the operand.
 // A loss that `losses.py` found (seed 1, case 287) and made small.
-// gspmd sends 10.4 KiB: 1 all_gather over x, 1 collective_permute over x.
-// XLA GSPMD sends 10.4 KiB: 1 all_gather over x, 1 collective_permute over x.
-// XLA Shardy sends 6.2 KiB: 1 all_gather over x.
-// With arguments and results as XLA Shardy lays them out, gspmd sends 10.4 KiB.
+// gspmd sent 10.4 KiB: 1 all_gather over x, 1 collective_permute over x.
+// XLA GSPMD sent 10.4 KiB: 1 all_gather over x, 1 collective_permute over x.
+// XLA Shardy sent 6.2 KiB: 1 all_gather over x.
+// With arguments and results as XLA Shardy lays them out, gspmd sent 10.4 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<10x32x10xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}, %arg1: tensor<3x10x10xf32>, %arg2: tensor<32x10xf32>) -> (tensor<32x15x10xf32> {jax.result_info = "result[0]"}) {

@@ -1,10 +1,10 @@
 // A gradient that is an outer product: ours gathers the product, XLA the vector.
 // A loss that `losses.py` found (seed 1, case 293) and made small.
-// gspmd sends 4.2 KiB: 1 all_gather over y, 1 all_reduce over y,z, 1 all_reduce over y, 1 all_gather over z, 1
+// gspmd sent 4.2 KiB: 1 all_gather over y, 1 all_reduce over y,z, 1 all_reduce over y, 1 all_gather over z, 1
 // reduce_scatter over z.
-// XLA GSPMD sends 176 B: 1 all_reduce over z, 1 all_gather over y,z.
-// XLA Shardy sends 4.2 KiB: 1 all_gather over y, 2 all_reduce over y, 1 all_reduce over z, 1 all_gather over z.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 4.2 KiB.
+// XLA GSPMD sent 176 B: 1 all_reduce over z, 1 all_gather over y,z.
+// XLA Shardy sent 4.2 KiB: 1 all_gather over y, 2 all_reduce over y, 1 all_reduce over z, 1 all_gather over z.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 4.2 KiB.
 module @jit_loss attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["y"=2, "z"=2]> {stablehlo.mesh = {axes = [{name = "y", size = 2 : i64}, {name = "z", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<16x16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"z"}, {}, {}]>}, %arg1: tensor<16xf32>, %arg2: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y", "z"}]>}) -> (tensor<16x16x16xf32> {jax.result_info = "result[0]", sdy.sharding = #sdy.sharding<@mesh, [{"z"}, {}, {}]>}, tensor<16xf32> {jax.result_info = "result[1]"}, tensor<16xf32> {jax.result_info = "result[2]", sdy.sharding = #sdy.sharding<@mesh, [{"y", "z"}]>}) {

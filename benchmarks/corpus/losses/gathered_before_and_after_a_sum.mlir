@@ -1,9 +1,9 @@
 // A value and its sum with a bias are both returned whole: ours gathers both, XLA gathers one and adds.
 // A loss that `losses.py` found (seed 1, case 88) and made small.
-// gspmd sends 281.2 KiB: 2 all_gather over x, 1 collective_permute over x.
-// XLA GSPMD sends 156.2 KiB: 1 all_gather over x, 1 collective_permute over x.
-// XLA Shardy sends 156.2 KiB: 1 all_gather over x, 1 collective_permute over x.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 250.0 KiB.
+// gspmd sent 281.2 KiB: 2 all_gather over x, 1 collective_permute over x.
+// XLA GSPMD sent 156.2 KiB: 1 all_gather over x, 1 collective_permute over x.
+// XLA Shardy sent 156.2 KiB: 1 all_gather over x, 1 collective_permute over x.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 250.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<125x32x32xf32>, %arg1: tensor<4x1x32xf32>, %arg2: tensor<125xf32>) -> (tensor<125x15x32xf32> {jax.result_info = "result[0]"}, tensor<125x15x32xf32> {jax.result_info = "result[1]"}) {

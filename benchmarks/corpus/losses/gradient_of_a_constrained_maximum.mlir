@@ -1,9 +1,9 @@
 // A product constrained to be split, and its gradient: ours cuts arguments that could be whole, and gathers twice.
 // A loss that `losses.py` found (seed 1, case 233) and made small.
-// gspmd sends 4.0 KiB: 2 all_gather over x.
-// XLA GSPMD sends 7.0 KiB: 3 all_gather over x, 1 all_to_all over x.
-// XLA Shardy sends 2.0 KiB: 1 all_gather over x.
-// With arguments and results as XLA Shardy lays them out, gspmd sends 4.0 KiB.
+// gspmd sent 4.0 KiB: 2 all_gather over x.
+// XLA GSPMD sent 7.0 KiB: 3 all_gather over x, 1 all_to_all over x.
+// XLA Shardy sent 2.0 KiB: 1 all_gather over x.
+// With arguments and results as XLA Shardy lays them out, gspmd sent 4.0 KiB.
 module @jit_loss attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<32x32xf32>, %arg1: tensor<32x32xf32>) -> (tensor<32x32xf32> {jax.result_info = "result[0]"}, tensor<32x32xf32> {jax.result_info = "result[1]"}) {

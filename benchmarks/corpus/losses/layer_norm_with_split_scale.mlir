@@ -1,9 +1,9 @@
 // A split scale splits the dimension that is normalized, of arguments that could be whole until then.
 // A loss that `losses.py` found (seed 1, case 219) and made small.
-// gspmd sends 14.0 KiB: 1 all_gather over x, 2 all_reduce over x.
-// XLA GSPMD sends 8.0 KiB: 1 all_gather over x.
-// XLA Shardy sends 8.0 KiB: 1 all_gather over x.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 14.0 KiB.
+// gspmd sent 14.0 KiB: 1 all_gather over x, 2 all_reduce over x.
+// XLA GSPMD sent 8.0 KiB: 1 all_gather over x.
+// XLA Shardy sent 8.0 KiB: 1 all_gather over x.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 14.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<8x8x8x8xf32>, %arg1: tensor<8x8x8x8xf32>, %arg2: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8x8x8x8xf32> {jax.result_info = "result[0]"}) {

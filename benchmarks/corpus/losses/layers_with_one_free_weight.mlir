@@ -1,10 +1,10 @@
 // Two products with one free weight: ours splits its columns and gathers before each, XLA puts rows over the other
 // axis.
 // A loss that `losses.py` found (seed 1, case 217) and made small.
-// gspmd sends 36.0 KiB: 2 all_gather over x.
-// XLA GSPMD sends 22.5 KiB: 2 all_gather over x, 1 all_to_all over y.
-// XLA Shardy sends 72.0 KiB: 2 all_reduce over y, 2 collective_permute over x,y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 18.0 KiB.
+// gspmd sent 36.0 KiB: 2 all_gather over x.
+// XLA GSPMD sent 22.5 KiB: 2 all_gather over x, 1 all_to_all over y.
+// XLA Shardy sent 72.0 KiB: 2 all_reduce over y, 2 collective_permute over x,y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 18.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2, "y"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}, {name = "y", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<16x18x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {}]>}, %arg1: tensor<18xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}, %arg2: tensor<16x16xf32>) -> (tensor<15x16xf32> {jax.result_info = "result[0]", sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, tensor<16x36x16xf32> {jax.result_info = "result[1]"}, tensor<16x18x16xf32> {jax.result_info = "result[2]"}) {

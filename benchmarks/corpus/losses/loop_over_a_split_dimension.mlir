@@ -1,9 +1,9 @@
 // A loop reads rows along a split dimension: ours reduces one in each step, XLA gathers all of them before.
 // A loss that `losses.py` found (seed 1, case 87) and made small.
-// gspmd sends 16.0 KiB: 16 all_reduce over x.
-// XLA GSPMD sends 8.0 KiB: 1 all_gather over x.
-// XLA Shardy sends 8.0 KiB: 1 all_gather over x.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 16.0 KiB.
+// gspmd sent 16.0 KiB: 16 all_reduce over x.
+// XLA GSPMD sent 8.0 KiB: 1 all_gather over x.
+// XLA Shardy sent 8.0 KiB: 1 all_gather over x.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 16.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<16x16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>}, %arg1: tensor<16x16xf32>) -> (tensor<16x16x16xf32> {jax.result_info = "result[0]"}) {

@@ -1,9 +1,9 @@
 // A contraction that a weight is split along: ours reduces the large product, XLA gathers the weight.
 // A loss that `losses.py` found (seed 1, case 133) and made small.
-// gspmd sends 329.5 KiB: 1 all_reduce over x, 3 all_gather over x, 2 all_to_all over x.
-// XLA GSPMD sends 72.5 KiB: 4 all_gather over x.
-// XLA Shardy sends 296.5 KiB: 1 all_reduce over x, 3 all_gather over x.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 329.5 KiB.
+// gspmd sent 329.5 KiB: 1 all_reduce over x, 3 all_gather over x, 2 all_to_all over x.
+// XLA GSPMD sent 72.5 KiB: 4 all_gather over x.
+// XLA Shardy sent 296.5 KiB: 1 all_reduce over x, 3 all_gather over x.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 329.5 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<16x16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {}]>}, %arg1: tensor<256x64xf32>, %arg2: tensor<16xf32>, %arg3: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, %arg4: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg5: tensor<64xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, %arg6: tensor<64xf32>, %arg7: tensor<256x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg8: tensor<256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<16x16x256xf32> {jax.result_info = "result[0]"}, tensor<256x64xf32> {jax.result_info = "result[1]"}, tensor<8xf32> {jax.result_info = "result[2]"}, tensor<256x64xf32> {jax.result_info = "result[3]", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<64x64xf32> {jax.result_info = "result[4]", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<64x64xf32> {jax.result_info = "result[5]"}, tensor<256xf32> {jax.result_info = "result[6]", sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, tensor<16x256xf32> {jax.result_info = "result[7]"}, tensor<16x256xf32> {jax.result_info = "result[8]"}) {

@@ -1,9 +1,9 @@
 // Elementwise operations between two reversals: XLA GSPMD keeps the order of the devices reversed.
 // A loss that `losses.py` found (seed 1, case 145) and made small.
-// gspmd sends 2.0 KiB: 2 collective_permute over y.
-// XLA GSPMD sends 0 B: nothing.
-// XLA Shardy sends 2.0 KiB: 2 collective_permute over y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 2.0 KiB.
+// gspmd sent 2.0 KiB: 2 collective_permute over y.
+// XLA GSPMD sent 0 B: nothing.
+// XLA Shardy sent 2.0 KiB: 2 collective_permute over y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 2.0 KiB.
 module @jit_loss attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["y"=2]> {stablehlo.mesh = {axes = [{name = "y", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<8x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}, {}]>}) -> (tensor<8x8x8xf32> {jax.result_info = "result[0]"}) {

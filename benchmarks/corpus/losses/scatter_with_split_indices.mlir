@@ -1,9 +1,9 @@
 // Indices of a scatter-add are split, at free ends: ours reduces the whole result, XLA splits rows and exchanges them.
 // A loss that `losses.py` found (seed 1, case 225) and made small.
-// gspmd sends 288.0 KiB: 1 all_reduce over x, 1 all_gather over x.
-// XLA GSPMD sends 256.0 KiB: 1 all_reduce over x.
-// XLA Shardy sends 192.1 KiB: 3 all_to_all over x, 2 all_gather over x.
-// With arguments and results as XLA Shardy lays them out, gspmd sends 64.1 KiB.
+// gspmd sent 288.0 KiB: 1 all_reduce over x, 1 all_gather over x.
+// XLA GSPMD sent 256.0 KiB: 1 all_reduce over x.
+// XLA Shardy sent 192.1 KiB: 3 all_to_all over x, 2 all_gather over x.
+// With arguments and results as XLA Shardy lays them out, gspmd sent 64.1 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<256x256xf32>, %arg1: tensor<64x256xf32>, %arg2: tensor<64xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<320x256xf32> {jax.result_info = "result[0]"}) {

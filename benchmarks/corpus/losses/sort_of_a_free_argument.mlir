@@ -1,9 +1,9 @@
 // A free argument is split as look-ups in it are, but sorted along that dimension, too: ours gathers it.
 // A loss that `losses.py` found (seed 1, case 204) and made small.
-// gspmd sends 2.0 KiB: 1 all_gather over y.
-// XLA GSPMD sends 0 B: nothing.
-// XLA Shardy sends 6.0 KiB: 1 all_gather over y, 2 all_to_all over y.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 0 B.
+// gspmd sent 2.0 KiB: 1 all_gather over y.
+// XLA GSPMD sent 0 B: nothing.
+// XLA Shardy sent 6.0 KiB: 1 all_gather over y, 2 all_to_all over y.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 0 B.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["y"=2]> {stablehlo.mesh = {axes = [{name = "y", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<32x32xf32>, %arg1: tensor<32xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<32xf32> {jax.result_info = "result[0]"}, tensor<32x32xf32> {jax.result_info = "result[1]"}) {

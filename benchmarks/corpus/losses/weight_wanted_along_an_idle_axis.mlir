@@ -1,9 +1,9 @@
 // A chain of two products on a mesh of two axes, of which one is idle: XLA contracts along it.
 // A loss that `losses.py` found (seed 1, case 230) and made small.
-// gspmd sends 3.0 KiB: 2 all_gather over y.
-// XLA GSPMD sends 1.1 KiB: 2 collective_permute over x,y, 1 all_gather over x, 1 all_reduce over x.
-// XLA Shardy sends 1.1 KiB: 2 collective_permute over x,y, 1 all_gather over x, 1 all_reduce over x.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 3.0 KiB.
+// gspmd sent 3.0 KiB: 2 all_gather over y.
+// XLA GSPMD sent 1.1 KiB: 2 collective_permute over x,y, 1 all_gather over x, 1 all_reduce over x.
+// XLA Shardy sent 1.1 KiB: 2 collective_permute over x,y, 1 all_gather over x, 1 all_reduce over x.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 3.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 16 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=4, "y"=4]> {stablehlo.mesh = {axes = [{name = "x", size = 4 : i64}, {name = "y", size = 4 : i64}]}}
   func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}, %arg1: tensor<8x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}]>}, %arg2: tensor<512x8xf32>) -> (tensor<2x8xf32> {jax.result_info = "result[0]"}) {

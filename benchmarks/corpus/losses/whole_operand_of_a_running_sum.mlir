@@ -1,9 +1,9 @@
 // A running sum of an argument that every device has whole: ours splits it first, and then gathers.
 // A loss that `losses.py` found (seed 1, case 104) and made small.
-// gspmd sends 16.0 KiB: 1 all_gather over x.
-// XLA GSPMD sends 0 B: nothing.
-// XLA Shardy sends 0 B: nothing.
-// With arguments and results as XLA GSPMD lays them out, gspmd sends 16.0 KiB.
+// gspmd sent 16.0 KiB: 1 all_gather over x.
+// XLA GSPMD sent 0 B: nothing.
+// XLA Shardy sent 0 B: nothing.
+// With arguments and results as XLA GSPMD lays them out, gspmd sent 16.0 KiB.
 module @jit_forward attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = {axes = [{name = "x", size = 2 : i64}]}}
   func.func public @main(%arg0: tensor<64x16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {}]>}, %arg1: tensor<64x16x64xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<64x16x64xf32> {jax.result_info = "result[0]"}) {

@@ -24,6 +24,7 @@ from gspmd.compiled.step_time import StepTime, step_time
 from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
+from gspmd.dialect.mesh import Mesh
 from gspmd.output import Output
 from gspmd.reading import read_program
 from gspmd.runtime import executable as runtime
@@ -94,7 +95,7 @@ class CompiledProgram:
 
     def step_time(self) -> StepTime | None:
         """An estimate from what the compiler emitted; None for machines that give no cycles."""
-        return step_time_on(self.machine, self.hlo_text)
+        return step_time_on(self.machine, self.hlo_text, self.partitioned.mesh)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file for `load_compiled`, whole or not at all. Errors: InputError."""
@@ -179,12 +180,12 @@ def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitio
     return api.partition(module, target=target if is_topology(target) else "", **options)
 
 
-def step_time_on(machine: Machine, hlo_text: str) -> StepTime | None:
+def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> StepTime | None:
     """An estimate from optimised HLO for a machine; None for machines that give no cycles."""
     hardware, placement = machine.hardware, machine.placement
     if hardware is None or placement is None or not hardware.clock_hz:
         return None
-    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__)
+    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__, mesh)
 
 
 def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error | None:

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gspmd.dialect.location_marks import LINE
 from gspmd.runtime.hlo_groups import first_group
 
 COLLECTIVES = {
@@ -19,6 +20,7 @@ COLLECTIVES = {
     "collective-permute": "collective_permute",
     "collective-broadcast": "collective_permute",
 }
+_LINE = re.compile(rf'op_name="[^"]*{re.escape(LINE)}(\d+)\b')
 _HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = ")
 _SHAPE = re.compile(r"\b(pred|bf16|[a-z]+?(?P<bits>\d+)\w*|token)\[(?P<dims>[\d,]*)\]")
@@ -81,9 +83,13 @@ class Visit:
 
 
 class OptimizedModule:
-    """The computations of a module, by name."""
+    """The computations of a module, by name.
 
-    def __init__(self, text: str) -> None:
+    `lines` are those of the program's source, where operations were named by them (`LINE`) before they were compiled.
+    """
+
+    def __init__(self, text: str, lines: Sequence[str] = ()) -> None:
+        self._lines = lines
         self.computations: dict[str, dict[str, Instruction]] = {}
         self.entry = ""
         self._frames = _frames(text)
@@ -99,6 +105,8 @@ class OptimizedModule:
 
     def source(self, instruction: Instruction) -> str:
         """`file:line` that an instruction was traced from, as far as it says."""
+        if self._lines and (named := _LINE.search(instruction.attributes)):
+            return self._lines[int(named[1])]
         file = re.search(r'source_file="([^"]*)"', instruction.attributes)
         line = re.search(r"source_line=(\d+)", instruction.attributes)
         if file and line:

@@ -8,11 +8,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type
+from gspmd.compiled.schedule import Alone, schedule
+from gspmd.costs.timeline import COMPILER, COMPUTE, Timeline
 from gspmd.dialect.axes import Axis
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axes
 from gspmd.runtime.hlo_groups import pairs
+from gspmd.runtime.layout import element_a_device, shard_indices
 from gspmd.transforms.machine.cost import AxisLinks, Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Target
 
@@ -29,7 +34,11 @@ Coordinates = Callable[[int], tuple[int, ...]]  # of the chip, and the device on
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledCollective:
-    """A collective as XLA emits it: bytes a device sends each time, and seconds each time."""
+    """A collective as XLA emits it: bytes a device sends each time, and seconds each time.
+
+    `axes` are the mesh axes that it runs over, as `"x", "y"`; empty where it is over parts of axes, or the mesh is not
+    known.
+    """
 
     kind: str
     name: str
@@ -39,22 +48,28 @@ class CompiledCollective:
     time_s: float
     runs: int
     is_async: bool
+    axes: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepTime:
     """Seconds of one call on every device.
 
-    `estimated_s` is the part of `compute_s` for which the compiler gives no cycles. `scheduled_s` is the time of the
-    call in the compiler's order, which hides what it starts early. `unknown_loops` is the number of loops whose trip
-    count is not known; what they do counts once.
+    `estimated_s` is the part of `compute_s` for which the compiler gives no cycles. `timeline` is the call in the
+    compiler's order, which hides what it starts early. `unknown_loops` is the number of loops whose trip count is not
+    known; what they do counts once.
     """
 
     compute_s: float
     estimated_s: float
-    scheduled_s: float
+    timeline: Timeline
     collectives: tuple[CompiledCollective, ...]
     unknown_loops: int
+
+    @property
+    def scheduled_s(self) -> float:
+        """Seconds in the compiler's order."""
+        return self.timeline.total_s
 
     @property
     def communication_s(self) -> float:
@@ -77,29 +92,36 @@ class StepTime:
         return least, scheduled, most
 
 
-def step_time(text: str, target: Target, hardware: Hardware, coordinates: Coordinates) -> StepTime:
+def step_time(
+    text: str, target: Target, hardware: Hardware, coordinates: Coordinates, mesh: Mesh | None = None
+) -> StepTime:
     """The time of a step from optimised HLO.
 
-    `coordinates` says where partitions run. The target has a torus and a clock.
+    `coordinates` says where partitions run, and `mesh` what they are called. The target has a torus and a clock.
     """
     module = OptimizedModule(text)
     compute = estimated = 0.0
     collectives: list[CompiledCollective] = []
-    alone: dict[tuple[str, str], float] = {}
+    alone: dict[tuple[str, str], Alone] = {}
     loops: set[str] = set()
     for visit in module.visits():
         if not visit.known:
             loops.add(visit.computation)
         found = _collective_in(module, visit)
         if found is not None:
-            collectives.append(_priced(module, visit, found, target, coordinates))
-            seconds = collectives[-1].time_s
+            axes = "" if mesh is None else _axes_between(_exchanging(module, found), mesh)
+            collectives.append(dataclasses.replace(_priced(module, visit, found, target, coordinates), axes=axes))
+            priced = collectives[-1]
+            seconds, lane = priced.time_s, axes or f"{priced.kind} over {priced.devices} devices"
         else:
             seconds, by_compiler = _work_s(module, visit, target, hardware)
             compute += seconds * visit.times
             estimated += 0.0 if by_compiler else seconds * visit.times
-        alone[visit.computation, visit.instruction.name] = seconds
-    return StepTime(compute, estimated, _scheduled_s(module, module.entry, alone), tuple(collectives), len(loops))
+            lane = COMPUTE
+        alone[visit.computation, visit.instruction.name] = Alone(seconds, lane)
+    events, total_s = schedule(module, module.entry, alone, 0.0)
+    timeline = Timeline(COMPILER, total_s, tuple(events))
+    return StepTime(compute, estimated, timeline, tuple(collectives), len(loops))
 
 
 def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Hardware) -> tuple[float, bool]:
@@ -107,29 +129,9 @@ def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Har
     instruction = visit.instruction
     if (cycles := instruction.cycles) is not None:
         return cycles / target.clock_hz, True
-    if instruction.opcode in _FREE or instruction.opcode.endswith("-done"):
+    if is_free(instruction):
         return 0.0, True
-    return _traffic(module, visit) / hardware.memory_bytes_per_s, False
-
-
-def _scheduled_s(module: OptimizedModule, computation: str, alone: Mapping[tuple[str, str], float]) -> float:
-    """Seconds in the order of the schedule: what is started runs beside what follows, until something waits for it."""
-    now = free = 0.0  # the time, and when the links are free
-    ends: dict[str, float] = {}
-    for instruction in module.computations.get(computation, {}).values():
-        seconds = alone.get((computation, instruction.name), 0.0)
-        if instruction.opcode == "while":
-            turns = module.trips(computation, instruction)
-            now += (1 if turns is None else turns) * _scheduled_s(module, module.body(instruction), alone)
-        elif inner := module.called(instruction):
-            seconds += max(_scheduled_s(module, name, alone) for name in inner)
-        if instruction.opcode.endswith("-start"):
-            ends[instruction.name] = free = max(now, free) + seconds
-        elif instruction.opcode.endswith("-done"):
-            now = max(now, ends.get(instruction.operands[0], now))
-        else:
-            now += seconds
-    return max([now, *ends.values()])
+    return traffic_bytes(module, visit) / hardware.memory_bytes_per_s, False
 
 
 def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
@@ -149,8 +151,13 @@ def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
     return inner
 
 
-def _traffic(module: OptimizedModule, visit: Visit) -> float:
-    """Bytes read and written; an update in place writes what is new."""
+def is_free(instruction: Instruction) -> bool:
+    """Whether an instruction takes no time by itself."""
+    return instruction.opcode in _FREE or instruction.opcode.endswith("-done")
+
+
+def traffic_bytes(module: OptimizedModule, visit: Visit) -> float:
+    """Bytes of memory that an instruction reads and writes; an update in place writes what is new."""
     values = module.computations[visit.computation]
     operands = [values[name].type for name in visit.instruction.operands if name in values]
     if visit.instruction.opcode == "dynamic-update-slice":
@@ -178,6 +185,25 @@ def _priced(
     seconds = collective_time(kind, local, len(group), hardware, (Axis("group", 1, math.prod(k.size for k in links)),))
     sent = sent_bytes(kind, local, len(group))
     return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
+
+
+def _exchanging(module: OptimizedModule, instruction: Instruction) -> list[tuple[int, ...]]:
+    """Partitions that a collective brings together: one of its groups, or all pairs of a permute."""
+    if instruction.collective == "collective_permute":
+        return list(pairs(instruction.attributes))
+    return [module.group(instruction)]
+
+
+def _axes_between(groups: Sequence[tuple[int, ...]], mesh: Mesh) -> str:
+    """The axes along which the members of each group differ, empty where they are not all that lie along these."""
+    places = shard_indices(element_a_device(mesh))
+    names = [
+        (name, size)
+        for dim, (name, size) in enumerate(mesh.axes)
+        if any(len({places[partition][dim] for partition in group}) > 1 for group in groups)
+    ]
+    is_whole = len(groups) != 1 or len(groups[0]) == math.prod(size for _, size in names)
+    return print_axes(tuple(Axis(name, 1, size) for name, size in names), mesh) if is_whole else ""
 
 
 def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gspmd import report
+from gspmd import text_report
 from gspmd.compiled.ahead_of_time import CompiledProgram
 from gspmd.compiled.step_time import CompiledCollective, StepTime
 from gspmd.costs.program_cost import CostReport
@@ -14,9 +14,9 @@ from gspmd.tables import table
 def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
     """Machine, memory, collectives and time."""
     cost, step = compiled.cost(), compiled.step_time()
-    placement = report.placement_lines(cost.mesh, cost.hardware, cost.placement)
+    placement = text_report.placement_lines(cost.mesh, cost.hardware, cost.placement)
     return [
-        f"compiled for {compiled.machine.target} in {compiled.compile_s:.1f} s: {report.mesh_text(cost.mesh)}",
+        f"compiled for {compiled.machine.target} in {compiled.compile_s:.1f} s: {text_report.mesh_text(cost.mesh)}",
         *(["", *placement] if placement else []),
         "",
         *_memory(compiled),
@@ -24,7 +24,7 @@ def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
         *(
             _collectives(step, top)
             if step
-            else ["collectives:", *report.collective_lines(compiled.partitioned.collectives)]
+            else ["collectives:", *text_report.collective_lines(compiled.partitioned.collectives)]
         ),
         "",
         *(_time(compiled, cost, step) if step else [f"arithmetic: {cost.work.total_flops:.4g} operations a device"]),
@@ -33,7 +33,7 @@ def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
 
 def _memory(compiled: CompiledProgram) -> list[str]:
     memory = compiled.memory
-    limit = f" of {report.bytes_text(memory.limit)} ({memory.peak / memory.limit:.0%})" if memory.limit else ""
+    limit = f" of {text_report.bytes_text(memory.limit)} ({memory.peak / memory.limit:.0%})" if memory.limit else ""
     parts = {
         "arguments": memory.arguments,
         "results": memory.results,
@@ -42,10 +42,10 @@ def _memory(compiled: CompiledProgram) -> list[str]:
         "code": memory.code,
     }
     rows = [
-        (name, report.bytes_text(abs(count)) if count >= 0 else f"-{report.bytes_text(-count)}")
+        (name, text_report.bytes_text(abs(count)) if count >= 0 else f"-{text_report.bytes_text(-count)}")
         for name, count in parts.items()
     ]
-    return [f"memory of a device: {report.bytes_text(memory.peak)}{limit}", *table(rows, right=(1,))]
+    return [f"memory of a device: {text_report.bytes_text(memory.peak)}{limit}", *table(rows, right=(1,))]
 
 
 def _collectives(step: StepTime, top: int) -> list[str]:
@@ -58,7 +58,7 @@ def _collectives(step: StepTime, top: int) -> list[str]:
     total = sum(c.sent_bytes * c.runs for c in ranked)
     count = sum(c.runs for c in ranked)
     return [
-        f"collectives as compiled: {count} in a step, {report.bytes_text(total)} sent by a device",
+        f"collectives as compiled: {count} in a step, {text_report.bytes_text(total)} sent by a device",
         *table(rows, right=(0, 1, 2, 4)),
         *more,
     ]
@@ -66,7 +66,7 @@ def _collectives(step: StepTime, top: int) -> list[str]:
 
 def _row(c: CompiledCollective) -> tuple[str, ...]:
     how = "asynchronous" if c.is_async else ""
-    sent, time = report.bytes_text(c.sent_bytes * c.runs), _ms(c.time_s * c.runs)
+    sent, time = text_report.bytes_text(c.sent_bytes * c.runs), _ms(c.time_s * c.runs)
     return (str(c.runs), sent, time, c.kind, str(c.devices), how, c.source)
 
 
@@ -104,7 +104,7 @@ def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
         "target": compiled.machine.target,
         "mesh": dict(cost.mesh.axes),
         "compile_s": compiled.compile_s,
-        "axes": report.placement_dict(cost.placement),
+        "axes": text_report.placement_dict(cost.placement),
         "memory": {
             "arguments": memory.arguments,
             "results": memory.results,

@@ -16,7 +16,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError
 from gspmd.dialect.limits import MAX_TOLERANCE, is_count
 from gspmd.dialect.source_text import as_utf8, parse_toml, reading
-from gspmd.report import bytes_text
+from gspmd.text_report import bytes_text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

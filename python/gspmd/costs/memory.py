@@ -30,13 +30,25 @@ class Allocation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Moment:
+    """What a device holds, in bytes, once the operation with the index `op` has made its results.
+
+    At the beginning, with the arguments alone, and at the end `op` is -1.
+    """
+
+    op: int
+    held: int
+    temporaries: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes that a device holds.
 
     `arguments` and `results` are those of @main, `aliased` the results that are made in donated arguments,
     `temporaries` the most that temporaries take at one time, and `peak` the most that everything takes; `at_peak` is
     what is held then, the largest first. Values in the memory of a device's host count in `host` alone, the most at one
-    time.
+    time. `moments` are all at which something was made, in order; `peak_moment` is the number of the one of the peak.
     """
 
     arguments: int
@@ -46,6 +58,8 @@ class Memory:
     peak: int
     host: int
     at_peak: tuple[Allocation, ...]
+    moments: tuple[Moment, ...]
+    peak_moment: int
 
     @property
     def allocated(self) -> int:
@@ -71,6 +85,8 @@ def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) ->
         first.peak,
         _host_peak(program, buffers, aliases, [size - own for size, own in zip(sizes, on_device, strict=True)]),
         tuple(sorted((h for h in second.snapshot if h.value not in hosts), key=lambda held: (-held.bytes, held.value))),
+        tuple(first.moments),
+        first.peak_step,
     )
 
 
@@ -114,7 +130,7 @@ def aliases_of(
 class _LivenessWalk:
     """One pass through the program, whose values are of these sizes in bytes.
 
-    `step` numbers the moments at which what is held is looked at.
+    `moments` are those at which what is held is looked at.
     """
 
     def __init__(
@@ -131,9 +147,10 @@ class _LivenessWalk:
         self.aliases = aliases
         self.snapshot_at = snapshot_at
         self.snapshot: list[Allocation] = []
+        self.moments: list[Moment] = []
         self.held: dict[Allocation, None] = {}
         self.memory: dict[int, Allocation] = {}  # by value
-        self.total = self.temporary = self.peak = self.temporary_peak = self.step = self.peak_step = 0
+        self.total = self.temporary = self.peak = self.temporary_peak = self.peak_step = 0
 
     def run(self) -> None:
         body = self.program.body
@@ -179,13 +196,14 @@ class _LivenessWalk:
         if held.kind == TEMPORARY:
             self.temporary += change
 
-    def _look(self) -> None:
+    def _look(self, op: int = -1) -> None:
+        step = len(self.moments)
         if self.total > self.peak:
-            self.peak, self.peak_step = self.total, self.step
+            self.peak, self.peak_step = self.total, step
         self.temporary_peak = max(self.temporary_peak, self.temporary)
-        if self.step == self.snapshot_at:
+        if step == self.snapshot_at:
             self.snapshot = [dataclasses.replace(held) for held in self.held]
-        self.step += 1
+        self.moments.append(Moment(op, self.total, self.temporary))
 
     # ---- blocks ----
 
@@ -197,7 +215,7 @@ class _LivenessWalk:
                 continue
             for index, result in enumerate(op.results):
                 self.memory[result] = scope.place(op, index, position)
-            self._look()
+            self._look(op.index)
             self._regions(op)
             for held in scope.ending(op, position):
                 self._free(held)

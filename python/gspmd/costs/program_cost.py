@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
-from gspmd.costs.buffers import Buffers, bytes_of_value
-from gspmd.costs.memory import ARGUMENT, Allocation, aliases_of, memory_of
+from gspmd.costs.buffers import Buffers
+from gspmd.costs.memory_cost import MemoryCost, memory_cost
+from gspmd.costs.timeline import ScheduledCollective, Timeline, estimated
 from gspmd.costs.work import Work, work_of
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
-from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
 from gspmd.transforms.analysis.least.bound import Least, least_sent
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.modules import main_function, symbol
+from gspmd.transforms.ir.modules import symbol
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ir.signature import Signature, dictionaries, read_signature
+from gspmd.transforms.ir.signature import read_signature
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
 from gspmd.transforms.machine.torus import Placement
@@ -56,38 +57,21 @@ class CollectiveCost:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Buffer:
-    """Memory held at the peak.
+class OperationCost:
+    """What an operation of a device computes: arithmetic, bytes of memory traffic and seconds of each time it runs."""
 
-    `value` is the argument's name or the operation that makes it; `kind` is `argument`, `result` or `temporary`;
-    `replicated_over` are the mesh axes along which all devices hold the same.
-    """
-
-    value: str
-    kind: str
-    type: str
-    bytes: int
+    name: str
     location: SourceLocation | None
-    replicated_over: tuple[str, ...]
+    runs: float
+    flops: float
+    compute_s: float
+    traffic_bytes: float
+    traffic_s: float
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemoryCost:
-    """Bytes on a device (see `gspmd.costs.memory`); `capacity` is the target's, 0 where unknown.
-
-    `allocated` is what a device needs whose compiler allocates all results at the beginning. `host` is the most that is
-    held at one time for it in its host's memory, which counts nowhere else.
-    """
-
-    arguments: int
-    results: int
-    aliased: int
-    temporaries: int
-    allocated: int
-    peak: int
-    host: int
-    capacity: int
-    buffers: tuple[Buffer, ...]
+    @property
+    def time_s(self) -> float:
+        """Seconds each time, if arithmetic and memory traffic overlap."""
+        return max(self.compute_s, self.traffic_s)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,8 +80,9 @@ class CostReport:
 
     `work` is a device's; `model_flops` are the operations of the program before it was partitioned, and `least` is what
     its annotations ask devices to send at least, both None where only the partitioned one was given. Times in seconds:
-    each is what the device would take for that alone. On a topology `placement` is where the axes lie, and `hardware`
-    what they get there.
+    each is what the device would take for that alone. `operations` are those that compute, in program order, and
+    `timeline` is when each runs, with the collectives beside them. On a topology `placement` is where the axes lie, and
+    `hardware` what they get there.
     """
 
     program: str
@@ -110,6 +95,8 @@ class CostReport:
     compute_s: float
     traffic_s: float
     hardware: Hardware
+    operations: tuple[OperationCost, ...]
+    timeline: Timeline
     placement: Placement | None = None
     least: Least | None = None
 
@@ -208,7 +195,7 @@ def cost(
             options=options,
         )
         module = product.module
-    return cost_of(module, target, None if original is None else _model(original, num_partitions))
+    return cost_of(module, target, None if original is None else model_of_program(original, num_partitions))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,7 +206,8 @@ class Model:
     least: Least
 
 
-def _model(program: Any, num_partitions: int | None) -> Model:
+def model_of_program(program: Any, num_partitions: int | None = None) -> Model:
+    """What is known of a program that is not partitioned yet. Errors: those of reading and ingesting it."""
     module = read_program(program)
     with module.context, ir.Location.unknown():
         top = model_of(module)
@@ -237,20 +225,61 @@ def cost_of(module: ir.Module, target: str = "", model: Model | None = None) -> 
         program = Program(top)
         buffers = Buffers(program)
         work = work_of(program, buffers)
+        locations = _locations(program)
+        sent = list(collective_operations(top, signature.mesh))
+        collectives = tuple(CollectiveCost(c, time_of(op, c, signature.mesh, hardware)) for op, c in sent)
+        operations = _operations(program, work, hardware, locations)
+        numbers = {op: number for number, (op, _) in enumerate(sent)}
         return CostReport(
             program=symbol(top),
             target=hardware.name,
             mesh=signature.mesh,
-            collectives=_collectives(top, signature.mesh, hardware),
+            collectives=collectives,
             work=work,
             model_flops=None if model is None else model.flops,
-            memory=_memory(program, buffers, signature, hardware),
+            memory=memory_cost(program, buffers, signature, hardware, locations),
             compute_s=sum(flops / hardware.flops_of(element) for (_, element), flops in work.flops.items()),
             traffic_s=work.traffic_bytes / hardware.memory_bytes_per_s,
             hardware=hardware,
+            operations=operations,
+            timeline=estimated(
+                program,
+                buffers,
+                {each.op: cost.time_s for each, cost in zip(work.operations, operations, strict=True)},
+                {op.index: _sent(numbers[op.ir], collectives) for op in program.ops if op.ir in numbers},
+                locations,
+            ),
             placement=placement,
             least=None if model is None else model.least,
         )
+
+
+def _locations(program: Program) -> list[SourceLocation | None]:
+    """Where the operations come from, by index."""
+    location_of = functools.cache(source_location)
+    return [location_of(op.ir.location) for op in program.ops]
+
+
+def _operations(
+    program: Program, work: Work, hardware: Hardware, locations: Sequence[SourceLocation | None]
+) -> tuple[OperationCost, ...]:
+    """The price of each of the operations that the work is the sum of."""
+    return tuple(
+        OperationCost(
+            name=program.ops[each.op].info.name.removeprefix("stablehlo."),
+            location=locations[each.op],
+            runs=each.runs,
+            flops=each.flops,
+            compute_s=each.flops / hardware.flops_of(each.element),
+            traffic_bytes=each.traffic_bytes,
+            traffic_s=each.traffic_bytes / hardware.memory_bytes_per_s,
+        )
+        for each in work.operations
+    )
+
+
+def _sent(number: int, collectives: Sequence[CollectiveCost]) -> ScheduledCollective:
+    return ScheduledCollective(number, collectives[number].collective.axes, collectives[number].time_s)
 
 
 def _machine(module: Operation, mesh: Mesh, target: str) -> tuple[Hardware, Placement | None]:
@@ -260,50 +289,3 @@ def _machine(module: Operation, mesh: Mesh, target: str) -> tuple[Hardware, Plac
         placement = topology.place(mesh, traffic_of(module, mesh))
         return topology.placed(placement), placement
     return read_hardware(target, mesh), None
-
-
-def _collectives(module: Operation, mesh: Mesh, hardware: Hardware) -> tuple[CollectiveCost, ...]:
-    return tuple(
-        CollectiveCost(collective, time_of(op, collective, mesh, hardware))
-        for op, collective in collective_operations(module, mesh)
-    )
-
-
-def _memory(program: Program, buffers: Buffers, signature: Signature, hardware: Hardware) -> MemoryCost:
-    body = program.body
-    attributes = dictionaries(main_function(program.module), "arg_attrs", len(body.arguments))
-    sizes = [[bytes_of_value(program, v) for v in values] for values in (body.arguments, body.returned)]
-    memory = memory_of(program, buffers, aliases_of(attributes, *sizes))
-    equal = replicated_axes(body.ir, signature.mesh, [value.sharding for value in signature.inputs])
-    names = {
-        value: named.name or f"argument {i}"
-        for i, (value, named) in enumerate(zip(body.arguments, signature.inputs, strict=True))
-    }
-    return MemoryCost(
-        arguments=memory.arguments,
-        results=memory.results,
-        aliased=memory.aliased,
-        temporaries=memory.temporaries,
-        allocated=memory.allocated,
-        peak=memory.peak,
-        host=memory.host,
-        capacity=int(hardware.memory_bytes),
-        buffers=tuple(
-            _buffer(program, held, names, equal.get(program.value_ir[held.value], NOWHERE)) for held in memory.at_peak
-        ),
-    )
-
-
-def _buffer(program: Program, held: Allocation, names: Mapping[int, str], equal: Names) -> Buffer:
-    definer = program.value_def[held.value]
-    type_ = program.value_type[held.value]
-    location = None
-    name = names.get(held.value, "")
-    if definer >= 0:
-        op = program.ops[definer]
-        location, name = source_location(op.ir.location), op.info.name.removeprefix("stablehlo.")
-        if len(op.results) > 1:
-            name += f"#{op.results.index(held.value)}"
-    elif held.kind != ARGUMENT and not name:
-        name = "block argument"
-    return Buffer(name, held.kind, type_.brief, held.bytes, location, tuple(sorted(equal)))

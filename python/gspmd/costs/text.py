@@ -9,11 +9,13 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gspmd.costs.program_cost import Buffer, CollectiveCost, CostReport
+from gspmd.costs.memory_cost import Buffer
+from gspmd.costs.program_cost import CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
-from gspmd.report import bytes_text, mesh_text, placement_dict, placement_lines
 from gspmd.tables import table, text_width
+from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines
 
+_LISTS = ("buffers", "moments", "peak_moment")  # of the memory, which are not told as they are
 _COLUMNS = 100  # characters that a line has at most where no terminal says how wide it is
 
 
@@ -200,7 +202,7 @@ def to_dict(report: CostReport) -> dict[str, Any]:
             "collectives": [_collective(c) for c in report.collectives],
         },
         "memory": {
-            **{f.name: getattr(memory, f.name) for f in dataclasses.fields(memory) if f.name != "buffers"},
+            **{f.name: getattr(memory, f.name) for f in dataclasses.fields(memory) if f.name not in _LISTS},
             "at_peak": [{**dataclasses.asdict(b), "location": _where(b.location)} for b in memory.buffers],
         },
         "notes": list(report.notes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.operations import flops_of
@@ -17,18 +17,34 @@ from gspmd.transforms.ops import traits_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class OpWork:
+    """What the operation with the index `op` does each time it runs, and how often that is in a call of the program.
+
+    `flops` are arithmetic operations of one kind on elements of one type.
+    """
+
+    op: int
+    runs: float
+    kind: str
+    element: str
+    flops: float
+    traffic_bytes: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Work:
     """What one call of a program computes.
 
     `flops` by kind and element type; `traffic_bytes` what is read from and written to memory if elementwise operations
     are fused with those that use them; `uncounted` are operations whose arithmetic is not known; `open_loops` counts
-    loops of unknown length, whose bodies count once.
+    loops of unknown length, whose bodies count once; `operations` are those that it is the sum of.
     """
 
     flops: Mapping[tuple[str, str], float]
     traffic_bytes: float
     uncounted: tuple[str, ...]
     open_loops: int
+    operations: tuple[OpWork, ...] = ()
 
     @property
     def total_flops(self) -> float:
@@ -50,7 +66,17 @@ def work_of(program: Program, buffers: Buffers | None = None, annotated: Annotat
     counter = _Counter(program, buffers, annotated)
     counter.block(program.body, 1.0)
     uncounted = tuple(sorted(counter.uncounted))
-    return Work(dict(counter.flops), counter.traffic_bytes, uncounted, counter.open_loops)
+    flops, traffic_bytes = _sums(counter.found)
+    return Work(dict(flops), traffic_bytes, uncounted, counter.open_loops, tuple(counter.found))
+
+
+def _sums(found: Sequence[OpWork]) -> tuple[Counter[tuple[str, str]], float]:
+    """All arithmetic by kind and element type, and all traffic."""
+    flops: Counter[tuple[str, str]] = Counter()
+    for work in found:
+        if work.flops:
+            flops[work.kind, work.element] += work.runs * work.flops  # type: ignore[assignment]
+    return flops, sum((work.runs * work.traffic_bytes for work in found), 0.0)
 
 
 class _Counter:
@@ -58,8 +84,7 @@ class _Counter:
         self.program = program
         self.annotated = annotated
         self.buffers = buffers
-        self.flops: Counter[tuple[str, str]] = Counter()
-        self.traffic_bytes = 0.0
+        self.found: list[OpWork] = []
         self.uncounted: set[str] = set()
         self.open_loops = 0
         self._known: dict[OpInfo, tuple[str, float] | None] = {}
@@ -69,8 +94,6 @@ class _Counter:
             self._op(op, times)
             if op.regions:
                 self._regions(op, times)
-        if self.buffers is not None:
-            self.traffic_bytes += times * self._traffic(block)
 
     def _op(self, op: Op, times: float) -> None:
         info = op.info
@@ -79,9 +102,11 @@ class _Counter:
         counted = self._known[info]
         if counted is None:
             self.uncounted.add(_called(info))
-        elif counted[1]:
-            type_ = (info.operands or info.results)[0]
-            self.flops[counted[0], type_.element] += times * counted[1]  # type: ignore[assignment]
+        kind, flops = counted or ("", 0.0)
+        traffic_bytes = self._traffic(op)
+        if flops or traffic_bytes:
+            types = info.operands or info.results
+            self.found.append(OpWork(op.index, times, kind, types[0].element if types else "", flops, traffic_bytes))
 
     def _regions(self, op: Op, times: float) -> None:
         name = op.info.name
@@ -102,39 +127,30 @@ class _Counter:
 
     def _dearest(self, branches: list[Body], times: float) -> None:
         """Count only the branch with most operations, as one of them runs."""
-        before = self.flops, self.traffic_bytes
-        outcomes = []
+        before, outcomes = self.found, []
         for branch in branches:
-            self.flops, self.traffic_bytes = Counter(), 0.0
+            self.found = []
             self.block(branch, times)
-            outcomes.append((sum(self.flops.values()), self.traffic_bytes, self.flops))
-        self.flops, self.traffic_bytes = before
-        _, traffic_bytes, flops = max(outcomes, key=lambda outcome: outcome[:2])
-        self.flops.update(flops)
-        self.traffic_bytes += traffic_bytes
+            flops, traffic_bytes = _sums(self.found)
+            outcomes.append((flops.total(), traffic_bytes, self.found))
+        self.found = before + max(outcomes, key=lambda outcome: outcome[:2])[2]
 
     # ---- memory traffic ----
 
-    def _traffic(self, block: Body) -> float:
+    def _traffic(self, op: Op) -> float:
         """Every value that is in memory is written once, and read once by each operation that is not fused."""
-        assert self.buffers is not None
-        total = 0.0
-        for op in block.ops:
-            if op.regions or self.buffers.is_virtual(op):
-                continue
-            sources = self.buffers.sources(op.operands)
-            written = sum(bytes_of_value(self.program, v) for v in op.results)
-            traits = traits_of(op.info.name)
-            if traits.looks_up:
-                total += 2 * written
-                sources -= self.buffers.sources(op.operands[:1])
-            elif traits.update is not None:
-                total += 2 * bytes_of_value(self.program, op.operands[traits.update])
-                sources -= self.buffers.sources(op.operands[:1])
-            else:
-                total += written
-            total += sum(bytes_of_value(self.program, v) for v in sources)
-        return total
+        if self.buffers is None or op.regions or self.buffers.is_virtual(op):
+            return 0.0
+        sources = self.buffers.sources(op.operands)
+        written = sum(bytes_of_value(self.program, v) for v in op.results)
+        traits = traits_of(op.info.name)
+        if traits.looks_up:
+            written *= 2
+            sources -= self.buffers.sources(op.operands[:1])
+        elif traits.update is not None:
+            written = 2 * bytes_of_value(self.program, op.operands[traits.update])
+            sources -= self.buffers.sources(op.operands[:1])
+        return float(written + sum(bytes_of_value(self.program, v) for v in sources))
 
 
 def _called(info: OpInfo) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gspmd.collectives import Collective, collective_operations, time_of
@@ -17,6 +17,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
@@ -25,13 +26,27 @@ from gspmd.transforms.reshard.strategy import Situation, Strategy
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a conflict: what was completed for it, why, and what the operation runs with instead."""
+    """One tensor of a conflict: what was completed for it (`before`), why, and what the operation runs with (`after`).
+
+    `type` is None where the operation is not one of the user's program.
+    """
 
     place: str
     value: str
-    has: str
-    runs_as: str
+    type: TensorType | None
+    before: TensorSharding
+    after: TensorSharding
     derivations: tuple[Derivation, ...]
+
+    @property
+    def has(self) -> str:
+        """What was completed, in Shardy's notation."""
+        return print_dims(self.before)
+
+    @property
+    def runs_as(self) -> str:
+        """What the operation runs with, and what is left to sum."""
+        return _form(self.after)
 
     def to_dict(self) -> dict[str, Any]:
         fields = {f: getattr(self, f) for f in ("place", "value", "has", "runs_as")}
@@ -57,7 +72,8 @@ class Conflict:
     moved for an earlier operation); `bytes` are what a device sends for it in one call of the program and `time_s`
     is an estimate of that; `alternatives` are the ways that were compared, the cheapest first, and `time_s` of
     these counts arithmetic and memory traffic too. What all tensors agree on is kept unless another way is much
-    cheaper (`reshard.strategy`), so the chosen one need not be the first.
+    cheaper (`reshard.strategy`), so the chosen one need not be the first. `numbers` are those of the collectives among
+    all of the partitioned program.
     """
 
     operation: str
@@ -69,6 +85,7 @@ class Conflict:
     bytes: int
     time_s: float
     alternatives: tuple[Alternative, ...]
+    numbers: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them; locations are `file:line:column` or null."""
@@ -108,12 +125,12 @@ def find_conflicts(
 
     Times are those of `hardware`; alternatives were compared for what the program was `planned` for.
     """
-    made: dict[int | None, list[Collective]] = {}
+    made: dict[int | None, dict[int, Collective]] = {}
     times_s: dict[int | None, float] = {}
     mesh = explainer.completion.annotated.mesh
-    for op, collective in collective_operations(module, mesh):
+    for number, (op, collective) in enumerate(collective_operations(module, mesh)):
         place = place_of(op.location)
-        made.setdefault(place, []).append(collective)
+        made.setdefault(place, {})[number] = collective
         once = time_of(op, collective, mesh, hardware)
         times_s[place] = times_s.get(place, 0.0) + once * (collective.count or 1)
     decided: dict[int | None, list[Decision]] = {}
@@ -121,7 +138,7 @@ def find_conflicts(
         decided.setdefault(place_of(decision.location), []).append(decision)
     finder = _ConflictFinder(explainer, planned)
     found = [
-        finder.conflict(place, decided.get(place, []), made.get(place, []), times_s.get(place, 0.0))
+        finder.conflict(place, decided.get(place, []), made.get(place, {}), times_s.get(place, 0.0))
         for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
     ]
     return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
@@ -135,8 +152,9 @@ class _ConflictFinder:
         self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
 
     def conflict(
-        self, place: int | None, decisions: list[Decision], collectives: list[Collective], time_s: float
+        self, place: int | None, decisions: list[Decision], made: Mapping[int, Collective], time_s: float
     ) -> Conflict:
+        collectives = list(made.values())
         operation, value, location = self._subject(place)
         tensors: list[Tensor] = []
         reasons: list[str] = []
@@ -151,7 +169,16 @@ class _ConflictFinder:
         sent = sum(c.bytes * (c.count or 1) for c in collectives)
         alternatives = self._alternatives(decisions)
         return Conflict(
-            operation, value, location, tuple(reasons), tuple(tensors), tuple(collectives), sent, time_s, alternatives
+            operation=operation,
+            value=value,
+            location=location,
+            reasons=tuple(reasons),
+            tensors=tuple(tensors),
+            collectives=tuple(collectives),
+            bytes=sent,
+            time_s=time_s,
+            alternatives=alternatives,
+            numbers=tuple(made),
         )
 
     def _subject(self, place: int | None) -> tuple[str, str, SourceLocation | None]:
@@ -181,11 +208,13 @@ class _ConflictFinder:
         for index, (have, runs) in enumerate(zip(decision.have, decision.runs, strict=True), first):
             name = f"operand {index}" if index < operands else f"result {index - operands}"
             derivations = self.explainer.derivations(slots[index], have) if index < len(slots) else ()
-            value = values[index] if index < len(values) else ""
-            yield Tensor(name, value, print_dims(have), _form(runs), derivations)
+            known = index < len(values)
+            value = self.explainer.value_names[values[index]] if known else ""
+            type_ = self.explainer.program.value_type[values[index]] if known else None
+            yield Tensor(name, value, type_, have, runs, derivations)
 
-    def _values(self, place: int | None) -> tuple[list[str], list[int]]:
-        """Names and slots of an operation's operands and results, or of what a block returns."""
+    def _values(self, place: int | None) -> tuple[list[int], list[int]]:
+        """Values and slots of an operation's operands and results, or of what a block returns."""
         explainer = self.explainer
         if place is None:
             return [], []
@@ -195,7 +224,7 @@ class _ConflictFinder:
         else:
             block = explainer.blocks[place - len(explainer.ops)]
             values, slots = block.returned, block.returned_slots
-        return [explainer.value_names[value] for value in values], slots
+        return values, slots
 
     def _reasons(self, decision: Decision) -> Iterator[str]:
         if decision.rule is None or decision.info is None:

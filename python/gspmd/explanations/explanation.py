@@ -21,12 +21,13 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
-from gspmd.dialect.source_text import as_utf8
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places, place_of
 from gspmd.explanations.derivations import Derivation, Explainer, Origin
-from gspmd.explanations.value_names import GivenNames
+from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
+from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import write_module
 from gspmd.transforms.machine.target_file import planned_for, read_hardware
@@ -47,7 +48,8 @@ class ExplainedValue:
     results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for; `frames`
     are `location` and the places that led there, as `file:line`.
     `sharding` is in Shardy's notation, without the mesh; `device_ids` are the devices at the mesh's positions where an
-    argument or a result is annotated over another order of these, empty otherwise.
+    argument or a result is annotated over another order of these, empty otherwise. `placement` is all of that as a
+    value, for `shape`.
     """
 
     name: str
@@ -62,6 +64,8 @@ class ExplainedValue:
     sharding: str
     local_shape: tuple[int, ...]
     derivations: tuple[Derivation, ...]
+    shape: tuple[int, ...]
+    placement: TensorSharding
     device_ids: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,6 +138,8 @@ class Explanation:
                 sharding=print_dims(site.sharding),
                 local_shape=site.sharding.local_shape(site.type.shape),
                 derivations=self._explainer.derivations(site.slot, site.sharding),
+                shape=site.type.shape,
+                placement=_on_devices(site.sharding, site.device_ids),
                 device_ids=site.device_ids,
             )
             for site in self._explainer.sites
@@ -162,14 +168,18 @@ class Explanation:
         return found, Partitioned(module), refined
 
     def _refined(self, refinement: Refinement) -> RefinedValue:
-        place = place_of(refinement.op.location)
-        assert place is not None, "all operations are marked"
-        op, explainer = self._explainer.program.ops[place], self._explainer
-        explainer.refined[op.result_slots[refinement.index]] = refinement.after.dim_axes()
+        explainer, place = self._explainer, place_of(refinement.op.location)
+        program = explainer.program
+        if refinement.op.name == FUNCTION:
+            value, location = program.body.arguments[refinement.index], None
+        else:
+            assert place is not None, "all operations are marked"
+            value, location = program.ops[place].results[refinement.index], explainer.ops[place].location
+        explainer.refined[program.slot_of(value)] = refinement.after.dim_axes()
         return RefinedValue(
-            name=explainer.value_names[op.results[refinement.index]],
+            name=explainer.value_names[value],
             operation=refinement.op.name,
-            location=explainer.ops[place].location,
+            location=location,
             sharding=print_dims(refinement.before),
             runs_as=print_dims(refinement.after),
         )
@@ -224,7 +234,7 @@ class Explanation:
                 if name:
                     known[name] = None
         near = [repr(name) for name in difflib.get_close_matches(text, known, n=3, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(near)}?" if near else "list all with --all, or see --print-module"
+        hint = f"did you mean {' or '.join(near)}?" if near else "gspmd explain --all lists all, and gspmd show"
         return UsageError(f"the program has no value '{text}'", hint=hint, code=Code.UNKNOWN_VALUE)
 
     # ---- sums ----
@@ -263,7 +273,7 @@ def explain(
     module = read_program(program)
     context = module.context
     given = str(module)
-    text, filename = _text_of(program)
+    text, filename = given_text(program)
     with context, ir.Location.unknown(context):
         names = GivenNames(module, text, filename)
         top = model_of(module)
@@ -273,16 +283,9 @@ def explain(
     return Explanation(explainer, module, names, given, resharding, later)
 
 
-def _text_of(program: Any) -> tuple[str, str]:
-    """The program's text, if it is a text, and what locations in it are called."""
-    if isinstance(program, str) and ("\n" in program or "{" in program):
-        return program, "-"
-    if isinstance(program, bytes):
-        return program.decode(errors="replace"), "-"
-    if isinstance(program, str | os.PathLike) and os.path.isfile(program):
-        with open(program, "rb") as file:
-            return as_utf8(file.read()).decode(errors="replace"), os.fspath(program)
-    return "", "-"
+def _on_devices(sharding: TensorSharding, ids: tuple[int, ...]) -> TensorSharding:
+    """The sharding over the mesh with these devices, where they are given."""
+    return dataclasses.replace(sharding, mesh=dataclasses.replace(sharding.mesh, device_ids=ids)) if ids else sharding
 
 
 def _is_at(text: str, *places: str) -> bool:

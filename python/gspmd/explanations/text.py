@@ -9,8 +9,8 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep
 from gspmd.explanations.explanation import ExplainedValue, Explanation
-from gspmd.report import bytes_text, devices_text, mesh_text
 from gspmd.tables import table, text_width
+from gspmd.text_report import bytes_text, devices_text, mesh_text
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10

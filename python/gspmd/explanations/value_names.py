@@ -8,12 +8,14 @@ are `@f:%3`.
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.location_marks import GIVEN
+from gspmd.dialect.source_text import as_utf8
 from gspmd.transforms.ingest.survey import callee_of, is_private
 from gspmd.transforms.ir.program import CALLS, Op, Program
 
@@ -146,6 +148,14 @@ class GivenNames:
                 fits = len(given) == len(region.arguments)
                 names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
 
+    def made_for(self, location: Any) -> tuple[str, tuple[str, ...]]:
+        """The operation of the given program that another one, at this location, was made for, and its results."""
+        marks = GIVEN.numbers(location)
+        if not marks:
+            return "", ()
+        made = self._ops[marks[0]]
+        return made.name, made.results
+
     def called_for(self, marks: tuple[int, ...]) -> str:
         """The results of the calls that an operation was inlined through, outermost first; empty for none."""
         return " ".join(", ".join(self._ops[mark].results) for mark in reversed(marks[1:]))
@@ -179,3 +189,15 @@ class GivenNames:
                 index = arguments.index(name)
                 return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
         return (name,)
+
+
+def given_text(program: Any) -> tuple[str, str]:
+    """The program's text, if it is a text, and what locations in it are called."""
+    if isinstance(program, str) and ("\n" in program or "{" in program):
+        return program, "-"
+    if isinstance(program, bytes):
+        return program.decode(errors="replace"), "-"
+    if isinstance(program, str | os.PathLike) and os.path.isfile(program):
+        with open(program, "rb") as file:
+            return as_utf8(file.read()).decode(errors="replace"), os.fspath(program)
+    return "", "-"

@@ -29,6 +29,7 @@ from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
 from gspmd.reading import read_program
+from gspmd.reports import report
 from gspmd.runtime import arguments, executable_module, processes, refusals
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
@@ -75,6 +76,7 @@ class Lowered:
         self._compiler_options = compiler_options
         # Devices that are here say nothing of their speed.
         self._options = {**options, "target": ""} if machines.is_here(self._target) else options
+        self._explained = {name: self._options[name] for name in _EXPLAINED if name in self._options}
 
     @functools.cached_property
     def program(self) -> ir.Module:
@@ -123,8 +125,11 @@ class Lowered:
 
     def explain(self) -> Explanation:
         """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
-        options = {name: self._options[name] for name in _EXPLAINED if name in self._options}
-        return explanation.explain(self.program, **options)
+        return explanation.explain(self.program, **self._explained)
+
+    def report(self, compiled: CompiledProgram | None = None) -> report.Report:
+        """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""
+        return report.report(self.program, **self._explained, compiled=compiled)
 
     def compile(
         self,

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, Axis
 from gspmd.dialect.errors import ExecutionError
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 Slices = tuple[slice, ...]
 
@@ -32,6 +33,11 @@ def part_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
     Partitions with the same indices hold copies. Errors: as `shard_indices`.
     """
     return _indices(sharding, (*sharding.dim_axes(), sharding.unreduced))
+
+
+def element_a_device(mesh: Mesh) -> TensorSharding:
+    """The sharding of an array with a dimension for each axis of the mesh, and an element for each of its devices."""
+    return TensorSharding(mesh, tuple(DimSharding((Axis(name, 1, size),)) for name, size in mesh.axes))
 
 
 def _indices(sharding: TensorSharding, lists: Sequence[Axes]) -> tuple[tuple[int, ...], ...]:

@@ -11,6 +11,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.exchange.step_notation import STEPS
+from gspmd.transforms.ingest.elements import REDUCING, widen_operands
 from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point
@@ -106,6 +107,8 @@ def _strip(module: Operation, keep_manual: bool) -> None:
             _call_decomposition(op)
         else:
             _drop_attributes(op)
+            if op.name in REDUCING:
+                widen_operands(op)
     _drop_attributes(module)
 
 

@@ -44,7 +44,7 @@ def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list
     """
     groups: dict[tuple[str, str, str, str], int] = {}
     for index, value in enumerate(values):
-        name = _last_name(value.name) or f"{what} {index}"
+        name = last_name(value.name) or f"{what} {index}"
         sharding = sharding_text(value.sharding, mesh)
         key = (
             name,
@@ -153,7 +153,7 @@ def _place(location: SourceLocation) -> str:
     return str(location)
 
 
-def _last_name(path: str | None) -> str:
+def last_name(path: str | None) -> str:
     """`embedding` of `state['params']['embedding']`."""
     if not path:
         return ""

@@ -1,0 +1,148 @@
+"""A program run twice on the same inputs, unpartitioned and partitioned, and its results judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.checks.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
+from gspmd.checks.verdicts import CheckRun, ResultCheck
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError, shown
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.arguments import check_count, to_host
+from gspmd.runtime.executable import Executable, ShardedArray
+from gspmd.runtime.inputs import perturbed, random_inputs, read_inputs
+from gspmd.runtime.unannotated import has_manual_regions
+from gspmd.text_report import sharding_text
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.signature import ValueSignature
+
+Array = np.ndarray[Any, Any]
+Inputs = Sequence[Any] | str | os.PathLike[str]
+Stage = Callable[[str], AbstractContextManager[None]]
+_NOISE_FACTOR = 4  # an error up to this many times the effect of rounding is taken for one
+_NOISE_RUNS = 3  # rounding is random: more than one try, and the largest effect counts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramPair:
+    """The program twice, and what counts as equal."""
+
+    reference: Executable
+    partitioned: Executable
+    rtol: float | None
+    atol: float | None
+
+
+def check_judging(inputs: Inputs | None, rtol: float | None, atol: float | None) -> None:
+    """Raise UsageError for tolerances and inputs of another kind than they have to be."""
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance >= 0):
+            raise UsageError(f"{name} is {tolerance}, expected a number of at least 0", code=Code.BAD_VALUE)
+    if inputs is not None and not isinstance(inputs, str | os.PathLike | Sequence):
+        raise UsageError(
+            f"inputs are {shown(inputs)}, expected arrays or the path of an .npz file", code=Code.BAD_VALUE
+        )
+
+
+def reference_of(program: ir.Module, devices: Sequence[Any] | None) -> tuple[Executable, str]:
+    """The program before partitioning, and what it runs on.
+
+    Manual regions are written for one device of many; a program that has some is run by XLA on all.
+    """
+    if has_manual_regions(model_of(program)):
+        executable = runtime.compile_with_xla(program, devices)
+        return executable, f"XLA's partitioner on {executable.num_partitions} devices, for the manual regions"
+    return runtime.compile_single(program, devices[0] if devices else None), "one device"
+
+
+def runs_of(
+    pair: ProgramPair, inputs: Inputs | None, seed: int, stage: Stage
+) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
+    """The comparisons that `check` makes, and notes on them. Errors: those of running, and of reading inputs."""
+    values = pair.reference.signature.inputs
+    if inputs is not None:
+        named = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else "given inputs"
+        return (_run(pair, named, given_arrays(values, inputs), stage)[0],), ()
+    first, nan_results = _run(pair, f"random inputs of seed {seed}", random_inputs(values, seed), stage)
+    if not nan_results:
+        return (first,), ()
+    named = ", ".join(map(str, nan_results))
+    note = f"the reference has NaN in results {named}: run again with non-negative inputs"
+    positive = random_inputs(values, seed, signed=False)
+    second, _ = _run(pair, f"non-negative random inputs of seed {seed}", positive, stage)
+    return (first, second), (note,)
+
+
+def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Array, ...]:
+    """Inputs that a user gives, or names the file of. Errors: InputError, and those of arguments that do not fit."""
+    path = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else None
+    given = tuple(cast(Sequence[Any], inputs)) if path is None else read_inputs(path, values)
+    check_count(values, len(given))
+    return tuple(to_host(i, value, arg) for i, (value, arg) in enumerate(zip(values, given, strict=True)))
+
+
+def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, list[int]]:
+    """One comparison, and the results of the reference that have NaN."""
+    with stage("running the original program"):
+        expected = [np.asarray(result) for result in pair.reference(*arrays)]
+    with stage("running the partitioned program"):
+        actual = pair.partitioned(*arrays)
+        differences = [compare_sharded(e, a) for e, a in zip(expected, actual, strict=True)]
+    checks = [
+        _judge(pair, i, value, e, difference)
+        for i, (value, e, difference) in enumerate(
+            zip(pair.partitioned.signature.outputs, expected, differences, strict=True)
+        )
+    ]
+    explicit = pair.rtol is not None or pair.atol is not None
+    if not explicit and any(_may_be_noise(check) for check in checks):
+        with stage("measuring the effect of rounding"):
+            runs = [pair.reference(*perturbed(arrays, seed)) for seed in range(_NOISE_RUNS)]
+        checks = [_judge_noise(check, e, moved) for check, e, *moved in zip(checks, expected, *runs, strict=True)]
+    return CheckRun(described, tuple(checks)), [i for i, e in enumerate(expected) if has_nan(e)]
+
+
+def _judge(
+    pair: ProgramPair, index: int, value: ValueSignature, expected: Array, difference: Difference
+) -> ResultCheck:
+    exact = default_rtol(expected.dtype) == 0
+    rtol = default_rtol(expected.dtype) if pair.rtol is None and pair.atol is None else pair.rtol or 0.0
+    tolerance = 0.0 if exact else (pair.atol or 0.0) + rtol * difference.scale
+    reason = difference.mismatch
+    if not reason and not difference.max_abs_error <= tolerance:
+        reason = f"error {difference.max_abs_error:.3g} exceeds the tolerance {tolerance:.3g}"
+    return ResultCheck(
+        index=index,
+        name=value.name,
+        shape=value.shape,
+        dtype=expected.dtype.name,
+        sharding=sharding_text(value.sharding, pair.partitioned.signature.mesh),
+        max_abs_error=difference.max_abs_error,
+        max_rel_error=difference.max_rel_error,
+        tolerance=tolerance,
+        nonfinite=count_nonfinite(expected),
+        passed=not reason,
+        reason=reason,
+    )
+
+
+def _may_be_noise(check: ResultCheck) -> bool:
+    return not check.passed and check.reason.startswith("error ")
+
+
+def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArray]) -> ResultCheck:
+    """Let a result pass that is as far off as the reference itself moves by rounding its inputs."""
+    if not _may_be_noise(check):
+        return check
+    noise = max(compare(expected, np.asarray(array)).max_abs_error for array in moved)
+    passed = check.max_abs_error <= _NOISE_FACTOR * noise
+    reason = f"ill-conditioned: rounding the inputs moves the reference by {noise:.3g}" if passed else check.reason
+    return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)

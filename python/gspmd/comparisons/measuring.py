@@ -1,0 +1,131 @@
+"""What is measured of one program, partitioned in one way: functions that are called in a process XLA may end.
+
+The process keeps what it compiled last, so that a program is compiled once and looked at twice: what it does, and what
+comes out of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.checks.running import Inputs, ProgramPair, given_arrays, reference_of, runs_of
+from gspmd.checks.verdicts import CheckReport
+from gspmd.comparisons.line_names import name_by_lines
+from gspmd.comparisons.peers import as_laid_out, compile_by_peer
+from gspmd.compiled.hlo_work import HloWork, work_in
+from gspmd.compiled.optimized_hlo import OptimizedModule
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import parse_mesh, print_mesh
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.executable import Executable
+from gspmd.transforms.ir.signature import signature_of
+from gspmd.transforms.parsing.mlir import new_context, parse_written
+
+OURS = "gspmd"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """A program and the question about it: texts of the program and its mesh, and what `gspmd.check` takes."""
+
+    program: str
+    mesh_text: str
+    inputs: Inputs | None = None
+    seed: int = 0
+    rtol: float | None = None
+    atol: float | None = None
+
+    @property
+    def mesh(self) -> Mesh:
+        return parse_mesh(self.mesh_text)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """What a compiled program does, what a device holds for it, and the seconds until it was ready to run."""
+
+    work: HloWork
+    held_bytes: int
+    seconds: float
+
+
+_reference: tuple[str, Executable, str] | None = None
+_compiled: tuple[tuple[str, str, str], Any, tuple[str, ...]] | None = None
+
+
+def unpartitioned(task: Task) -> str:
+    """Compile the program as it is without partitioning, and read its inputs; returns what it runs on.
+
+    Errors: as `gspmd.check`.
+    """
+    global _reference
+    if _reference is None or _reference[0] != task.program:
+        _reference = (task.program, *reference_of(_read(task.program), None))
+    if task.inputs is not None:
+        given_arrays(_reference[1].signature.inputs, task.inputs)
+    return _reference[2]
+
+
+def measured(task: Task, partitioner: str, partitioned: str = "") -> Measured:
+    """Compile the program as one partitioner has it, for ours the `partitioned` module, and look at what comes out.
+
+    Errors: whatever the partitioner or the compiler raises.
+    """
+    loaded, lines, seconds = _loaded(task, partitioner, partitioned)
+    stats = loaded.get_compiled_memory_stats()
+    held = (
+        stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes - stats.alias_size_in_bytes
+    )
+    module = OptimizedModule(loaded.hlo_modules()[0].to_string(), lines)
+    return Measured(work_in(module, task.mesh), held, seconds)
+
+
+def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
+    """Run the program as one partitioner has it, and compare its results with the unpartitioned program's.
+
+    Errors: those of running; Unsupported where a peer lays values out in a way that is none of the mesh's axes.
+    """
+    description = unpartitioned(task)
+    assert _reference is not None, "it was just compiled"
+    loaded, _, _ = _loaded(task, partitioner, partitioned)
+    devices = runtime.platform_devices("cpu")[: task.mesh.size]
+    if partitioner == OURS:
+        executable = Executable(loaded, signature_of(_read(partitioned)), devices, "nan")
+    else:
+        executable = as_laid_out(loaded, _reference[1].signature, task.mesh, devices)
+    pair = ProgramPair(_reference[1], executable, task.rtol, task.atol)
+    runs, notes = runs_of(pair, task.inputs, task.seed, _silent)
+    return CheckReport(print_mesh(task.mesh), task.mesh.size, description, runs, notes)
+
+
+def _loaded(task: Task, partitioner: str, partitioned: str) -> tuple[Any, tuple[str, ...], float]:
+    """The program as PJRT has it, the source lines by which its operations are named, and the seconds it took now."""
+    global _compiled
+    key = task.program, partitioner, partitioned
+    if _compiled is not None and _compiled[0] == key:
+        return *_compiled[1:], 0.0
+    _compiled = None
+    module = _read(partitioned or task.program)
+    lines = name_by_lines(module)
+    devices = runtime.platform_devices("cpu")[: task.mesh.size]
+    started = time.perf_counter()
+    if partitioner == OURS:
+        loaded = runtime.compile(module, devices).loaded
+    else:
+        loaded = compile_by_peer(partitioner, module, task.mesh, devices)
+    seconds = time.perf_counter() - started
+    _compiled = key, loaded, lines
+    return loaded, lines, seconds
+
+
+def _read(text: str) -> ir.Module:
+    return parse_written(text, new_context())
+
+
+def _silent(_: str) -> AbstractContextManager[None]:
+    return nullcontext()

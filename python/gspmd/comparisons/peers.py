@@ -1,0 +1,127 @@
+"""The partitioners inside XLA: what they are given, and how PJRT is told to use them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxlib import _jax
+from jaxlib.mlir import ir
+
+from gspmd.comparisons.gspmd_annotations import Free, free_values, use_gspmd_annotations
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.hlo_convert import to_tensor_sharding
+from gspmd.dialect.hlo_notation import parse_hlo_sharding
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.pass_manager.manager import run_passes
+from gspmd.runtime import executable as runtime
+from gspmd.runtime.executable import Executable
+from gspmd.runtime.sharded_array import Devices, ShardedArray, padded_shape
+from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.signature import Signature, ValueSignature
+
+GSPMD, SHARDY = "XLA GSPMD", "XLA Shardy"
+PEERS = (GSPMD, SHARDY)
+_OF_SHARDY = ("sdy.", "xla.sdy.")
+
+
+def peer_options(devices: Devices, use_shardy: bool) -> Any:
+    """What PJRT is to know of a program that XLA partitions for `devices`."""
+    options = runtime.compile_options(devices)
+    options.executable_build_options.use_shardy_partitioner = use_shardy
+    return options
+
+
+def leave_free(options: Any, free: Free) -> None:
+    """Say which arguments and results may get another sharding than they have."""
+    build = options.executable_build_options
+    if any(free[0]):
+        build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
+    if any(free[1]):
+        build.allow_spmd_sharding_propagation_to_output = list(free[1])
+
+
+def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices) -> Any:
+    """A program, in place, partitioned by a peer and compiled, as PJRT has it.
+
+    Each gets the program as it is if that is annotated in its own notation; XLA with Shardy does not look at GSPMD's.
+    Errors: Unsupported for what has no word in the other notation, and what XLA raises.
+    """
+    for_shardy = is_annotated_for_shardy(module)
+    if peer == SHARDY and not for_shardy:
+        run_passes([Ingest(num_partitions=mesh.size)], module)
+    free = free_values(module)
+    if peer == GSPMD and for_shardy:
+        use_gspmd_annotations(module, mesh)
+    options = peer_options(devices, use_shardy=peer == SHARDY)
+    leave_free(options, free)
+    with module.context, runtime.quiet():
+        return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
+
+
+def is_annotated_for_shardy(module: ir.Module) -> bool:
+    """Whether annotations of a program are in Shardy's notation, as those that JAX writes."""
+    top = model_of(module)
+    said = (name for op in (top, *top.walk()) for name in (op.name, *op.attributes, *_of_values(op.attributes)))
+    return any(name.startswith(_OF_SHARDY) for name in said)
+
+
+def _of_values(attributes: Mapping[str, Any]) -> list[str]:
+    """The names of attributes on a function's arguments and results."""
+    entries = [entry for key in ("arg_attrs", "res_attrs") for entry in attributes.get(key, ())]
+    return [named.name for entry in entries for named in entry]
+
+
+def shardings_of(given: Any, ranks: Sequence[int], mesh: Mesh) -> list[TensorSharding]:
+    """What PJRT says of arguments or results, as shardings over the mesh.
+
+    Errors: Unsupported for a sharding that is none of the mesh's axes.
+    """
+    from jaxlib import xla_client
+
+    read = [parse_hlo_sharding(str(xla_client.HloSharding.from_proto(each))) for each in given]
+    return [to_tensor_sharding(sharding, rank, mesh) for sharding, rank in zip(read, ranks, strict=True)]
+
+
+def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices) -> Executable:
+    """XLA's program as one of ours is called: arguments and results lie as XLA's own shardings say.
+
+    `signature` has what else is known of the values. Errors: as `shardings_of`, and Unsupported for arguments in
+    shards of several sizes.
+    """
+
+    def laid_out(values: Sequence[ValueSignature], given: Any) -> tuple[ValueSignature, ...]:
+        shardings = shardings_of(given, [len(value.shape) for value in values], mesh)
+        return tuple(dataclasses.replace(v, sharding=s) for v, s in zip(values, shardings, strict=True))
+
+    inputs = laid_out(signature.inputs, loaded.get_parameter_shardings())
+    for index, value in enumerate(inputs):
+        if value.shape != padded_shape(value.sharding, value.shape):
+            raise Unsupported(
+                f"it takes argument {value.name or index} of shape {value.shape} in shards of several sizes, which no "
+                "array of JAX has",
+                code=Code.ARGUMENTS,
+            )
+    outputs = laid_out(signature.outputs, loaded.get_output_shardings())
+    return _XlaExecutable(loaded, Signature(mesh, inputs, outputs), devices, "zero")
+
+
+class _XlaExecutable(Executable):
+    """A program that XLA partitioned: the last shards of what does not divide have no padding."""
+
+    def _result(self, value: ValueSignature, buffers: Sequence[jax.Array]) -> ShardedArray:
+        padded = [
+            buffer if buffer.shape == value.local_shape else jnp.pad(buffer, _missing(buffer.shape, value.local_shape))
+            for buffer in buffers
+        ]
+        return super()._result(value, padded)
+
+
+def _missing(shape: Sequence[int], whole: Sequence[int]) -> list[tuple[int, int]]:
+    return [(0, most - size) for size, most in zip(shape, whole, strict=True)]

@@ -1,0 +1,201 @@
+"""A program partitioned by gspmd, by XLA GSPMD and by XLA with Shardy, and what is different."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd import api
+from gspmd.checks.running import Inputs, Stage, check_judging
+from gspmd.comparisons.figures import SentAlong, figures_of, sent_by
+from gspmd.comparisons.measuring import OURS, Task, checked, measured, unpartitioned
+from gspmd.comparisons.opinions import NOT_RUN, LineDifference, Opinion, SecondOpinion
+from gspmd.comparisons.peers import PEERS
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, InternalError, UsageError, shown
+from gspmd.dialect.notation import print_mesh
+from gspmd.isolation import Died, Worker, on_virtual_devices
+from gspmd.program_mesh import mesh_of
+from gspmd.reading import read_program
+from gspmd.runtime.callbacks import refuse_to_run
+from gspmd.runtime.executable_module import is_partitioned
+from gspmd.transforms.machine.target_file import planned_for
+from gspmd.transforms.ops.custom_rules import RuleSource
+
+TIMEOUT_S = 600.0
+"""Seconds that a partitioner and its compiler, or a run of what they made, may take."""
+
+
+def compare(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    target: str = "",
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+    strict: bool | int = False,
+    options: Mapping[str, Any] | None = None,
+    inputs: Inputs | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    peers: Sequence[str] = PEERS,
+    run: bool = True,
+    timeout_s: float = TIMEOUT_S,
+    stage: Stage = lambda name: nullcontext(),
+) -> SecondOpinion:
+    """Partition an annotated program with gspmd and with the partitioners inside XLA, and compare what comes out.
+
+    `program` and the arguments up to `options` are those of `gspmd.partition`; steps are estimated on `target`. The
+    next four are those of `gspmd.check`. Everything is compiled for virtual CPU devices by jaxlib, in another process
+    that XLA may end, and read from its optimised HLO in the same way for all. A peer that refuses the program, ends the
+    process or takes more than `timeout_s` seconds has that as its opinion. Without `run` nothing is run, and results
+    are not compared. `stage` wraps each slow step, for progress.
+
+    Errors: those of reading the program and its annotations, UsageError, and ExecutionError where the unpartitioned
+    program cannot be compiled; what else gspmd refuses is its opinion, and raised where no peer takes the program.
+    """
+    unknown = [name for name in peers if name not in PEERS]
+    if unknown:
+        raise UsageError(f"there is no peer {shown(unknown[0])}", hint=f"there are {PEERS}", code=Code.BAD_VALUE)
+    check_judging(inputs, rtol, atol)
+    module = read_program(program)
+    if is_partitioned(module):
+        raise UsageError(
+            "the program is already partitioned", hint="give the one before", code=Code.PARTITIONED_ALREADY
+        )
+    refuse_to_run(module)
+    mesh = mesh_of(module, num_partitions)
+    planned_for(target, mesh)
+    product, refusal, seconds = _ours(
+        module, num_partitions, stage, replicate_unsupported, custom_rules, strict, target, options
+    )
+    task = Task(_text(module), print_mesh(mesh), inputs, seed, rtol, atol)
+    with on_virtual_devices(mesh.size, timeout_s) as worker:
+        asking = _Asking(worker, task, target, run, stage, [])
+        asking.prepare()
+        if product is None:
+            assert refusal is not None, "it was not partitioned"
+            given = asking.refused(OURS, refusal)
+        else:
+            given = asking.opinion(OURS, _text(product.module), seconds)
+        opinions = (given, *(asking.opinion(peer) for peer in peers))
+    if all(opinion.figures is None for opinion in opinions):
+        raise asking.first_error()
+    return SecondOpinion(mesh, target, opinions, _differences(opinions, product))
+
+
+def _ours(
+    module: ir.Module, num_partitions: int | None, stage: Stage, *arguments: Any
+) -> tuple[api.Partitioned | None, Error | None, float]:
+    """The program as gspmd partitions it, why it does not, and the seconds that took."""
+    replicate_unsupported, custom_rules, strict, target, options = arguments
+    started = time.perf_counter()
+    try:
+        with stage("partitioning"):
+            product = api.partition(
+                module,
+                num_partitions,
+                replicate_unsupported=replicate_unsupported,
+                custom_rules=custom_rules,
+                strict=strict,
+                target=target,
+                options=options,
+            )
+    except (UsageError, InternalError):
+        raise
+    except Error as error:
+        return None, error, 0.0
+    return product, None, time.perf_counter() - started
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asking:
+    """Asks the partitioners, one after the other, in a process that each of them may end."""
+
+    worker: Worker
+    task: Task
+    target: str
+    run: bool
+    stage: Stage
+    errors: list[Exception]
+
+    def prepare(self) -> None:
+        """Compile the unpartitioned program, if it is to run. Errors: those of compiling it."""
+        if self.run:
+            with self.stage("compiling the original program"):
+                try:
+                    self.worker.call(unpartitioned, self.task)
+                except Died as death:
+                    raise ExecutionError(
+                        f"the unpartitioned program ends XLA: {death}", hint="compare without running it"
+                    ) from None
+
+    def refused(self, partitioner: str, error: Exception) -> Opinion:
+        """The opinion of a partitioner that makes nothing of the program."""
+        self.errors.append(error)
+        return Opinion(partitioner, failure=_said(error))
+
+    def first_error(self) -> Error:
+        """What to raise where nobody makes anything of the program: what gspmd says of it."""
+        error = self.errors[0]
+        return error if isinstance(error, Error) else ExecutionError(f"it cannot be compiled: {_reason(error)}")
+
+    def opinion(self, partitioner: str, partitioned: str = "", seconds: float = 0.0) -> Opinion:
+        """What a partitioner makes of the program; of ours, what it made in so many seconds."""
+        with self.stage(f"compiling with {partitioner}"):
+            try:
+                found = self.worker.call(measured, self.task, partitioner, partitioned)
+            except Exception as error:  # noqa: BLE001 - whatever XLA raises is its opinion
+                return self.refused(partitioner, error)
+        figures = figures_of(found, self.task.mesh, self.target, found.seconds + seconds)
+        if not self.run:
+            return Opinion(partitioner, figures, unchecked=NOT_RUN)
+        with self.stage(f"running what {partitioner} made"):
+            try:
+                return Opinion(partitioner, figures, "", self.worker.call(checked, self.task, partitioner, partitioned))
+            except UsageError:
+                raise
+            except Exception as error:  # noqa: BLE001 - as above
+                return Opinion(partitioner, figures, unchecked=_reason(error))
+
+
+def _said(error: Exception) -> str:
+    """Why there is no answer, in a line."""
+    return f"{'aborts' if isinstance(error, Died) else 'refuses it'}: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:400].removeprefix("gspmd: error: ")
+
+
+def _text(module: ir.Module) -> str:
+    """With locations, by which what is sent is led back to the source."""
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _differences(opinions: Sequence[Opinion], product: api.Partitioned | None) -> tuple[LineDifference, ...]:
+    """The lines for which not all send the same, those where the bytes are farthest apart first.
+
+    Of ours that is counted before XLA combines some of the collectives, which keep the line of one.
+    """
+    compared = {opinion.partitioner: opinion.figures.sent for opinion in opinions if opinion.figures is not None}
+    if len(compared) < 2:
+        return ()
+    if OURS in compared and product is not None:
+        compared[OURS] = tuple(sent_by(product.collectives))
+    found = []
+    for line in dict.fromkeys(each.line for entries in compared.values() for each in entries):
+        sent = {name: tuple(each for each in entries if each.line == line) for name, entries in compared.items()}
+        if len({frozenset(map(_kind, each)) for each in sent.values()}) > 1:
+            found.append(LineDifference(line, sent))
+    return tuple(sorted(found, key=lambda difference: -difference.spread))
+
+
+def _kind(sent: SentAlong) -> tuple[str, str, int]:
+    return sent.kind, sent.axes, sent.bytes

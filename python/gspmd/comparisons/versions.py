@@ -1,0 +1,172 @@
+"""Two versions of a program, each as it is partitioned, and what changed between them: for the review of a change."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from gspmd import api
+from gspmd.checks.running import Stage
+from gspmd.collectives import Collective
+from gspmd.comparisons.figures import Figures, SentAlong, sent_by
+from gspmd.comparisons.line_names import line_of
+from gspmd.costs.program_cost import CostReport, cost
+from gspmd.dialect.mesh import Mesh
+from gspmd.reading import read_program
+from gspmd.runtime.executable_module import is_partitioned
+from gspmd.text_report import sharding_text
+from gspmd.transforms.ir.signature import Signature, ValueSignature
+from gspmd.transforms.ops.custom_rules import RuleSource
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changed:
+    """What one place of the program sends in the old version and in the new one; either may be nothing."""
+
+    old: tuple[SentAlong, ...]
+    new: tuple[SentAlong, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChangedSharding:
+    """An argument or a result that has another type or sharding in the new version; empty where it is not there."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VersionComparison:
+    """What two versions of a program partition to."""
+
+    meshes: tuple[Mesh, Mesh]
+    target: str
+    old: Figures
+    new: Figures
+    lines: tuple[Changed, ...]
+    arguments: tuple[ChangedSharding, ...]
+    results: tuple[ChangedSharding, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both send the same for the same things, and have the same arguments and results."""
+        return not (self.lines or self.arguments or self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values, as for JSON."""
+        sides = zip(("old", "new"), self.meshes, (self.old, self.new), strict=True)
+        return {
+            "target": self.target,
+            **{name: {"mesh": dict(mesh.axes), **figures.to_dict()} for name, mesh, figures in sides},
+            "lines": [dataclasses.asdict(each) for each in self.lines],
+            "arguments": [dataclasses.asdict(each) for each in self.arguments],
+            "results": [dataclasses.asdict(each) for each in self.results],
+        }
+
+
+def compare_versions(
+    old: Any,
+    new: Any,
+    num_partitions: int | None = None,
+    *,
+    target: str = "",
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+    strict: bool | int = False,
+    options: Mapping[str, Any] | None = None,
+    stage: Stage = lambda name: nullcontext(),
+) -> VersionComparison:
+    """Partition two versions of a program in the same way, and compare what they send, hold and take.
+
+    Both are what `gspmd.cost` takes, with the other arguments: annotated programs or partitioned ones. Collectives are
+    matched by what they do and why, in program order, so that a line that only moved has not changed. `stage` wraps
+    each slow step, for progress.
+
+    Errors: those of `gspmd.cost`.
+    """
+    sides = []
+    for name, program in (("old", old), ("new", new)):
+        with stage(f"partitioning the {name} version"):
+            module = program.module if isinstance(program, api.Partitioned) else read_program(program)
+            product = (
+                api.Partitioned(module)
+                if is_partitioned(module)
+                else api.partition(
+                    module,
+                    num_partitions,
+                    replicate_unsupported=replicate_unsupported,
+                    custom_rules=custom_rules,
+                    strict=strict,
+                    target=target,
+                    options=options,
+                )
+            )
+            sides.append((product.signature, cost(product, target=target)))
+    (before, old_cost), (after, new_cost) = sides
+    return VersionComparison(
+        (before.mesh, after.mesh),
+        target,
+        figures_of_cost(old_cost),
+        figures_of_cost(new_cost),
+        tuple(_changed_lines(_by_line(old_cost), _by_line(new_cost))),
+        tuple(_changed_values("argument", before, after, before.inputs, after.inputs)),
+        tuple(_changed_values("result", before, after, before.outputs, after.outputs)),
+    )
+
+
+def figures_of_cost(report: CostReport) -> Figures:
+    """The figures of a program that is not compiled, as `gspmd.cost` has them."""
+    return Figures(
+        tuple(sent_by(priced.collective for priced in report.collectives)),
+        report.memory.peak,
+        report.lower_bound_s,
+        report.upper_bound_s,
+    )
+
+
+def _by_line(report: CostReport) -> list[tuple[SentAlong, ...]]:
+    """What each line of the source needs, in program order."""
+    lines: dict[str, list[Collective]] = {}
+    for priced in report.collectives:
+        lines.setdefault(line_of(priced.collective.location), []).append(priced.collective)
+    return [tuple(sent_by(collectives)) for collectives in lines.values()]
+
+
+def _changed_lines(old: Sequence[tuple[SentAlong, ...]], new: Sequence[tuple[SentAlong, ...]]) -> Iterator[Changed]:
+    """The lines that send something else, wherever they stand now."""
+    keys = [[tuple(dataclasses.replace(each, line="") for each in sent) for sent in side] for side in (old, new)]
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        if tag != "equal":
+            for before, after in itertools.zip_longest(old[a:b], new[c:d], fillvalue=()):
+                yield Changed(before, after)
+
+
+def _changed_values(
+    what: str,
+    before: Signature,
+    after: Signature,
+    old: Sequence[ValueSignature],
+    new: Sequence[ValueSignature],
+) -> Iterator[ChangedSharding]:
+    """Values by name where all have one of their own, else by number."""
+    names = [[value.name or "" for value in side] for side in (old, new)]
+    named = all(all(side) and len(set(side)) == len(side) for side in names)
+    left, right = (
+        {
+            (value.name or "") if named else f"{what} {index}": _form(value, signature)
+            for index, value in enumerate(side)
+        }
+        for side, signature in ((old, before), (new, after))
+    )
+    for name in dict.fromkeys((*left, *right)):
+        if left.get(name) != right.get(name):
+            yield ChangedSharding(name, left.get(name, ""), right.get(name, ""))
+
+
+def _form(value: ValueSignature, signature: Signature) -> str:
+    return f"{value.type_text()} {sharding_text(value.sharding, signature.mesh)}"

@@ -1,0 +1,162 @@
+"""What an optimised HLO module does on a device in one call: collectives by mesh axes, arithmetic and memory traffic.
+
+Loops count as often as they run; those whose trip count is not known count once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
+from gspmd.compiled.step_time import is_free, traffic_bytes
+from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.mesh import Mesh
+from gspmd.runtime.hlo_groups import groups, pairs
+from gspmd.transforms.machine.cost import sent_bytes
+
+_STEPS_AWAY = 4  # copies and changes of layout may stand between
+_SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
+_CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
+_KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HloCollective:
+    """One collective of an HLO module.
+
+    `sent_bytes` is what a device sends each time, of an operand of `local_bytes`, in a group of `devices` along `axes`;
+    `runs` how often it runs in a call of the program, as far as that is `known`. `source` is `file:line`, or empty.
+    """
+
+    kind: str
+    axes: Axes
+    devices: int
+    local_bytes: float
+    runs: int
+    known: bool
+    source: str
+
+    @property
+    def sent_bytes(self) -> float:
+        return sent_bytes(self.kind, self.local_bytes, self.devices)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HloWork:
+    """All that a module does: `flops` of products and convolutions by element type, bytes of its memory traffic."""
+
+    collectives: tuple[HloCollective, ...]
+    flops: Mapping[str, float]
+    traffic_bytes: float
+
+
+def work_in(module: OptimizedModule, mesh: Mesh) -> HloWork:
+    """What a module for the devices of a mesh does. Errors: InputError for replica groups in an unknown form."""
+    flops: dict[str, float] = {}
+    for visit in module.visits(fused=True):
+        element, count = flops_of(visit.instruction, module.computations[visit.computation])
+        if count:
+            flops[element] = flops.get(element, 0.0) + count * visit.times
+    traffic = sum(
+        traffic_bytes(module, visit) * visit.times
+        for visit in module.visits()
+        if not visit.instruction.collective and not is_free(visit.instruction)
+    )
+    return HloWork(tuple(collectives_in(module, mesh)), flops, traffic)
+
+
+def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollective]:
+    """The collectives of a module that send anything. Errors: as `work_in`."""
+    for visit in module.visits(fused=True):
+        kind = visit.instruction.collective
+        if kind is None:
+            continue
+        devices, local_bytes = operand_of(module, visit.instruction)
+        axes = axes_of(visit.instruction.attributes, mesh)
+        source = _source(module, module.computations[visit.computation], visit.instruction)
+        found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source)
+        if found.sent_bytes:
+            yield found
+
+
+def _source(module: OptimizedModule, computation: Mapping[str, Instruction], collective: Instruction) -> str:
+    """The line of a collective; where it has none, as one for an argument or a result, of what uses or makes it."""
+    for follow in (_users, _makers):
+        front = [collective]
+        for _ in range(_STEPS_AWAY):
+            found = next((line for each in front if (line := module.source(each))), "")
+            if found:
+                return found
+            front = follow(computation, front)
+    return ""
+
+
+def _users(computation: Mapping[str, Instruction], used: Sequence[Instruction]) -> list[Instruction]:
+    names = {each.name for each in used}
+    return [each for each in computation.values() if not names.isdisjoint(each.operands)]
+
+
+def _makers(computation: Mapping[str, Instruction], made: Sequence[Instruction]) -> list[Instruction]:
+    return [computation[name] for each in made for name in each.operands if name in computation]
+
+
+def operand_of(module: OptimizedModule, collective: Instruction) -> tuple[int, float]:
+    """The devices that take part in one group of a collective, and the bytes that each gives to it."""
+    devices = 2 if collective.collective == "collective_permute" else len(module.group(collective))
+    return devices, collective.operand_bytes(devices)
+
+
+def axes_of(attributes: str, mesh: Mesh) -> Axes:
+    """The mesh axes, or parts of them, along which the devices of a collective differ; of a permute whole axes.
+
+    Groups that are no product of parts of axes have the axes whole.
+    """
+    sizes = [size for _, size in mesh.axes]
+    exchanged: Sequence[Sequence[int]] = [pair for pair in pairs(attributes) if pair[0] != pair[1]]
+    members = exchanged or groups(attributes, math.prod(sizes))[:1]
+    position = {device: place for place, device in enumerate(mesh.device_ids)}
+    found = []
+    for axis, (name, size) in enumerate(mesh.axes):
+        places = [
+            sorted({int(np.unravel_index(position.get(d, d), sizes)[axis]) for d in group if d < mesh.size})
+            for group in members
+        ]
+        most = max(places, key=len, default=[])
+        if len(most) > 1:
+            found.append(Axis(name, 1, size) if exchanged else _part(name, size, most))
+    return tuple(found)
+
+
+def _part(name: str, size: int, places: Sequence[int]) -> Axis:
+    """The part of an axis that has devices at these places."""
+    count, stride = len(places), places[1] - places[0]
+    regular = list(places) == list(range(places[0], places[0] + count * stride, stride))
+    if not regular or size % (count * stride):
+        return Axis(name, 1, size)
+    return Axis(name, size // (count * stride), count)
+
+
+def flops_of(instruction: Instruction, computation: Mapping[str, Instruction]) -> tuple[str, float]:
+    """The element type and the number of operations of a dot or a convolution; of anything else none."""
+    if instruction.opcode == "dot":
+        element, lhs = _array(computation[instruction.operands[0]].type)
+        contracted = _CONTRACTED.search(instruction.attributes)
+        dims = contracted[1].split(",") if contracted else []
+        return element, 2.0 * math.prod(_array(instruction.type)[1]) * math.prod(lhs[int(d)] for d in dims if d)
+    if instruction.opcode == "convolution":
+        element, kernel = _array(computation[instruction.operands[1]].type)
+        labels = _KERNEL_LABELS.search(instruction.attributes)
+        assert labels is not None, "a convolution names its dimensions"
+        outer = math.prod(_array(instruction.type)[1])
+        return element, 2.0 * outer * math.prod(kernel) / kernel[labels[1].index("o")]
+    return "", 0.0
+
+
+def _array(type_text: str) -> tuple[str, list[int]]:
+    found = _SHAPE.match(type_text)
+    return (found[1], [int(n) for n in found[2].split(",") if n]) if found else ("", [])

@@ -1,0 +1,77 @@
+"""When what XLA emitted runs, by the order of its schedule: what it starts early is hidden behind what follows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
+from gspmd.costs.timeline import COMPUTE, Event, later_turns
+from gspmd.dialect.errors import SourceLocation
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alone:
+    """How long an instruction takes by itself, and the lane of the timeline that it is on."""
+
+    seconds: float
+    lane: str
+
+
+_NOTHING = Alone(0.0, COMPUTE)
+Times = Mapping[tuple[str, str], Alone]  # by computation and instruction
+
+
+def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: float) -> tuple[list[Event], float]:
+    """What happens in the order of the schedule, and when it ends.
+
+    What is started runs beside what follows, until something waits for it.
+    """
+    now = free = start_s  # the time, and when the links are free
+    ends: dict[str, float] = {}
+    events: list[Event] = []
+    for instruction in module.computations.get(computation, {}).values():
+        own = alone.get((computation, instruction.name), _NOTHING)
+        if instruction.opcode == "while":
+            inner, now = _turns(module, computation, instruction, alone, now)
+            events += inner
+        begin = max(now, free) if instruction.opcode.endswith("-start") else now
+        end = begin + own.seconds
+        if own.seconds:
+            source = _location(module.source(instruction))
+            events.append(Event(own.lane, instruction.name, begin, own.seconds, source))
+        if called := module.called(instruction):
+            branches = [schedule(module, name, alone, end) for name in called]
+            longest = max(branches, key=lambda branch: branch[1])
+            events += longest[0]
+            end = longest[1]
+        if instruction.opcode.endswith("-start"):
+            ends[instruction.name] = free = end
+        elif instruction.opcode.endswith("-done"):
+            now = max(now, ends.get(instruction.operands[0], now))
+        else:
+            now = end
+    return events, max([now, *ends.values()])
+
+
+def _turns(
+    module: OptimizedModule,
+    computation: str,
+    loop: Instruction,
+    alone: Mapping[tuple[str, str], Alone],
+    start_s: float,
+) -> tuple[list[Event], float]:
+    """The first turn of a loop and all others, and when they end; a loop of unknown length has one."""
+    trips = module.trips(computation, loop)
+    if trips == 0:
+        return [], start_s
+    events, end_s = schedule(module, module.body(loop), alone, start_s)
+    more, turn_s = (trips or 1) - 1, end_s - start_s
+    events += later_turns(events, end_s, turn_s, more, f"turns 2 to {more + 1}")
+    return events, end_s + more * turn_s
+
+
+def _location(source: str) -> SourceLocation | None:
+    """The place that `file:line` is."""
+    file, _, line = source.rpartition(":")
+    return SourceLocation(file, int(line), 0) if file and line.isdigit() else None

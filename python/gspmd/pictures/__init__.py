@@ -1,0 +1,1 @@
+"""Shardings as pictures: which part of a value each device holds."""

@@ -1,0 +1,55 @@
+"""What is read of optimised HLO: the axes that collectives run over, and the lines that they come from."""
+
+from __future__ import annotations
+
+import pytest
+
+from gspmd.compiled.hlo_work import axes_of, work_in
+from gspmd.compiled.optimized_hlo import OptimizedModule
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axes
+
+MESH = Mesh((("x", 4), ("y", 2)))
+GATHER = """HloModule m, num_partitions=8
+
+ENTRY %main (a: f32[4,8]) -> f32[16,8] {
+  %a = f32[4,8]{1,0} parameter(0)
+  ROOT %g = f32[16,8]{1,0} all-gather(%a), replica_groups={{0,2,4,6},{1,3,5,7}}, dimensions={0}, metadata={NAME}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "axes"),
+    [
+        ("replica_groups={{0,1},{2,3},{4,5},{6,7}}, dimensions={0}", '"y"'),
+        ("replica_groups=[2,4]<=[4,2]T(1,0), dimensions={0}", '"x"'),
+        ("replica_groups={{0,2},{1,3},{4,6},{5,7}}, dimensions={0}", '"x":(2)2'),
+        ("replica_groups={{0,4},{1,5},{2,6},{3,7}}, dimensions={0}", '"x":(1)2'),
+        ("replica_groups=[1,8]<=[8], dimensions={0}", '"x", "y"'),
+        ("replica_groups={{0,6},{2,4},{1,7},{3,5}}, dimensions={0}", '"x"'),
+        ("source_target_pairs={{0,0},{1,3},{3,1},{2,2}}", '"x"'),
+        ("dimensions={0}", '"x", "y"'),
+    ],
+)
+def test_axes_of_groups(attributes: str, axes: str) -> None:
+    assert print_axes(axes_of(attributes, MESH), MESH) == axes
+
+
+def test_axes_are_those_of_the_mesh_in_its_own_order() -> None:
+    mesh = Mesh((("x", 2), ("y", 2)), device_ids=(0, 2, 1, 3))
+    assert print_axes(axes_of("replica_groups={{0,2},{1,3}}", mesh), mesh) == '"y"'
+
+
+@pytest.mark.parametrize(
+    ("metadata", "lines", "source"),
+    [
+        ('op_name="call.1/gspmd.line.0/gspmd.line.1/dot"', ("a.py:1", "b.py:2"), "b.py:2"),
+        ('op_name="gspmd.line.0" source_file="c.py" source_line=7', (), "c.py:7"),
+        ('op_name="dot"', ("a.py:1",), ""),
+    ],
+)
+def test_lines_by_which_operations_are_named(metadata: str, lines: tuple[str, ...], source: str) -> None:
+    module = OptimizedModule(GATHER.replace("NAME", metadata), lines)
+    (gather,) = work_in(module, MESH).collectives
+    assert (gather.source, gather.sent_bytes, gather.devices) == (source, 3 * 4 * 8 * 4, 4)

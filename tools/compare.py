@@ -1,0 +1,160 @@
+"""gspmd compare: a program beside what XLA's partitioners make of it, or beside another version of itself."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.limits import MAX_TOLERANCE
+from gspmd.tools._partitioned import add_choice_arguments, partition_options, positive, strictness, tolerance
+from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser
+from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
+from gspmd.tools.presentation import tell
+
+if TYPE_CHECKING:
+    from gspmd.comparisons.increases import Increase
+
+NAME = "compare"
+SUMMARY = "put a program beside what XLA's partitioners make of it, or beside another version"
+PRINTS_JSON = True
+_EPILOG = """\
+With one FILE, it is partitioned by gspmd, by XLA GSPMD and by XLA with Shardy, all inside jaxlib on virtual CPU
+devices: results against the unpartitioned program, bytes sent, memory and an estimated step, and where they differ, for
+which source line. The exit code is 3 where gspmd's results differ. With two, both versions are partitioned by gspmd,
+and nothing is run. docs/compare.md says what the figures mean.
+
+--max-increase 5% asks that gspmd, or the new version, sends and holds at most 5% more and takes at most 5% longer than
+the peer that needs least, or the old version; --max-increase bytes=5%, which can be repeated, asks it of one figure:
+bytes, collectives, memory or step.
+
+JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
+"agrees", "unchecked", "results" as of gspmd check) and "differences" (of a "line": "sent" by partitioner). Figures are
+"sent_bytes", "collectives", "held_bytes", "lower_bound_s", "upper_bound_s", "ready_s" and "sent", of "line", "kind",
+"axes", "number", "bytes", "cause". JSON of two versions: "target", "old" and "new" (figures, and "mesh"), "lines"
+("old", "new"), "arguments" and "results" that changed ("name", "old", "new"). Both have "increases", those above the
+limits: "figure", "limit", "base", "actual".
+"""
+_FIGURES = ("bytes", "collectives", "memory", "step")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="an annotated program, or its old version; - for stdin")
+    parser.add_argument("new", nargs="?", metavar="NEWFILE", help="the new version")
+    add_choice_arguments(parser)
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments of a run, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
+    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
+    parser.add_argument("--no-run", action="store_true", help="compile only, and do not compare results")
+    parser.add_argument(
+        "--max-increase",
+        action="append",
+        default=[],
+        type=_limit,
+        metavar="[FIGURE=]T",
+        help="exit with 3 if more is needed than so; T is a part such as 0.05 or 5%%",
+    )
+    parser.add_argument("--top", type=positive, default=10, metavar="N", help="entries in a list (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0; 3 if results differ, or if more is needed than --max-increase allows; errors are exceptions."""
+    from gspmd.comparisons.increases import over_old, over_peers
+    from gspmd.tables import fitted
+
+    _check(args)
+    passed = True
+    increases: tuple[Increase, ...]
+    if args.new is None:
+        from gspmd.comparisons.text import opinion_lines
+
+        opinion = _second_opinion(args)
+        increases, passed = over_peers(opinion, dict(args.max_increase)), opinion.passed
+        content, lines = opinion.to_dict(), opinion_lines(opinion, args.top)
+    else:
+        from gspmd.comparisons.text import version_lines
+
+        versions = _versions(args)
+        increases = over_old(versions, dict(args.max_increase))
+        content, lines = versions.to_dict(), version_lines(versions, args.top)
+    if args.json:
+        print(json.dumps({**content, "increases": [each.to_dict() for each in increases]}, indent=2))
+    else:
+        print("\n".join(fitted(lines)))
+    for each in increases:
+        tell(f"gspmd: more than allowed: {each}")
+    return EXIT_DONE if passed and not increases else EXIT_VERDICT
+
+
+def _second_opinion(args: argparse.Namespace) -> Any:
+    from gspmd.comparisons.second_opinion import compare
+    from gspmd.reading import read_program_file
+    from gspmd.transforms.parsing.mlir import new_context
+
+    return compare(
+        read_program_file(args.file, new_context()),
+        **partition_options(args),
+        strict=strictness(args),
+        inputs=args.inputs,
+        seed=args.seed or 0,
+        rtol=args.rtol,
+        atol=args.atol,
+        run=not args.no_run,
+        stage=stage,
+    )
+
+
+def _versions(args: argparse.Namespace) -> Any:
+    from gspmd.comparisons.versions import compare_versions
+    from gspmd.reading import read_program_file
+    from gspmd.transforms.parsing.mlir import new_context
+
+    old, new = (read_program_file(path, new_context()) for path in (args.file, args.new))
+    return compare_versions(old, new, **partition_options(args), strict=strictness(args), stage=stage)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not fit together."""
+    if args.seed is not None and args.seed < 0:
+        raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
+    if args.new is not None:
+        for option in ("inputs", "seed", "rtol", "atol", "no-run"):
+            if getattr(args, option.replace("-", "_")) not in (None, False):
+                raise UsageError(
+                    f"--{option} with two versions, which are not run",
+                    hint=f"leave --{option} out, or use gspmd check",
+                    code=Code.OPTIONS_DISAGREE,
+                )
+        if args.file == args.new == "-":
+            raise UsageError("both versions are read from stdin", hint="name a file", code=Code.OPTIONS_DISAGREE)
+    _check_once(name for name, _ in args.max_increase)
+
+
+def _check_once(names: Iterable[str]) -> None:
+    given: Sequence[str] = list(names)
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        what = f"of {twice} " if twice else ""
+        raise UsageError(f"--max-increase {what}is given twice", hint="give it once", code=Code.OPTIONS_DISAGREE)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    """An argparse type: the figure, or nothing for all, and by which part it may be larger."""
+    figure, equals, part = text.rpartition("=")
+    if equals and figure not in _FIGURES:
+        raise argparse.ArgumentTypeError(f"{text!r} names no figure, which are {', '.join(_FIGURES)}")
+    match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)(%?)", part)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 0.05 or 5%")
+    number = float(match[1]) / (100 if match[2] else 1)
+    if number > MAX_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"{text} is more than {MAX_TOLERANCE}")
+    return figure, number

@@ -1,0 +1,59 @@
+"""gspmd show: a value's shards on the devices, drawn in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from gspmd.tools._partitioned import add_partition_arguments, partition_options, source_of
+from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser
+from gspmd.tools.presentation import is_text_colored
+
+NAME = "show"
+SUMMARY = "draw which device holds which part of a value"
+_EPILOG = """\
+Values are named as for gspmd explain: as in FILE (%12), as the framework calls them (state['params']['w']), or by
+source line (main.py:80). Without --value all that can be shown are listed. Numbers in the picture are devices; at the
+sides are the elements that their shards hold.
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
+    parser.add_argument("--value", action="append", default=[], metavar="V", help="draw a value; can be repeated")
+    add_partition_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; errors are exceptions."""
+    from gspmd.explanations import explanation
+    from gspmd.pictures.terminal import WIDTH, picture_text
+    from gspmd.tables import fitted, table, text_width
+
+    with stage("completing shardings"):
+        options = partition_options(argparse.Namespace(**vars(args), target=""))
+        found = explanation.explain(source_of(args.file), **options)
+        selected = [value for name in args.value for value in found.find(name)]
+    if not args.value:
+        rows = [(value.name, value.type, value.sharding, _place(value)) for value in found.values]
+        print("\n".join(fitted(table([("value", "type", "sharding", "at"), *rows]))))
+        return 0
+    colored, width = is_text_colored(args.color), text_width() or WIDTH
+    blocks = []
+    for value in selected:
+        local = "x".join(map(str, value.local_shape)) or "scalar"
+        label = f" {value.label}" if value.label else ""
+        head = fitted([f"{value.name}{label} {value.type} {value.sharding}, {local} on each device"])
+        blocks.append("\n".join([*head, picture_text(value.shape, value.placement, width, colored)]))
+    print("\n\n".join(blocks))
+    return 0
+
+
+def _place(value: Any) -> str:
+    """What the framework calls the value, or where it is made."""
+    if value.label or value.location is None:
+        return str(value.label)
+    return f"{os.path.basename(value.location.file)}:{value.location.line}"

@@ -1,0 +1,236 @@
+"""What operations cost together, if values between them have other shardings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.program import Op
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.refine.places import Choice, ValuePlace, ValuePlaces
+from gspmd.transforms.reshard.linear import linear_operands
+from gspmd.transforms.reshard.path import Path
+from gspmd.transforms.reshard.rewrite import summed_only
+from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy, local_bytes
+from gspmd.transforms.reshard.traffic import sent_by_step
+
+_WORTH = 1 - 1e-6  # what is cheaper by less is equal
+_ROUNDED = 1.05  # padding may be another
+
+
+class _StrategyTaken(NamedTuple):
+    """An operation as it is run."""
+
+    situation: Situation
+    strategy: Strategy
+
+
+class _PathTaken(NamedTuple):
+    """A value that is moved to what it is wanted as."""
+
+    type: TensorType
+    source: TensorSharding
+    path: Path
+
+
+@dataclasses.dataclass(slots=True)
+class Cost:
+    """Seconds, what a device holds at most in one of the places, and what it computes in all of them.
+
+    `partial` are the sums that are left apart for operations to come, by operation: what that saves is not known here.
+    `sends` is what `Costs.sent_bytes` counts.
+    """
+
+    time_s: float = 0.0
+    held_bytes: float = 0.0
+    flops: float = 0.0
+    partial: list[tuple[int, TensorSharding]] = dataclasses.field(default_factory=list)
+    sends: list[tuple[int, _StrategyTaken | _PathTaken]] = dataclasses.field(default_factory=list)
+
+    def is_less(self, other: Cost, spared_bytes: float) -> bool:
+        """Whether it takes less time, for no more arithmetic, and holds no more or only `spared_bytes`."""
+        return (
+            self.partial == other.partial
+            and self.time_s < other.time_s * _WORTH
+            and self.held_bytes <= max(other.held_bytes * _ROUNDED, spared_bytes)
+            and self.flops <= other.flops * (1 + 1e-9)
+        )
+
+
+class _ValuesMoved:
+    """What values are moved to by places that are looked at together, beside what the others have moved them to.
+
+    `kept` has these of every value, by the order of the place. Of a value that is `chosen` anew they do not hold.
+    """
+
+    def __init__(self, kept: list[dict[int, TensorSharding]], places: set[int], chosen: set[int]) -> None:
+        self._kept, self._places, self._chosen = kept, places, chosen
+        self._here: dict[int, dict[int, TensorSharding]] = {}
+
+    def before(self, value: int, order: int) -> tuple[TensorSharding, ...]:
+        """What a value has been moved to before a place."""
+        others = () if value in self._chosen else self._kept[value].items()
+        here = self._here.get(value, {}).values()
+        return (*(need for at, need in others if at < order and at not in self._places), *here)
+
+    def add(self, value: int, order: int, need: TensorSharding) -> None:
+        self._here.setdefault(value, {})[order] = need
+
+    def keep(self, values: set[int]) -> None:
+        """Let these be what the places do, which take these values."""
+        for value in values:
+            for order in self._places & self._kept[value].keys():
+                del self._kept[value][order]
+        for value, moved in self._here.items():
+            self._kept[value].update(moved)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Weighed:
+    """A strategy: its seconds, arithmetic included also where nothing is sent, and a device's operations and bytes."""
+
+    strategy: Strategy
+    time_s: float
+    flops: float
+    held_bytes: float
+
+
+class Costs:
+    """Prices places as `reshard` will, equal situations once.
+
+    `moved` is what places have moved a value to, by their order, as far as these are settled.
+    """
+
+    def __init__(self, places: ValuePlaces, chooser: Chooser) -> None:
+        self.places, self.chooser = places, chooser
+        self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
+        self._weighed: dict[Situation, _Weighed] = {}
+
+    def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
+        return Situation(
+            op.info,
+            tuple([self.places.at(value, choice) for value in op.operands]),
+            tuple([self.places.at(value, choice) for value in op.results]),
+            tuple([self.places.is_free[value] for value in op.operands]),
+            self.places.held[op.index],
+            tuple(moved) if any(moved) else (),
+            self.places.runs[op.index],
+        )
+
+    def weigh(self, op: Op, situation: Situation) -> _Weighed:
+        found = self._weighed.get(situation)
+        if found is None:
+            strategy = self.chooser.choose(self.places.rule(op), situation)
+            types = op.info.operands + op.info.results
+            ends = strategy.operands + strategy.results, situation.shardings
+            held = max((local_bytes(t, s) for end in ends for t, s in zip(types, end, strict=True)), default=0.0)
+            found = self._weighed[situation] = _Weighed(strategy, *self.chooser.work_of(situation, strategy), held)
+        return found
+
+    def of(
+        self, uses: list[ValuePlace], choice: Choice, is_kept: bool = False, most_s: float = math.inf
+    ) -> Cost | None:
+        """What places cost together, in order: what a value has been moved to for one serves the next.
+
+        If it `is_kept`, that is how they are from now on. None where it is more than `most_s`.
+        """
+        cost = Cost()
+        chosen = {name for value in choice for name in self.places.names_of(value)}
+        moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
+        for use in uses:
+            if cost.time_s > most_s:
+                return None
+            if use.op is None:
+                self._add_need(use, choice, moves, cost)
+            else:
+                self._add_operation(use, use.op, choice, moves, cost)
+        if is_kept:
+            moves.keep({value for use in uses for value in (use.op.operands if use.op else [use.value])})
+        return cost
+
+    def sent_bytes(self, cost: Cost) -> float:
+        """Bytes that a device sends for all of it."""
+        total = 0.0
+        for times, send in cost.sends:
+            if isinstance(send, _PathTaken):
+                sent = sum(each for _, each in sent_by_step(send.type, send.source, send.path.steps))
+            else:
+                sent = self.chooser.sent_bytes(send.situation, send.strategy) if send.strategy.time_s else 0.0
+            total += times * sent
+        return total
+
+    def _add_need(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved, cost: Cost) -> None:
+        need, have = self.places.need(use, choice), self.places.at(use.value, choice)
+        type_ = self.places.program.value_type[use.value]
+        if have != need and not self.places.is_free[use.value]:
+            known = (have, *self._moved_before(use.value, use.order, choice, moves))
+            source, path = self.chooser.planner.nearest(type_, known, need)
+            cost.time_s += use.times * path.time_s
+            cost.sends.append((use.times, _PathTaken(type_, source, path)))
+            moves.add(use.value, use.order, need)
+        cost.held_bytes = max(cost.held_bytes, local_bytes(type_, need))
+
+    def _add_operation(self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved, cost: Cost) -> None:
+        order = use.order
+        before = [self._moved_before(value, order, choice, moves) for value in op.operands]
+        later = [self._needed_later(value, use, choice) for value in op.operands]
+        situation = self.situation(op, choice, [(*b, *n) for b, n in zip(before, later, strict=True)])
+        work = self.weigh(op, situation)
+        cost.time_s += use.times * work.time_s
+        cost.sends.append((use.times, _StrategyTaken(situation, work.strategy)))
+        cost.flops += use.times * work.flops
+        cost.held_bytes = max(cost.held_bytes, work.held_bytes)
+        ends = zip(op.operands, situation.operands, work.strategy.operands, later, strict=True)
+        for value, have, need, wanted in ends:
+            # What is wanted in any case is paid for there.
+            if have != need and need not in wanted and not self.places.is_free[value]:
+                moves.add(value, order, need)
+        for value, made in zip(op.results, work.strategy.results, strict=True):
+            if made.unreduced and self._stays_partial(value, made, choice):
+                cost.partial.append((op.index, made))
+
+    def _stays_partial(self, value: int, made: TensorSharding, choice: Choice) -> bool:
+        """Whether the partial sums may be added to others before they are reduced."""
+        if not summed_only(self.places.program.value_ir[value]):
+            return False
+        user = self.places.user(value)
+        while user is not None and traits_of(user.info.name).is_linear_image:
+            value = user.results[0]
+            user = self.places.user(value)
+        if user is None:  # it is reduced to what it is wanted as, which may be a part
+            have = self.places.at(value, choice)
+            return any(self.places.need(use, choice) != have for use in self.places.needs.get(value, ()))
+        others = [user.operands[index] for index in linear_operands(user, self.places.is_free.__getitem__)]
+        return bool(others) and all(self._is_partial(other, made, choice) for other in others if other != value)
+
+    def _is_partial(self, value: int, like: TensorSharding, choice: Choice, depth: int = 4) -> bool:
+        """Whether a value may be left partial along the same axes: as it is made, or as a sum of such values."""
+        definer = self.places.program.value_def[value]
+        op = self.places.program.ops[definer] if definer >= 0 else None
+        if op is None or op.index not in self.places.place:
+            return False
+        made = self.weigh(op, self.situation(op, choice)).strategy.results[op.results.index(value)]
+        if made.unreduced == like.unreduced:
+            return True
+        terms = [op.operands[index] for index in linear_operands(op, self.places.is_free.__getitem__)] if depth else []
+        return bool(terms) and all(self._is_partial(term, like, choice, depth - 1) for term in terms)
+
+    def _needed_later(self, value: int, place: ValuePlace, choice: Choice) -> list[TensorSharding]:
+        """What a value is to be moved to behind a place in its block, whatever is decided there."""
+        found, have = list[TensorSharding](), self.places.at(value, choice)
+        for use in self.places.needs.get(value, ()):
+            if use.order > place.order and use.block == place.block and (need := self.places.need(use, choice)) != have:
+                found.append(need)
+        return found
+
+    def _moved_before(self, value: int, order: int, choice: Choice, moves: _ValuesMoved) -> tuple[TensorSharding, ...]:
+        """What a value is also at hand as: moved to for others, or as the operand of a constraint."""
+        found = moves.before(value, order)
+        while value in self.places.same:
+            value, order = self.places.same[value]
+            found = (*found, self.places.at(value, choice), *moves.before(value, order))
+        return found

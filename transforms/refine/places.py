@@ -1,0 +1,276 @@
+"""Where the values of a program are made and taken, and which of them may have another sharding."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.own_attributes import ANNOTATED
+from gspmd.dialect.rule import OpShardingRule
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.emit.partial_values import is_taking_apart
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.rules import RuleBook
+
+Choice: TypeAlias = dict[int, TensorSharding]
+"""Shardings of values."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValuePlace:
+    """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
+
+    It is in the block number `block`, which runs `times` times.
+    """
+
+    order: int
+    block: int
+    times: int
+    op: Op | None = None
+    value: int = -1
+    need: TensorSharding | None = None
+    like: int = -1
+
+
+class ValuePlaces:
+    """The places of a program whose shardings are complete, as lists and dictionaries by the number of a value.
+
+    `sharding` is that of each value, as it is decided so far. A value that a loop carries has one, whatever it is
+    called before, in and behind the loop: that of the loop's result, which `carried` has; `names` has the others of
+    each such. `maker` has the operation of every result that may change, `boundary` the number of every argument that
+    may; `free_results` are the results of the program that have the sharding of the value returned, whatever that is,
+    and `ends_like` what each of these values may be like.
+    `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
+    manual axes around it) and `runs` (as in `Situation`) are by operation. `same` has of a constraint's result its
+    operand and the order of the constraint, `again` of an operand the results.
+    """
+
+    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:
+        self.annotated, self.program, self._rules = annotated, annotated.program, rules
+        count = len(self.program.value_type)
+        self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
+        self.is_free = [False] * count
+        self.uses: list[list[ValuePlace]] = [[] for _ in range(count)]
+        self.needs: dict[int, list[ValuePlace]] = {}
+        self.maker: dict[int, Op] = {}
+        self.boundary: dict[int, int] = {}
+        self.free_results: dict[int, int] = {}
+        self.carried: list[int] = list(range(count))
+        self.names: dict[int, list[int]] = {}
+        self.place: dict[int, ValuePlace] = {}
+        self.held: dict[int, Axes] = {}
+        self.runs: dict[int, tuple[int, ...]] = {}
+        self.same: dict[int, tuple[int, int]] = {}
+        self.again: dict[int, list[int]] = {}
+        self._number: dict[int, int] = {}  # by operation: its rule
+        self._order = self._blocks = 0
+        self._home = [0] * count  # by value: the block that it is in
+        self._loops: list[tuple[int, int]] = []  # those around what is read: the block that they are in, and iterations
+        self.results = self._read_main()
+        self.ends_like = self._find_ends_like()
+
+    def _read_main(self) -> list[TensorSharding]:
+        """Read everything; returns the shardings of the program's results."""
+        body = self.program.body
+        arguments, results = self.annotated.free_ends()
+        for number, (value, sharding) in enumerate(zip(body.arguments, self.annotated.arguments, strict=True)):
+            self.sharding[value] = sharding or self.whole(value)
+            if number in arguments:
+                self.boundary[value] = number
+        wanted = [
+            sharding or self.whole(value) for value, sharding in zip(body.returned, self.annotated.results, strict=True)
+        ]
+        self._read(body, (), 1)
+        for number, (value, need) in enumerate(zip(body.returned, wanted, strict=True)):
+            if number in results and self.may_change(value) and self.at(value, {}) == need:
+                self.free_results[number] = value
+            else:
+                self._want([value], [need], 0, 1)
+        for value, uses in enumerate(self.uses):
+            needs = [use for use in uses if use.op is None and use.value == value]
+            if needs:
+                self.needs[value] = needs
+        return wanted
+
+    def _find_ends_like(self) -> dict[int, list[TensorSharding]]:
+        """Of values returned as free results: the shardings of annotated arguments of the same type.
+
+        A gradient, or what a parameter becomes, may lie as the parameter does.
+        """
+        types, given = self.program.value_type, dict[TensorType, dict[TensorSharding, None]]()
+        for value in self.program.body.arguments:
+            if value not in self.boundary:
+                given.setdefault(types[value], {})[self.sharding[value]] = None
+        ends = [self.carried[value] for value in self.free_results.values()]
+        return {value: list(given.get(types[value], ())) for value in ends}
+
+    def rule(self, op: Op) -> OpShardingRule:
+        """The rule of an operation that has a place."""
+        return self._rules.rules[self._number[op.index]]
+
+    def need(self, use: ValuePlace, choice: Choice) -> TensorSharding:
+        """What a place that is no operation wants its value as."""
+        return use.need if use.need is not None else self.at(use.like, choice)
+
+    def fits(self, value: int, sharding: TensorSharding) -> bool:
+        """Whether a value may have a sharding.
+
+        An argument of the program is split no further, and a result only less. What a loop hands on is as it was, or
+        whole along dimensions that its steps take slices of.
+        """
+        old = self.sharding[value]
+        if value in self.names or value in self.ends_like:
+            sliced = self._sliced(value) if value in self.names else range(old.rank)
+            pairs = enumerate(zip(sharding.dim_axes(), old.dim_axes(), strict=True))
+            return all(new == before or (not new and dim in sliced) for dim, (new, before) in pairs)
+        if value not in self.boundary:
+            return True
+        is_coarser = size_of(sharding.used_axes()) <= size_of(old.used_axes())
+        return is_coarser and sharding.divides(self.program.value_type[value].shape)
+
+    def all(self) -> list[ValuePlace]:
+        """Every place, in the order of the program."""
+        needs = [use for uses in self.needs.values() for use in uses]
+        return sorted((*self.place.values(), *needs), key=lambda use: use.order)
+
+    def _sliced(self, value: int) -> set[int]:
+        """The dimensions of which operations that use the value, by any of its names, take a slice."""
+        found: set[int] = set()
+        for use in (use for name in self.names_of(value) for use in self.uses[name]):
+            if (
+                use.op is None
+                or not traits_of(use.op.info.name).looks_up
+                or use.op.operands[0] not in self.names[value]
+            ):
+                continue
+            looked_in, *indices = use.op.info.operands
+            if not any(index.shape for index in indices):  # one slice
+                shapes = looked_in.shape, use.op.info.results[0].shape
+                found.update(dim for dim, (n, kept) in enumerate(zip(*shapes, strict=True)) if n != kept)
+        return found
+
+    def user(self, value: int) -> Op | None:
+        """The first operation that uses a value."""
+        return next((use.op for use in self.uses[value] if use.op is not None), None)
+
+    def made_at(self, value: int) -> ValuePlace | None:
+        """Where a result is made that may change, None for those of loops and branches."""
+        maker = self.maker.get(value)
+        return self.place.get(maker.index) if maker is not None else None
+
+    def names_of(self, value: int) -> list[int]:
+        """The values that have the sharding of this one, with itself."""
+        return self.names.get(value, [value])
+
+    def whole(self, value: int) -> TensorSharding:
+        """A value that every device has all of."""
+        return replicated(self.annotated.mesh, len(self.program.value_type[value].shape))
+
+    def may_change(self, value: int) -> bool:
+        """Whether nobody has said how a value is to be split."""
+        value = self.carried[value]
+        return value in self.maker or value in self.boundary
+
+    def at(self, value: int, choice: Choice) -> TensorSharding:
+        """The sharding of a value if these are chosen."""
+        value = self.carried[value]
+        return choice.get(value) or self.sharding[value]
+
+    def _read(self, block: Body, held: Axes, times: int) -> None:
+        """Read a block that is run so many times."""
+        number = self._blocks
+        self._blocks += 1
+        for op in block.ops:
+            self._order += 1
+            given = self.annotated.of_op(op) or tuple([self.whole(value) for value in op.results])
+            for value, sharding in zip(op.results, given, strict=True):
+                self.sharding[value] = sharding
+                self.is_free[value] = op.splittable
+                self._home[value] = number
+            if op.info.name in (CONSTRAINT, BARRIER):
+                self._want(op.operands, given, number, times)
+                if op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]:
+                    self.same[op.results[0]] = op.operands[0], self._order
+                    self.again.setdefault(op.operands[0], []).append(op.results[0])
+            elif op.info.name == MANUAL:
+                self._read_manual(op, held, number, times)
+            elif op.regions:
+                self._read_regions(op, held, number, times)
+            elif not op.splittable:
+                self._read_compute(op, held, number, times)
+
+    def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
+        self.held[op.index] = held
+        self._number[op.index] = self._rules.of_op(op.info, op.ir)
+        use = self.place[op.index] = ValuePlace(self._order, block, times, op)
+        for value in dict.fromkeys(op.operands):
+            self.uses[value].append(use)
+        runs = tuple([self._runs_with(value) for value in op.operands])
+        self.runs[op.index] = runs if any(count > 1 for count in runs) else ()
+        if ANNOTATED not in op.ir.attributes and not is_taking_apart(op.ir):
+            for value in op.results:
+                self.maker[value] = op
+
+    def _read_regions(self, op: Op, held: Axes, block: int, times: int) -> None:
+        is_loop = op.info.name == WHILE
+        if ANNOTATED not in op.ir.attributes:
+            self.maker.update(dict.fromkeys(_handed_on(op) if is_loop else op.results, op))
+        if is_loop:
+            self._want_alike(op.operands, op.results, block, times)
+            trips = trip_count(op.ir) or 1
+            self._loops.append((block, trips))
+            times *= trips
+        for index, region in enumerate(op.regions):
+            for argument, result in zip(region.arguments, op.results, strict=False):
+                self._home[argument] = self._blocks
+                self.carried[argument] = result
+                self.names.setdefault(result, [result]).append(argument)
+            inside = self._blocks
+            self._read(region, held, times)
+            if not (is_loop and index == 0):
+                self._want_alike(region.returned, op.results, inside, times)
+        if is_loop:
+            self._loops.pop()
+
+    def _runs_with(self, value: int) -> int:
+        """How often an operation that is being read runs each time that the value is moved for it."""
+        outermost = next((n for n, (block, _) in enumerate(self._loops) if block == self._home[value]), None)
+        return 1 if outermost is None else math.prod(trips for _, trips in self._loops[outermost:])
+
+    def _read_manual(self, op: Op, held: Axes, number: int, times: int) -> None:
+        region, block = self.annotated.region(op), op.regions[0]
+        self._want(op.operands, region.in_shardings, number, times)
+        for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
+            self.sharding[argument] = region.inside(sharding)
+            self._home[argument] = self._blocks
+        inside = self._blocks
+        self._read(block, held + region.axes, times)
+        returned = [region.inside(sharding) for sharding in region.out_shardings]
+        self._want(block.returned, returned, inside, times)
+
+    def _want(self, values: Iterable[int], needs: Iterable[TensorSharding], block: int, times: int) -> None:
+        self._order += 1
+        for value, need in zip(values, needs, strict=True):
+            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need))
+
+    def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
+        """Each value is wanted as another one is."""
+        self._order += 1
+        for value, other in zip(values, others, strict=True):
+            place = ValuePlace(self._order, block, times, None, value, None, other)
+            self.uses[value].append(place)
+            self.uses[other].append(place)
+
+
+def _handed_on(loop: Op) -> list[int]:
+    """The results of a loop that its body reads only: how what it changes is divided is left to propagation."""
+    body = loop.regions[-1]
+    ends = zip(loop.results, body.arguments, body.returned, strict=True)
+    return [result for result, argument, returned in ends if argument == returned]
