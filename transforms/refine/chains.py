@@ -46,7 +46,6 @@ MOST_WAYS = 16
 MOST_SEARCHES = 2
 """How often as many moves are looked at, in all, as for one operation; then the rest stays as it is."""
 
-
 _ROUNDING = 1e-9
 
 

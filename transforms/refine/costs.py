@@ -16,7 +16,7 @@ from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.path import Path
 from gspmd.transforms.reshard.rewrite import summed_only
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy, local_bytes
-from gspmd.transforms.reshard.traffic import sent_by_step
+from gspmd.transforms.reshard.traffic import sent_bytes
 
 _WORTH = 1 - 1e-6  # what is cheaper by less is equal
 _ROUNDED = 1.05  # padding may be another
@@ -157,7 +157,7 @@ class Costs:
         total = 0.0
         for times, send in cost.sends:
             if isinstance(send, _PathTaken):
-                sent = sum(each for _, each in sent_by_step(send.type, send.source, send.path.steps))
+                sent = sent_bytes(send.type, send.source, send.path.steps)
             else:
                 sent = self.chooser.sent_bytes(send.situation, send.strategy) if send.strategy.time_s else 0.0
             total += times * sent

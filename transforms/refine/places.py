@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -11,7 +10,7 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.own_attributes import ANNOTATED
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.analysis.trip_count import LoopNest
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
@@ -72,7 +71,7 @@ class ValuePlaces:
         self._number: dict[int, int] = {}  # by operation: its rule
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
-        self._loops: list[tuple[int, int]] = []  # those around what is read: the block that they are in, and iterations
+        self._loops = LoopNest()  # around what is read
         self.results = self._read_main()
         self.ends_like = self._find_ends_like()
 
@@ -212,7 +211,7 @@ class ValuePlaces:
         use = self.place[op.index] = ValuePlace(self._order, block, times, op)
         for value in dict.fromkeys(op.operands):
             self.uses[value].append(use)
-        runs = tuple([self._runs_with(value) for value in op.operands])
+        runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
         self.runs[op.index] = runs if any(count > 1 for count in runs) else ()
         if ANNOTATED not in op.ir.attributes and not is_taking_apart(op.ir):
             for value in op.results:
@@ -224,9 +223,7 @@ class ValuePlaces:
             self.maker.update(dict.fromkeys(_handed_on(op) if is_loop else op.results, op))
         if is_loop:
             self._want_alike(op.operands, op.results, block, times)
-            trips = trip_count(op.ir) or 1
-            self._loops.append((block, trips))
-            times *= trips
+            times *= self._loops.enter(block, op.ir)
         for index, region in enumerate(op.regions):
             for argument, result in zip(region.arguments, op.results, strict=False):
                 self._home[argument] = self._blocks
@@ -237,12 +234,7 @@ class ValuePlaces:
             if not (is_loop and index == 0):
                 self._want_alike(region.returned, op.results, inside, times)
         if is_loop:
-            self._loops.pop()
-
-    def _runs_with(self, value: int) -> int:
-        """How often an operation that is being read runs each time that the value is moved for it."""
-        outermost = next((n for n, (block, _) in enumerate(self._loops) if block == self._home[value]), None)
-        return 1 if outermost is None else math.prod(trips for _, trips in self._loops[outermost:])
+            self._loops.leave()
 
     def _read_manual(self, op: Op, held: Axes, number: int, times: int) -> None:
         region, block = self.annotated.region(op), op.regions[0]

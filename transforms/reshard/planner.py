@@ -31,7 +31,7 @@ from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.reshard.path import MoveBudget, Path
 from gspmd.transforms.reshard.prices import Prices
 from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
-from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
+from gspmd.transforms.reshard.traffic import least_bytes, sent_bytes
 
 __all__ = ["Path", "Planner"]
 
@@ -188,8 +188,7 @@ class _Searches:
 
     def _sends_least(self, path: Path) -> bool:
         type_, source, target = self._question
-        sent = sum(each for _, each in sent_by_step(type_, source, path.steps))
-        return sent <= least_bytes(type_, source, target) * (1 + 1e-9)
+        return sent_bytes(type_, source, path.steps) <= least_bytes(type_, source, target) * (1 + 1e-9)
 
 
 def _through_whole(prices: Prices, source: TensorSharding, target: TensorSharding) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.analysis.trip_count import LoopNest
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import write_step
@@ -118,7 +117,8 @@ class Resharder:
         # Of every value, by scope: what it has been moved to.
         self._moved: list[dict[int, dict[TensorSharding, Any]]] = []
         self._needed: dict[int, tuple[TensorSharding, ...]] = {}  # of the block at hand
-        self._loops: list[tuple[Any, int, int]] = []  # those around what is at hand: where it is, depth, iterations
+        self._loops = LoopNest()
+        self._loop_places: list[tuple[Operation, int]] = []  # the same loops: each, and the number of scopes around it
         self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
         calls = (op for op in self.program.ops if op.info.name == CUSTOM_CALL)
@@ -199,7 +199,8 @@ class Resharder:
         loop = name == WHILE
         if loop:
             self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
-            self._loops.append((op.ir, len(self._moved), trip_count(op.ir) or 1))
+            self._loops.enter(op.ir.block, op.ir)
+            self._loop_places.append((op.ir, len(self._moved)))
         for index, region in enumerate(op.regions):
             for argument, sharding in zip(region.arguments, wanted, strict=False):
                 self.sharding[argument] = sharding
@@ -210,7 +211,8 @@ class Resharder:
                 self._use_all(region.terminator, region.returned, list(wanted), f"'{name}' returns value {{}}")
             self._moved.pop()
         if loop:
-            self._loops.pop()
+            self._loops.leave()
+            self._loop_places.pop()
 
     def _manual(self, op: Op) -> None:
         """Operands as the manual computation takes them; inside, without its manual axes."""
@@ -271,7 +273,7 @@ class Resharder:
         if any(moved):
             situation = dataclasses.replace(situation, moved=moved)
         if self._loops:
-            counts = tuple([self._runs_with(value) for value in op.operands])
+            counts = tuple([self._loops.runs_with(self.handle[value].block) for value in op.operands])
             situation = dataclasses.replace(situation, runs=counts if any(count > 1 for count in counts) else ())
         with located(op.ir):
             strategy = self.chooser.choose(rule, situation)
@@ -451,17 +453,11 @@ class Resharder:
 
     def _where(self, value: int, user: Operation) -> tuple[int, Any]:
         """Before the user; but a value from outside a loop is moved once, before the loop."""
-        home = self.handle[value].block
-        for loop, depth, _ in self._loops:
-            if loop.block is home:
-                return depth - 1, loop
-        return len(self._moved) - 1, user
-
-    def _runs_with(self, value: int) -> int:
-        """How often an operation here runs each time that the value is moved for it."""
-        home = self.handle[value].block
-        outermost = next((index for index, (loop, _, _) in enumerate(self._loops) if loop.block is home), None)
-        return 1 if outermost is None else math.prod(trips for _, _, trips in self._loops[outermost:])
+        number = self._loops.outermost(self.handle[value].block)
+        if number is None:
+            return len(self._moved) - 1, user
+        loop, depth = self._loop_places[number]
+        return depth - 1, loop
 
     def _emit(
         self, value: Value, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str

@@ -27,8 +27,8 @@ from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import MoveBudget
-from gspmd.transforms.reshard.planner import Path, Planner
-from gspmd.transforms.reshard.traffic import sent_by_step
+from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.reshard.traffic import sent_bytes
 
 # What an operation's tensors agree on (the batch of activations and of what is made of them, a contraction that
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
@@ -65,6 +65,10 @@ class Situation:
     def runs_with(self, index: int) -> int:
         """How often the operation runs with an operand that was moved once."""
         return self.runs[index] if self.runs else 1
+
+    def sources(self, index: int) -> tuple[TensorSharding, ...]:
+        """What an operand is at hand as: what it is, and what it has been moved to for others."""
+        return (self.operands[index], *(self.moved[index] if self.moved else ()))
 
     @property
     def shardings(self) -> tuple[TensorSharding, ...]:
@@ -252,7 +256,8 @@ class Chooser:
             if time_s >= bound_s:
                 return None
             if situation.operands[index] != need and not situation.free[index]:
-                time_s += self._operand_path(situation, index, need).time_s / situation.runs_with(index)
+                _, path = self.planner.nearest(info.operands[index], situation.sources(index), need)
+                time_s += path.time_s / situation.runs_with(index)
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if time_s >= bound_s:
                 return None
@@ -275,29 +280,21 @@ class Chooser:
             zip(situation.info.operands, situation.operands, made, strict=False)
         ):
             if have != need and not situation.free[index]:
-                moved = situation.moved[index] if situation.moved else ()
-                held = max(local_bytes(type_, each) for each in (have, *moved))
+                held = max(local_bytes(type_, each) for each in situation.sources(index))
                 sent += max(0.0, local_bytes(type_, need) - held) / situation.runs_with(index)
         return sent / self.hardware.link_bytes_per_s
-
-    def _operand_path(self, situation: Situation, index: int, need: TensorSharding) -> Path:
-        """How an operand is moved: from what it is, or from what it has been moved to for others."""
-        moved = situation.moved[index] if situation.moved else ()
-        return self.planner.nearest(situation.info.operands[index], (situation.operands[index], *moved), need)[1]
 
     def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
         """Bytes that a device sends for a strategy in one run: before the operation, in it, and after it."""
         info, total = situation.info, 0.0
         for index, need in enumerate(strategy.operands):
             if situation.operands[index] != need and not situation.free[index]:
-                sources = (situation.operands[index], *(situation.moved[index] if situation.moved else ()))
-                source, path = self.planner.nearest(info.operands[index], sources, need)
-                sent = sum(sent for _, sent in sent_by_step(info.operands[index], source, path.steps))
-                total += sent / situation.runs_with(index)
+                type_ = info.operands[index]
+                source, path = self.planner.nearest(type_, situation.sources(index), need)
+                total += sent_bytes(type_, source, path.steps) / situation.runs_with(index)
         for type_, have, need in zip(info.results, strategy.results, situation.results, strict=True):
             if have != need:
-                path = self.planner.plan(type_, have, need)
-                total += sum(sent for _, sent in sent_by_step(type_, have, path.steps))
+                total += sent_bytes(type_, have, self.planner.plan(type_, have, need).steps)
         local = self._local_form(strategy.rule, info, strategy.operands, strategy.results)
         return total + sum(collective.bytes for collective in local or ())
 

@@ -22,6 +22,11 @@ def sent_by_step(
         before = step.after
 
 
+def sent_bytes(type_: TensorType, source: TensorSharding, steps: Iterable[ReshardStep]) -> float:
+    """Bytes that a device sends in all of the steps."""
+    return sum(sent for _, sent in sent_by_step(type_, source, steps))
+
+
 def least_bytes(type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
     """Bytes that some device has to be sent, however a value gets from one sharding to the other: what it lacks.
 

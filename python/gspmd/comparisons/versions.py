@@ -14,10 +14,9 @@ from gspmd.checks.running import Stage
 from gspmd.collectives import Collective
 from gspmd.comparisons.figures import Figures, SentAlong, sent_by
 from gspmd.comparisons.line_names import line_of
-from gspmd.costs.program_cost import CostReport, cost
+from gspmd.costs.program_cost import CostReport, cost, partitioned
 from gspmd.dialect.mesh import Mesh
 from gspmd.reading import read_program
-from gspmd.runtime.executable_module import is_partitioned
 from gspmd.text_report import sharding_text
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ops.custom_rules import RuleSource
@@ -92,19 +91,14 @@ def compare_versions(
     sides = []
     for name, program in (("old", old), ("new", new)):
         with stage(f"partitioning the {name} version"):
-            module = program.module if isinstance(program, api.Partitioned) else read_program(program)
-            product = (
-                api.Partitioned(module)
-                if is_partitioned(module)
-                else api.partition(
-                    module,
-                    num_partitions,
-                    replicate_unsupported=replicate_unsupported,
-                    custom_rules=custom_rules,
-                    strict=strict,
-                    target=target,
-                    options=options,
-                )
+            product = partitioned(
+                program.module if isinstance(program, api.Partitioned) else read_program(program),
+                num_partitions,
+                replicate_unsupported=replicate_unsupported,
+                custom_rules=custom_rules,
+                strict=strict,
+                target=target,
+                options=options,
             )
             sides.append((product.signature, cost(product, target=target)))
     (before, old_cost), (after, new_cost) = sides

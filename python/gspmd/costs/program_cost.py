@@ -183,19 +183,24 @@ def cost(
     target, InputError and ParseError for a bad .toml file.
     """
     module = program.module if isinstance(program, api.Partitioned) else read_program(program)
-    if not is_partitioned(module):
-        original = module if original is None else original
-        product = api.partition(
-            module,
-            num_partitions,
-            replicate_unsupported=replicate_unsupported,
-            custom_rules=custom_rules,
-            strict=strict,
-            target=target,
-            options=options,
-        )
-        module = product.module
-    return cost_of(module, target, None if original is None else model_of_program(original, num_partitions))
+    product = partitioned(
+        module,
+        num_partitions,
+        replicate_unsupported=replicate_unsupported,
+        custom_rules=custom_rules,
+        strict=strict,
+        target=target,
+        options=options,
+    )
+    if original is None and product.module is not module:
+        original = module
+    model = None if original is None else model_of_program(original, num_partitions)
+    return cost_of(product.module, target, model)
+
+
+def partitioned(module: ir.Module, num_partitions: int | None, **options: Any) -> api.Partitioned:
+    """A module as `gspmd.partition` partitions it with these options, or as it is if it is partitioned already."""
+    return api.Partitioned(module) if is_partitioned(module) else api.partition(module, num_partitions, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
