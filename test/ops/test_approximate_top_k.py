@@ -121,3 +121,43 @@ def test_jit(seed: int, spec: str) -> None:
     best, where = map(np.asarray, found(values))
     assert (best == -np.sort(-values)[:, :7]).all()
     assert (np.take_along_axis(values, where, 1) == best).all()
+
+
+_SEARCH = """func.func private @greater(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>)
+    -> tensor<i1> {{
+  %0 = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %0 : tensor<i1>
+}}
+func.func public @main(%a: tensor<3x250xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+    %b: tensor<{places}>, %c: tensor<{low}>, %d: tensor<i32>) -> (tensor<{best}>, tensor<{where}>) {{
+  %0:2 = stablehlo.custom_call @ApproxTopK(%a, %b, %c, %d) {{called_computations = [@greater],
+    mhlo.backend_config = {{aggregate_to_topk = true, reduction_dim = 1 : i64, top_k = 2 : i64}}}}
+    : (tensor<3x250xf32>, tensor<{places}>, tensor<{low}>, tensor<i32>) -> (tensor<{best}>, tensor<{where}>)
+  return %0#0, %0#1 : tensor<{best}>, tensor<{where}>
+}}"""
+_FITTING = {"places": "3x250xi32", "low": "f32", "best": "3x2xf32", "where": "3x2xi32"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"places": "1x250xi32"},
+        {"places": "250xi32"},
+        {"low": "1xf32"},
+        {"low": "f64"},
+        {"best": "3x3xf32"},
+        {"best": "4x2xf32", "where": "4x2xi32"},
+        {"best": "3x2x1xf32", "where": "3x2x1xi32"},
+        {"best": "3xf32", "where": "3xi32"},
+        {"best": "3x251xf32", "where": "3x251xi32"},
+    ],
+    ids=lambda other: " ".join(f"{name}={text}" for name, text in other.items()) or "fitting",
+)
+def test_types_fit_each_other(other: dict[str, str]) -> None:
+    text = _MESH + _SEARCH.format(**(_FITTING | other))
+    if not other:
+        gspmd.partition(text)
+        return
+    with pytest.raises(gspmd.AnnotationError, match=r"'ApproxTopK' .* which do not fit each other"):
+        gspmd.partition(text)

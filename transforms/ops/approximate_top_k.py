@@ -49,15 +49,42 @@ def _config(info: OpInfo) -> dict[str, Any]:
 
 
 def _searched(info: OpInfo, config: dict[str, Any]) -> int:
-    """The dimension that is searched; one below 0 counts from the last. Raises AnnotationError for one there is not."""
-    rank, dim = info.operands[0].rank, int(config["reduction_dim"].value)
+    """The dimension that is searched; one below 0 counts from the last.
+
+    Raises AnnotationError for one there is not, and for operands and results that do not fit each other.
+    """
+    rank = info.operands[0].rank if info.operands else 0
+    dim = int(config["reduction_dim"].value)
     if not -rank <= dim < rank:
         raise AnnotationError(
             f"calls '{APPROXIMATE_TOP_K}' along dimension {dim} of {rank}",
             hint="give a dimension of the first operand",
             code=Code.OPERATION,
         )
-    return dim % rank
+    dim %= rank
+    _check_types(info, dim)
+    return dim
+
+
+def _check_types(info: OpInfo, dim: int) -> None:
+    """Raises AnnotationError if what is searched, what stands for nothing and what is found do not fit each other."""
+    shape, elements = info.operands[0].shape, [type_.element for type_ in info.results]
+    taken = [*((shape, element) for element in elements), *(((), element) for element in elements)]
+    found = info.results[0].shape if info.results else ()
+    fits = (
+        [(type_.shape, type_.element) for type_ in info.operands] == taken
+        and len(found) == len(shape)
+        and found == (*shape[:dim], min(found[dim], shape[dim]), *shape[dim + 1 :])
+        and all(type_.shape == found for type_ in info.results)
+    )
+    if not fits:
+        operands, results = (", ".join(type_.text for type_ in types) for types in (info.operands, info.results))
+        raise AnnotationError(
+            f"calls '{APPROXIMATE_TOP_K}' of ({operands}) for ({results}), which do not fit each other",
+            hint="give it arrays of one shape and a scalar of each, for results that differ only in the dimension "
+            "searched",
+            code=Code.OPERATION,
+        )
 
 
 def _comparator(op: LocalOp) -> Any:

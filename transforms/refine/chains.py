@@ -16,8 +16,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from gspmd.dialect.axes import overlap
-from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
+from gspmd.dialect.axes import Axes, overlap
+from gspmd.dialect.placement import factor_axes, tensor_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
@@ -70,6 +70,7 @@ class Chains:
         self.places = ValuePlaces(annotated, rules)
         self.costs = Costs(self.places, chooser)
         self._before: Choice = {}  # what has changed was this
+        self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None]] = {}
         self._ways_of: dict[Situation, list[Strategy]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Any] = set()
@@ -77,7 +78,7 @@ class Chains:
 
     def run(self) -> list[Refinement]:
         """Decide, and write what has changed to the module."""
-        self.costs.of(self.places.all(), {}, is_kept=True)
+        self.costs.settle(self.places.all())
         for _ in range(MOST_SWEEPS):
             improved = [self._improve(value) for value in self._disputed() if not self._is_given_up]
             if not any(improved):
@@ -144,13 +145,9 @@ class Chains:
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
-        as_it_is: dict[frozenset[int], Cost] = {}  # by the values that change, which are often the same
         for choice, is_remade in self._all_choices(value):
             uses = self._around(choice)
-            values = frozenset(choice)
-            old = as_it_is.get(values) or self.costs.of(uses, {})
-            assert old is not None, "there is no limit"
-            as_it_is[values] = old
+            old = self.costs.as_decided(uses)
             new = self.costs.of(uses, choice, most_s=old.time_s - best[0])
             if self._is_given_up:
                 self._tell_given_up(value)
@@ -173,7 +170,7 @@ class Chains:
         for each, sharding in best[1].items():
             self._before.setdefault(each, self.places.sharding[each])
             self.places.sharding[each] = sharding
-        self.costs.of(self._around(best[1]), {}, is_kept=True)
+        self.costs.settle(self._around(best[1]))
         return True
 
     def _sends_no_more(self, new: Cost, old: Cost) -> bool:
@@ -295,22 +292,34 @@ class Chains:
 
     def _following(self, op: Op, choice: Choice) -> Choice:
         """What the other values of an operation are if it needs nothing with those that are chosen."""
-        rule, values = self.places.rule(op), [self.places.carried[value] for value in (*op.operands, *op.results)]
-        axes: FactorAxes = {}
-        for tensor, each in enumerate(values):
-            if each in choice:
-                axes.update(factor_axes(rule, tensor, choice[each]))
-        if not valid(rule, axes):
+        ends = self.places.ends(op)
+        open_ends = [
+            (tensor, each) for tensor, (each, may_change) in enumerate(ends) if may_change and each not in choice
+        ]
+        if not open_ends:
             return {}
+        dims_of = self._dims_like(op, tuple([choice.get(each) for each, _ in ends]))
         found: Choice = {}
-        for tensor, each in enumerate(values):
-            if each in choice or not self.places.may_change(each) or self.places.is_free[each]:
-                continue
-            dims = tensor_axes(rule, tensor, axes)
-            if dims is not None and dims != self.places.sharding[each].dim_axes():
-                sharding = self.places.sharding[each].with_axes(dims)
+        for tensor, each in open_ends:
+            dims, have = dims_of[tensor], self.places.sharding[each]
+            if dims is not None and dims != have.dim_axes():
+                sharding = have.with_axes(dims)
                 if self.places.fits(each, sharding):
                     found[each] = sharding
+        return found
+
+    def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None]:
+        """The axes of an operation's operands and results where it needs nothing with those that are chosen."""
+        key = self.places.rule_number[op.index], chosen
+        found = self._dims.get(key)
+        if found is None:
+            rule, axes = self.places.rule(op), dict[int, Axes]()
+            for tensor, sharding in enumerate(chosen):
+                if sharding is not None:
+                    axes.update(factor_axes(rule, tensor, sharding))
+            fits = valid(rule, axes)
+            found = [tensor_axes(rule, tensor, axes) if fits else None for tensor in range(len(chosen))]
+            self._dims[key] = found
         return found
 
     def _around(self, choice: Choice) -> list[ValuePlace]:

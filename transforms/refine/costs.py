@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gspmd.dialect.sharding import TensorSharding
@@ -37,12 +38,23 @@ class _PathTaken(NamedTuple):
     path: Path
 
 
+class _PlaceCost(NamedTuple):
+    """What one place costs, as in `Cost`, all times that it runs; `unreduced` are the sums that it may leave apart."""
+
+    times: int
+    time_s: float
+    held_bytes: float
+    flops: float = 0.0
+    send: _StrategyTaken | _PathTaken | None = None
+    unreduced: tuple[tuple[int, TensorSharding], ...] = ()
+
+
 @dataclasses.dataclass(slots=True)
 class Cost:
     """Seconds, what a device holds at most in one of the places, and what it computes in all of them.
 
-    `partial` are the sums that are left apart for operations to come, by operation: what that saves is not known here.
-    `sends` is what `Costs.sent_bytes` counts.
+    `partial` are the sums that are left apart for operations to come: what that saves is not known here. `sends` is
+    what `Costs.sent_bytes` counts.
     """
 
     time_s: float = 0.0
@@ -50,6 +62,13 @@ class Cost:
     flops: float = 0.0
     partial: list[tuple[int, TensorSharding]] = dataclasses.field(default_factory=list)
     sends: list[tuple[int, _StrategyTaken | _PathTaken]] = dataclasses.field(default_factory=list)
+
+    def add(self, place: _PlaceCost) -> None:
+        self.time_s += place.time_s
+        self.held_bytes = max(self.held_bytes, place.held_bytes)
+        self.flops += place.flops
+        if place.send is not None:
+            self.sends.append((place.times, place.send))
 
     def is_less(self, other: Cost, spared_bytes: float) -> bool:
         """Whether it takes less time, for no more arithmetic, and holds no more or only `spared_bytes`."""
@@ -80,13 +99,16 @@ class _ValuesMoved:
     def add(self, value: int, order: int, need: TensorSharding) -> None:
         self._here.setdefault(value, {})[order] = need
 
-    def keep(self, values: set[int]) -> None:
-        """Let these be what the places do, which take these values."""
+    def keep(self, values: set[int]) -> list[int]:
+        """Let these be what the places do, which take these values; returns those that are moved otherwise now."""
+        changed = []
         for value in values:
-            for order in self._places & self._kept[value].keys():
-                del self._kept[value][order]
-        for value, moved in self._here.items():
-            self._kept[value].update(moved)
+            moved = {order: need for order, need in self._kept[value].items() if order not in self._places}
+            moved.update(self._here.get(value, {}))
+            if moved != self._kept[value]:
+                self._kept[value] = moved
+                changed.append(value)
+        return changed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,13 +124,15 @@ class _Weighed:
 class Costs:
     """Prices places as `reshard` will, equal situations once.
 
-    `moved` is what places have moved a value to, by their order, as far as these are settled.
+    `moved` is what places have moved a value to, by their order, as far as these are settled. What settled places cost
+    is kept until something about them changes.
     """
 
     def __init__(self, places: ValuePlaces, chooser: Chooser) -> None:
         self.places, self.chooser = places, chooser
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
         self._weighed: dict[Situation, _Weighed] = {}
+        self._settled: dict[ValuePlace, _PlaceCost] = {}
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
         return Situation(
@@ -131,25 +155,48 @@ class Costs:
             found = self._weighed[situation] = _Weighed(strategy, *self.chooser.work_of(situation, strategy), held)
         return found
 
+    def settle(self, uses: list[ValuePlace]) -> None:
+        """Let places be run from now on as is best with the shardings that are decided."""
+        moves = _ValuesMoved(self.moved, {use.order for use in uses}, set())
+        for use in uses:
+            self._settled[use] = self._place_cost(use, {}, moves)
+        taken = {value for use in uses for value in (use.op.operands if use.op else [use.value])}
+        settled = set(uses)
+        for value in moves.keep(taken):
+            for name in (value, *self.places.again.get(value, ())):
+                for use in self.places.uses[name]:
+                    if use not in settled:
+                        self._settled.pop(use, None)
+
+    def as_decided(self, uses: list[ValuePlace]) -> Cost:
+        """What places cost together with the shardings that are decided."""
+        found = self.of(uses, {}, self._settled)
+        assert found is not None, "there is no limit"
+        return found
+
     def of(
-        self, uses: list[ValuePlace], choice: Choice, is_kept: bool = False, most_s: float = math.inf
+        self,
+        uses: list[ValuePlace],
+        choice: Choice,
+        known: Mapping[ValuePlace, _PlaceCost] = MappingProxyType({}),
+        most_s: float = math.inf,
     ) -> Cost | None:
         """What places cost together, in order: what a value has been moved to for one serves the next.
 
-        If it `is_kept`, that is how they are from now on. None where it is more than `most_s`.
+        None where it is more than `most_s`. If all places are `known`, that is what they cost.
         """
         cost = Cost()
+        is_known = all(use in known for use in uses) if known else False
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
         for use in uses:
             if cost.time_s > most_s:
                 return None
-            if use.op is None:
-                self._add_need(use, choice, moves, cost)
-            else:
-                self._add_operation(use, use.op, choice, moves, cost)
-        if is_kept:
-            moves.keep({value for use in uses for value in (use.op.operands if use.op else [use.value])})
+            place = known[use] if is_known else self._place_cost(use, choice, moves)
+            cost.add(place)
+            for value, made in place.unreduced:
+                if self._stays_partial(value, made, choice):
+                    cost.partial.append((value, made))
         return cost
 
     def sent_bytes(self, cost: Cost) -> float:
@@ -159,39 +206,44 @@ class Costs:
             if isinstance(send, _PathTaken):
                 sent = sent_bytes(send.type, send.source, send.path.steps)
             else:
-                sent = self.chooser.sent_bytes(send.situation, send.strategy) if send.strategy.time_s else 0.0
+                sent = self.chooser.sent_bytes(send.situation, send.strategy)
             total += times * sent
         return total
 
-    def _add_need(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved, cost: Cost) -> None:
+    def _place_cost(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
+        return self._need_cost(use, choice, moves) if use.op is None else self._op_cost(use, use.op, choice, moves)
+
+    def _need_cost(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
         need, have = self.places.need(use, choice), self.places.at(use.value, choice)
         type_ = self.places.program.value_type[use.value]
-        if have != need and not self.places.is_free[use.value]:
-            known = (have, *self._moved_before(use.value, use.order, choice, moves))
-            source, path = self.chooser.planner.nearest(type_, known, need)
-            cost.time_s += use.times * path.time_s
-            cost.sends.append((use.times, _PathTaken(type_, source, path)))
-            moves.add(use.value, use.order, need)
-        cost.held_bytes = max(cost.held_bytes, local_bytes(type_, need))
+        held_bytes = local_bytes(type_, need)
+        if have == need or self.places.is_free[use.value]:
+            return _PlaceCost(use.times, 0.0, held_bytes)
+        known = (have, *self._moved_before(use.value, use.order, choice, moves))
+        source, path = self.chooser.planner.nearest(type_, known, need)
+        moves.add(use.value, use.order, need)
+        return _PlaceCost(use.times, use.times * path.time_s, held_bytes, send=_PathTaken(type_, source, path))
 
-    def _add_operation(self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved, cost: Cost) -> None:
+    def _op_cost(self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
         order = use.order
         before = [self._moved_before(value, order, choice, moves) for value in op.operands]
         later = [self._needed_later(value, use, choice) for value in op.operands]
         situation = self.situation(op, choice, [(*b, *n) for b, n in zip(before, later, strict=True)])
         work = self.weigh(op, situation)
-        cost.time_s += use.times * work.time_s
-        cost.sends.append((use.times, _StrategyTaken(situation, work.strategy)))
-        cost.flops += use.times * work.flops
-        cost.held_bytes = max(cost.held_bytes, work.held_bytes)
         ends = zip(op.operands, situation.operands, work.strategy.operands, later, strict=True)
         for value, have, need, wanted in ends:
             # What is wanted in any case is paid for there.
             if have != need and need not in wanted and not self.places.is_free[value]:
                 moves.add(value, order, need)
-        for value, made in zip(op.results, work.strategy.results, strict=True):
-            if made.unreduced and self._stays_partial(value, made, choice):
-                cost.partial.append((op.index, made))
+        made = zip(op.results, work.strategy.results, strict=True)
+        return _PlaceCost(
+            use.times,
+            use.times * work.time_s,
+            work.held_bytes,
+            use.times * work.flops,
+            _StrategyTaken(situation, work.strategy) if work.strategy.time_s else None,
+            tuple([(value, sharding) for value, sharding in made if sharding.unreduced]),
+        )
 
     def _stays_partial(self, value: int, made: TensorSharding, choice: Choice) -> bool:
         """Whether the partial sums may be added to others before they are reduced."""

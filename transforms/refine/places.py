@@ -22,7 +22,7 @@ Choice: TypeAlias = dict[int, TensorSharding]
 """Shardings of values."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ValuePlace:
     """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
 
@@ -47,8 +47,8 @@ class ValuePlaces:
     may; `free_results` are the results of the program that have the sharding of the value returned, whatever that is,
     and `ends_like` what each of these values may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it) and `runs` (as in `Situation`) are by operation. `same` has of a constraint's result its
-    operand and the order of the constraint, `again` of an operand the results.
+    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
+    result its operand and the order of the constraint, `again` of an operand the results.
     """
 
     def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:
@@ -66,9 +66,10 @@ class ValuePlaces:
         self.place: dict[int, ValuePlace] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
+        self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
-        self._number: dict[int, int] = {}  # by operation: its rule
+        self._ends: dict[int, tuple[tuple[int, bool], ...]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest()  # around what is read
@@ -112,7 +113,7 @@ class ValuePlaces:
 
     def rule(self, op: Op) -> OpShardingRule:
         """The rule of an operation that has a place."""
-        return self._rules.rules[self._number[op.index]]
+        return self._rules.rules[self.rule_number[op.index]]
 
     def need(self, use: ValuePlace, choice: Choice) -> TensorSharding:
         """What a place that is no operation wants its value as."""
@@ -158,6 +159,15 @@ class ValuePlaces:
     def user(self, value: int) -> Op | None:
         """The first operation that uses a value."""
         return next((use.op for use in self.uses[value] if use.op is not None), None)
+
+    def ends(self, op: Op) -> tuple[tuple[int, bool], ...]:
+        """Operands and results of an operation, by the name whose sharding they have, and whether that may change."""
+        found = self._ends.get(op.index)
+        if found is None:
+            carried = [self.carried[value] for value in (*op.operands, *op.results)]
+            found = tuple([(each, self.may_change(each) and not self.is_free[each]) for each in carried])
+            self._ends[op.index] = found
+        return found
 
     def made_at(self, value: int) -> ValuePlace | None:
         """Where a result is made that may change, None for those of loops and branches."""
@@ -207,7 +217,7 @@ class ValuePlaces:
 
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
         self.held[op.index] = held
-        self._number[op.index] = self._rules.of_op(op.info, op.ir)
+        self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
         use = self.place[op.index] = ValuePlace(self._order, block, times, op)
         for value in dict.fromkeys(op.operands):
             self.uses[value].append(use)
