@@ -30,9 +30,10 @@ from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_m
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
+from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
-from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
+from gspmd.transforms.ingest.survey import SHIFTS, Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
 from gspmd.transforms.ingest.value_types import check_types
@@ -91,7 +92,9 @@ class Ingest(Pass):
                 batch_lookups(found.main)
             if compares:
                 compare_positions(found.main)
-            if found.has_shifts:
+            if REVERSE in found.rearranges:
+                cancel_reversals(found.main)
+            if found.rearranges & SHIFTS:
                 join_shifts(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))

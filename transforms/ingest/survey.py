@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
+from gspmd.transforms.ingest.reversals import REVERSE
 from gspmd.transforms.ir.modules import FUNCTION, symbol
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CALLS
@@ -35,6 +36,7 @@ _SOUGHT = {
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
 SHIFTS = {"stablehlo.pad", "stablehlo.dynamic_slice"}
+_REARRANGES = {*SHIFTS, REVERSE}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
@@ -56,7 +58,8 @@ class Survey:
     `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
     each of them, `sizes` the numbers of operations in them; `found` lists the operations that ingest knows, by name;
     `annotated` are the others, and collectives, that carry one of `CARRIERS`; `lookups` are gathers and scatters;
-    `types` are all types of results and of functions' arguments.
+    `rearranges` has the names of the shifts and reversals that there are; `types` are all types of results and of
+    functions' arguments.
     """
 
     functions: list[Operation] = dataclasses.field(default_factory=list)
@@ -66,7 +69,7 @@ class Survey:
     found: dict[str, list[Operation]] = dataclasses.field(default_factory=dict)
     lookups: list[Operation] = dataclasses.field(default_factory=list)
     types: set[TensorType] = dataclasses.field(default_factory=set)
-    has_shifts: bool = False
+    rearranges: set[str] = dataclasses.field(default_factory=set)
 
     @property
     def main(self) -> Operation:
@@ -199,8 +202,8 @@ def _walk(op: Operation, result: Survey, calls: list[Operation]) -> int:
                 found.setdefault(name, []).append(inner)
             elif name in _LOOKUPS:
                 result.lookups.append(inner)
-            elif name in SHIFTS:
-                result.has_shifts = True
+            elif name in _REARRANGES:
+                result.rearranges.add(name)
             if (
                 "mhlo.sharding" in attributes
                 or "sdy.sharding" in attributes

@@ -314,7 +314,7 @@ class Chooser:
         info, made = situation.info, strategy.operands + strategy.results
         axes = _axes_of(strategy.rule, made)
         counted = traits_of(info.name).flops
-        contracts = counted is not None and counted.kind in CONTRACTIONS
+        contracts = counted is not None and counted.kind in CONTRACTIONS and _sums(strategy.rule)
         work = self._share(strategy.rule, axes) * self._flops_of(info) if contracts else 0.0
         return strategy.time_s or self._compute_time(strategy.rule, info, axes, made), work
 
@@ -357,6 +357,11 @@ def _axes_of(rule: OpShardingRule, shardings: tuple[TensorSharding, ...]) -> Fac
     for tensor, sharding in enumerate(shardings):
         found.update(factor_axes(rule, tensor, sharding))
     return found
+
+
+def _sums(rule: OpShardingRule) -> bool:
+    """Whether elements are summed up: an outer product only multiplies each by each."""
+    return any(kind is REDUCTION and size > 1 for kind, size in zip(rule.kinds, rule.sizes, strict=True))
 
 
 def _is_less(time_s: float, than_s: float) -> bool:
