@@ -83,6 +83,12 @@ class Case:
         return self.comparable and _much_more(self.ours, self.theirs)
 
     @property
+    def repeats(self) -> bool:
+        """Whether the peer sends less in that a device computes more."""
+        ours, theirs = (self.outcomes[each].sent for each in (OURS, self.peer))
+        return self.lost and ours is not None and theirs is not None and theirs.flops > _LOST * ours.flops
+
+    @property
     def inside(self) -> bool:
         """Whether that is so with the layout of the peer at the program's ends, too."""
         return self.lost and self.pinned is not None and _much_more(self.pinned.bytes, self.theirs)

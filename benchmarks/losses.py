@@ -121,6 +121,7 @@ def _line(case: Case) -> str:
     each = ", ".join(f"{partitioner} {_said(outcome)}" for partitioner, outcome in case.outcomes.items())
     ratio = f"{case.verdict} {case.ratio:.2f}" if case.comparable else "not compared"
     ratio += ", inside" if case.inside else ""
+    ratio += ", the peer computes more" if case.repeats else ""
     return f"{case.name}: {ratio}; {each}"
 
 

@@ -25,6 +25,7 @@ def summary(cases: Sequence[Case]) -> list[str]:
     lines = [
         f"{len(compared)} of {len(cases)} programs compared with the better peer: {counts}",
         f"more than 1.1 times and 1 KiB more: {lost}, of these with the peer's layout at both ends, too: {inside}",
+        f"of those, the peer computes over 1.1 times as much on a device: {sum(case.repeats for case in compared)}",
     ]
     if compared:
         ours, theirs = sum(c.ours for c in compared), sum(c.theirs for c in compared)
@@ -81,6 +82,9 @@ def _beside(case: Case) -> Iterator[list[str]]:
         sides.append({entry[:2]: entry[2:] for entry in found.collectives})
     total = [bytes_text(case.ours), bytes_text(case.theirs)]
     yield ["in all", *total]
+    flops = [found.flops for each in (OURS, case.peer) if (found := case.outcomes[each].sent) is not None]
+    if any(flops):
+        yield ["dots and convolutions", *(f"{each:.3g} flop" for each in flops)]
     for key in sorted({*sides[0], *sides[1]}, key=lambda k: -max(side.get(k, (0, 0.0))[1] for side in sides)):
         cells = [f"{side[key][0]} x, {bytes_text(side[key][1])}" if key in side else "" for side in sides]
         yield [f"{key[0]} {key[1]}", *cells]

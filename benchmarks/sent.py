@@ -17,12 +17,13 @@ Mesh = tuple[tuple[str, int], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """Collectives as (kind, axes, number, bytes), most bytes first.
+    """Collectives as (kind, axes, number, bytes), most bytes first, and a device's arithmetic in dots and convolutions.
 
-    `unknown_loops` is the number of those in loops whose trip count is not known; they count once.
+    `unknown_loops` is the number of collectives in loops whose trip count is not known; they count once.
     """
 
     collectives: tuple[tuple[str, str, int, float], ...]
+    flops: float = 0.0
     unknown_loops: int = 0
 
     @property
@@ -37,20 +38,21 @@ def sent(partitioner: str, text: str) -> Sent:
 
 
 def read(hlo: str, mesh: Mesh) -> Sent:
-    """The collectives of an optimised module, loops as often as they run."""
-    from gspmd.compiled.hlo_work import collectives_in
+    """The collectives and the arithmetic of an optimised module, loops as often as they run."""
+    from gspmd.compiled.hlo_work import work_in
     from gspmd.compiled.optimized_hlo import OptimizedModule
     from gspmd.dialect.notation import print_axes
 
     found: dict[tuple[str, str], tuple[int, float]] = {}
     unknown = 0
-    for each in collectives_in(OptimizedModule(hlo), mesh):
+    work = work_in(OptimizedModule(hlo), mesh)
+    for each in work.collectives:
         key = each.kind, print_axes(each.axes, mesh).replace('"', "").replace(", ", ",")
         number, size = found.get(key, (0, 0.0))
         found[key] = number + each.runs, size + each.sent_bytes * each.runs
         unknown += not each.known
     listed = [(*key, number, size) for key, (number, size) in found.items()]
-    return Sent(tuple(sorted(listed, key=lambda entry: (-entry[3], entry[:2]))), unknown)
+    return Sent(tuple(sorted(listed, key=lambda entry: (-entry[3], entry[:2]))), sum(work.flops.values()), unknown)
 
 
 def wrong(partitioner: str, text: str, limit: float) -> str:

@@ -394,6 +394,29 @@ def test_rows_along_a_split_dimension_are_gathered_once_for_a_loop() -> None:
     assert runs(found) == {"all_gather": 1}
 
 
+def test_rows_along_a_split_dimension_of_which_each_device_needs_a_part_change_hands_before_a_loop() -> None:
+    """Steps that are split along another dimension take parts of rows: an all-to-all gives every device its part."""
+
+    def steps(rows: Any, w: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            return split(jnp.tanh(h @ w + row), None, "x"), None
+
+        return jax.lax.scan(step, jnp.zeros((16, 16)), rows)[0]
+
+    found = collectives(lowered(steps, RING, ((16, 16, 16), ("x",)), ((16, 16), (None, "x"))))
+    assert runs(found) == {"all_to_all": 1, "all_gather": 16}
+
+
+def test_a_weight_is_gathered_for_an_outer_product_rather_than_the_product() -> None:
+    """Nothing is summed up in an outer product, so that to repeat it on every device is no arithmetic to be spared."""
+
+    def product(a: Any, b: Any) -> Any:
+        return split(jnp.einsum("i,j->ij", a, b), None, None)
+
+    (found,) = collectives(lowered(product, RING, ((512,), ()), ((512,), ("x",))))
+    assert found.bytes < 512 * F32
+
+
 def test_an_argument_that_nobody_annotated_is_where_it_is_used() -> None:
     """The contraction that it is needed for is along the dimension that a sum before was split along."""
 

@@ -251,25 +251,41 @@ class Costs:
             return False
         user = self.places.user(value)
         while user is not None and traits_of(user.info.name).is_linear_image:
-            value = user.results[0]
+            followed = self._followed(user, made)
+            if followed is None:
+                return False
+            value, made = user.results[0], followed
             user = self.places.user(value)
         if user is None:  # it is reduced to what it is wanted as, which may be a part
             have = self.places.at(value, choice)
             return any(self.places.need(use, choice) != have for use in self.places.needs.get(value, ()))
-        others = [user.operands[index] for index in linear_operands(user, self.places.is_free.__getitem__)]
-        return bool(others) and all(self._is_partial(other, made, choice) for other in others if other != value)
+        others = [other for other in self._terms(user) if other != value]
+        return bool(others) and all(self._partial_as(other, choice) == made for other in others)
 
-    def _is_partial(self, value: int, like: TensorSharding, choice: Choice, depth: int = 4) -> bool:
-        """Whether a value may be left partial along the same axes: as it is made, or as a sum of such values."""
+    def _terms(self, op: Op) -> list[int]:
+        """What an operation is linear in."""
+        return [op.operands[index] for index in linear_operands(op, self.places.is_free.__getitem__)]
+
+    def _followed(self, op: Op, made: TensorSharding) -> TensorSharding | None:
+        """The result of a linear operation whose terms are partial sums made so; None if it needs them reduced."""
+        linear = linear_operands(op, self.places.is_free.__getitem__)
+        if not linear or op.index not in self.places.place:
+            return None
+        runs = self.chooser.follow(self.places.rule(op), linear, made)
+        return runs[-1] if runs is not None else None
+
+    def _partial_as(self, value: int, choice: Choice, depth: int = 4) -> TensorSharding | None:
+        """The partial sums that a value may be left as: as it is made, or as a sum of such values."""
         definer = self.places.program.value_def[value]
         op = self.places.program.ops[definer] if definer >= 0 else None
         if op is None or op.index not in self.places.place:
-            return False
+            return None
         made = self.weigh(op, self.situation(op, choice)).strategy.results[op.results.index(value)]
-        if made.unreduced == like.unreduced:
-            return True
-        terms = [op.operands[index] for index in linear_operands(op, self.places.is_free.__getitem__)] if depth else []
-        return bool(terms) and all(self._is_partial(term, like, choice, depth - 1) for term in terms)
+        if made.unreduced:
+            return made
+        terms = {self._partial_as(term, choice, depth - 1) for term in self._terms(op)} if depth else {None}
+        term = terms.pop() if len(terms) == 1 else None
+        return self._followed(op, term) if term is not None else None
 
     def _needed_later(self, value: int, place: ValuePlace, choice: Choice) -> list[TensorSharding]:
         """What a value is to be moved to behind a place in its block, whatever is decided there."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import Axes, size_of, starts_with
 from gspmd.dialect.own_attributes import ANNOTATED
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
@@ -123,13 +123,14 @@ class ValuePlaces:
         """Whether a value may have a sharding.
 
         An argument of the program is split no further, and a result only less. What a loop hands on is as it was, or
-        whole along dimensions that its steps take slices of.
+        whole along dimensions that its steps take slices of, which may be split along the others for that.
         """
         old = self.sharding[value]
-        if value in self.names or value in self.ends_like:
-            sliced = self._sliced(value) if value in self.names else range(old.rank)
-            pairs = enumerate(zip(sharding.dim_axes(), old.dim_axes(), strict=True))
-            return all(new == before or (not new and dim in sliced) for dim, (new, before) in pairs)
+        if value in self.names:
+            return self._fits_loop(value, sharding)
+        if value in self.ends_like:
+            pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
+            return all(not new or new == before for new, before in pairs)
         if value not in self.boundary:
             return True
         is_coarser = size_of(sharding.used_axes()) <= size_of(old.used_axes())
@@ -139,6 +140,17 @@ class ValuePlaces:
         """Every place, in the order of the program."""
         needs = [use for uses in self.needs.values() for use in uses]
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
+
+    def _fits_loop(self, value: int, sharding: TensorSharding) -> bool:
+        old, sliced = self.sharding[value], self._sliced(value)
+        before, after = old.dim_axes(), sharding.dim_axes()
+        freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
+        for dim, (had, has) in enumerate(zip(before, after, strict=True)):
+            if has == had or (not has and dim in sliced):
+                continue
+            if dim in sliced or not starts_with(has, had) or any(axis not in freed for axis in has[len(had) :]):
+                return False
+        return True
 
     def _sliced(self, value: int) -> set[int]:
         """The dimensions of which operations that use the value, by any of its names, take a slice."""
