@@ -215,3 +215,50 @@ module @what_a_sum_is_padded_with_is_not_summed attributes {gspmd.mesh = "<[\22x
     return %2 : tensor<4xf32>
   }
 }
+
+// -----
+
+// CHECK-LABEL: module @more_would_be_sent_of_what_is_padded
+// CHECK: "stablehlo.all_reduce"(%arg0)
+// CHECK: stablehlo.pad
+module @more_would_be_sent_of_what_is_padded attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<7xf32>) -> tensor<8xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %eight = stablehlo.constant dense<8> : tensor<i32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %y = stablehlo.remainder %p, %two : tensor<i32>
+    %start = stablehlo.multiply %y, %eight : tensor<i32>
+    %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<7xf32>) -> tensor<7xf32>
+    %1 = stablehlo.pad %0, %zero, low = [0], high = [9], interior = [0] : (tensor<7xf32>, tensor<f32>) -> tensor<16xf32>
+    %2 = stablehlo.dynamic_slice %1, %start, sizes = [8] : (tensor<16xf32>, tensor<i32>) -> tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_is_gathered_for_another_is_not_gathered_again
+// CHECK: "stablehlo.all_gather"(%arg0)
+// CHECK-SAME: (tensor<2xf32>) -> tensor<8xf32>
+// CHECK-NOT: "stablehlo.all_gather"
+// CHECK: return
+module @what_is_gathered_for_another_is_not_gathered_again attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<2xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %p = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %x = stablehlo.divide %p, %two : tensor<i32>
+    %start = stablehlo.multiply %x, %four : tensor<i32>
+    %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> {gspmd.axes = "\22x\22, \22y\22", gspmd.cause = "a constraint"} : (tensor<2xf32>) -> tensor<8xf32>
+    %1 = stablehlo.tanh %0 : tensor<8xf32>
+    %2 = stablehlo.dynamic_slice %0, %start, sizes = [4] : (tensor<8xf32>, tensor<i32>) -> tensor<4xf32>
+    return %1, %2 : tensor<8xf32>, tensor<4xf32>
+  }
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,7 +36,7 @@ class FuseCollectives(CollectivePass):
 
     Elementwise operations and transposes may stand in between, which then work on the shard; zeros make uneven shards
     even. A reduce-scatter that is gathered again becomes an all-reduce. A gather of which each device keeps its own
-    shard is left out, and of more than that only what is kept is gathered.
+    shard is left out; where nobody needs more, only what is kept is gathered.
     """
 
     argument = "gspmd-fuse-collectives"
@@ -146,13 +147,17 @@ def cut_of(slice_op: Operation, values: PartitionValues) -> ShardCut | str:
 
 def _cut_gather(program: DeviceProgram, gather: LocalCollective, values: PartitionValues) -> None:
     dim, axes = gather.dimension("all_gather_dim"), gather.axes
+    rests: dict[Operation, Axes] = {}  # of each slice, what is still to be gathered for it
     for user in gather.result.users:
         if user.name != _SLICE or user.operands[0] != gather.result or not axes:
             continue
         cut = cut_of(user, values)
-        if isinstance(cut, str) or list(cut.dims) != [dim] or not starts_with(axes, cut.dims[dim]):
-            continue
-        rest = remove_prefix(axes, cut.dims[dim])
+        if not isinstance(cut, str) and list(cut.dims) == [dim] and starts_with(axes, cut.dims[dim]):
+            rests[user] = remove_prefix(axes, cut.dims[dim])
+    is_instead = len(rests) == len(gather.result.users)
+    if not is_instead or sum(size_of(rest) - 1 for rest in rests.values()) > size_of(axes) - 1:
+        rests = {user: rest for user, rest in rests.items() if not rest}  # more would be sent
+    for user, rest in rests.items():
         value = gather.operand
         if rest:
             value = program.emitter(user).all_gather(value, dim, rest, gather.cause)
@@ -202,7 +207,8 @@ def _scatter(program: DeviceProgram, reduce: LocalCollective, values: PartitionV
 def _padded_first(program: DeviceProgram, reduce: LocalCollective, values: PartitionValues) -> LocalCollective:
     """A sum that is padded with zeros for shards to be even, and then cut, as a sum of padded values.
 
-    The reduction itself otherwise. What stands between reduction and padding keeps it from being moved.
+    The reduction itself otherwise. What stands between reduction and padding keeps it from being moved, and so does
+    padding of which more would be sent than the reduction sends twice.
     """
     pad = reduce.result.only_user
     if pad is None or pad.name != _PAD or reduce.combiner != "add" or not _adds_zeros_behind(pad):
@@ -213,6 +219,10 @@ def _padded_first(program: DeviceProgram, reduce: LocalCollective, values: Parti
     found = cut_of(cut, values)
     if isinstance(found, str) or not any(overlap(axes, reduce.axes) for axes in found.dims.values()):
         return reduce
+    scattered = size_of([axis for axes in found.dims.values() for axis in axes if overlap([axis], reduce.axes)])
+    padded, whole = (math.prod(value.type.shape) for value in (pad.results[0], reduce.result))
+    if _sent_in_parts(padded, scattered, size_of(reduce.axes)) > _sent_in_parts(whole, 1, size_of(reduce.axes)):
+        return reduce
     emit = program.emitter(pad, reduce.op.location)
     value = emit.pad_to(reduce.operand, pad.results[0].type.shape)
     value = emit.all_reduce(value, reduce.axes, reduce.combiner, reduce.cause)
@@ -220,6 +230,12 @@ def _padded_first(program: DeviceProgram, reduce: LocalCollective, values: Parti
     reduce.op.erase()
     program.changed()
     return LocalCollective(value.maker, "all_reduce", program.mesh)
+
+
+def _sent_in_parts(size: float, scattered: int, devices: int) -> float:
+    """What a device sends to reduce a value over devices, of which `scattered` get a part each."""
+    rest = max(1, devices // scattered)
+    return size * (scattered - 1) / scattered + 2 * size / scattered * (rest - 1) / rest
 
 
 def _adds_zeros_behind(pad: Operation) -> bool:

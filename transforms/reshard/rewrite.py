@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,6 +74,7 @@ def summed_only(value: Value) -> bool:
     """Whether a value's single user is a linear operation beside its definition that may save something.
 
     What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
+    What is padded or repeated is reduced before, while it is small.
     """
     first = value
     while True:
@@ -85,7 +87,10 @@ def summed_only(value: Value) -> bool:
             return bool(user.name == _CONSTRAINT and value != first)
         if not traits_of(user.name).is_linear_image:
             return True
-        value = user.results[0]
+        result = user.results[0]
+        if math.prod(result.type.shape) > math.prod(value.type.shape):
+            return False
+        value = result
 
 
 def _partial_cause(op: Op, index: int, made: TensorSharding) -> str:
