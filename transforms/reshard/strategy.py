@@ -28,7 +28,7 @@ from gspmd.transforms.ops.op_definition import OpTable
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import MoveBudget
 from gspmd.transforms.reshard.planner import Planner
-from gspmd.transforms.reshard.traffic import sent_bytes
+from gspmd.transforms.reshard.traffic import least_bytes, sent_bytes
 
 # What an operation's tensors agree on (the batch of activations and of what is made of them, a contraction that
 # both sides are split over) is given up only for something this many times cheaper: taken alone the operation may
@@ -272,16 +272,17 @@ class Chooser:
         return Strategy(rule, made[:count], made[count:], time_s)
 
     def _least_time(self, situation: Situation, made: tuple[TensorSharding, ...]) -> float:
-        """Seconds that moving the operands takes at least: for what a device needs more than it has ever held."""
+        """Seconds that moving operands and results takes at least: to send every device what it lacks."""
         if self.hardware.axes:
             return 0.0
-        sent = 0.0
-        for index, (type_, have, need) in enumerate(
-            zip(situation.info.operands, situation.operands, made, strict=False)
-        ):
+        sent, info, count = 0.0, situation.info, len(situation.operands)
+        for index, (type_, have, need) in enumerate(zip(info.operands, situation.operands, made, strict=False)):
             if have != need and not situation.free[index]:
-                held = max(local_bytes(type_, each) for each in situation.sources(index))
-                sent += max(0.0, local_bytes(type_, need) - held) / situation.runs_with(index)
+                least = min(least_bytes(type_, source, need) for source in situation.sources(index))
+                sent += least / situation.runs_with(index)
+        for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
+            if have != need:
+                sent += least_bytes(type_, have, need)
         return sent / self.hardware.link_bytes_per_s
 
     def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
