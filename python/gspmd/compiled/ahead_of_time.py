@@ -18,6 +18,7 @@ from jaxlib.mlir import ir
 from gspmd import api
 from gspmd.api import Partitioned
 from gspmd.collectives import traffic_of
+from gspmd.compiled.dearer import DearerCollectives, dearer_collectives
 from gspmd.compiled.file import About, CompiledFile, compiled_bytes, read_compiled
 from gspmd.compiled.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.compiled.step_time import StepTime, step_time
@@ -92,6 +93,10 @@ class CompiledProgram:
     def cost(self) -> CostReport:
         """Our own account of the same program on the same machine."""
         return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
+
+    def dearer(self) -> list[DearerCollectives]:
+        """Where the compiler sends more than the partitioned program asks for."""
+        return dearer_collectives(self.partitioned.collectives, self.hlo_text, self.partitioned.mesh)
 
     def step_time(self) -> StepTime | None:
         """An estimate from what the compiler emitted; None for machines that give no cycles."""

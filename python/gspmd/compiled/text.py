@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gspmd import text_report
@@ -26,6 +27,7 @@ def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
             if step
             else ["collectives:", *text_report.collective_lines(compiled.partitioned.collectives)]
         ),
+        *_dearer(compiled),
         "",
         *(_time(compiled, cost, step) if step else [f"arithmetic: {cost.work.total_flops:.4g} operations a device"]),
     ]
@@ -62,6 +64,20 @@ def _collectives(step: StepTime, top: int) -> list[str]:
         *table(rows, right=(0, 1, 2, 4)),
         *more,
     ]
+
+
+def _dearer(compiled: CompiledProgram) -> Iterator[str]:
+    for each in compiled.dearer():
+        axes = each.axes.replace('"', "")
+        yield f"warning: over {axes} the compiler made {_kinds(each.made)} of {_kinds(each.asked)}"
+        if each.sources:
+            yield f"  at {', '.join(each.sources)}"
+
+
+def _kinds(sent: Mapping[str, float]) -> str:
+    """As `79.0 GiB of reduce_scatter and 1.0 MiB of all_gather`."""
+    ranked = sorted(sent.items(), key=lambda pair: -pair[1])
+    return " and ".join(f"{text_report.bytes_text(size)} of {kind}" for kind, size in ranked) or "nothing"
 
 
 def _row(c: CompiledCollective) -> tuple[str, ...]:
@@ -116,6 +132,10 @@ def to_dict(compiled: CompiledProgram) -> dict[str, Any]:
         },
         "flops": {"per_device": cost.work.total_flops, "model": cost.model_flops, "compiler": compiled.flops},
     }
+    found["dearer"] = [
+        {"axes": each.axes, "asked": dict(each.asked), "made": dict(each.made), "sources": list(each.sources)}
+        for each in compiled.dearer()
+    ]
     if step is not None:
         low, scheduled, high = utilisation(compiled, cost, step)
         found["time"] = {
