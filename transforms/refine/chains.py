@@ -22,7 +22,6 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Op
-from gspmd.transforms.machine.cost import BYTES_FIRST
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.refine.costs import Cost, Costs
@@ -33,6 +32,12 @@ from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 
 MOST_VALUES = 512
 """How many values change together."""
+
+MUCH_SENT = 2**20
+"""Bytes that a device sends for an operation above which all ways to run it, and all values of it, are looked at."""
+
+MOST_BESIDE = 32
+"""How many values change together with one that is only beside a value that is moved."""
 
 MOST_SWEEPS = 3
 """How often all values are gone through."""
@@ -80,7 +85,8 @@ class Chains:
         """Decide, and write what has changed to the module."""
         self.costs.settle(self.places.all())
         for _ in range(MOST_SWEEPS):
-            improved = [self._improve(value) for value in self._disputed() if not self._is_given_up]
+            disputed = self._disputed()
+            improved = [self._improve(value, most) for value, most in disputed.items() if not self._is_given_up]
             if not any(improved):
                 break
         refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
@@ -111,12 +117,14 @@ class Chains:
             return Refinement(self.places.program.function, self.places.boundary[value], *shardings)
         return Refinement(maker.ir, maker.results.index(value), *shardings)
 
-    def _disputed(self) -> list[int]:
+    def _disputed(self) -> dict[int, int]:
         """Values that an operation makes or takes otherwise than they are, and that are not annotated; in order.
 
-        Also those of operations that communicate by themselves, and results that might lie as an argument does.
+        Also those of operations that communicate by themselves, and results that might lie as an argument does. Of each
+        it says how many values may change with it: fewer for those beside one that much is sent for.
         """
         found: set[int] = set()
+        beside: set[int] = set()
         for use in self.places.place.values():
             assert use.op is not None
             op, situation = use.op, self.costs.situation(use.op, {})
@@ -125,10 +133,13 @@ class Chains:
                 continue
             shardings = strategy.operands + strategy.results
             alike = shardings == situation.shardings
+            is_large = self.chooser.sent_bytes(situation, strategy) > MUCH_SENT
             pairs = zip((*op.operands, *op.results), shardings, situation.shardings, strict=True)
-            found.update(
-                value for value, runs, have in pairs if alike or runs != have or value not in self.places.maker
-            )
+            for value, runs, have in pairs:
+                if alike or runs != have or value not in self.places.maker:
+                    found.add(value)
+                elif is_large:
+                    beside.add(value)
         for value, uses in self.places.needs.items():
             have = self.places.at(value, {})
             for use in uses:
@@ -137,15 +148,17 @@ class Chains:
         for value, like in self.places.ends_like.items():
             if any(sharding != self.places.sharding[value] for sharding in like):
                 found.add(value)
-        return sorted({self.places.carried[value] for value in found if self.places.may_change(value)})
+        most = {self.places.carried[value]: MOST_BESIDE for value in beside}
+        most.update({self.places.carried[value]: MOST_VALUES for value in found})
+        return {value: most[value] for value in sorted(most) if self.places.may_change(value)}
 
-    def _improve(self, value: int) -> bool:
-        """Give a value, and what follows from it, the best of the shardings that others want of it."""
+    def _improve(self, value: int, most: int) -> bool:
+        """Give a value, and up to `most` that follow from it, the best of the shardings that others want of it."""
         around = self._surroundings(value)
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
-        for choice, is_remade in self._all_choices(value):
+        for choice, is_remade in self._all_choices(value, most):
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
             new = self.costs.of(uses, choice, most_s=old.time_s - best[0])
@@ -174,9 +187,7 @@ class Chains:
         return True
 
     def _sends_no_more(self, new: Cost, old: Cost) -> bool:
-        """Whether, where bytes come first, no more of them are sent for fewer collectives."""
-        if self.chooser.hardware != BYTES_FIRST:
-            return True
+        """Whether no more bytes are sent, for fewer collectives or on shorter ways."""
         return self.costs.sent_bytes(new) <= self.costs.sent_bytes(old)
 
     def _tell_given_up(self, value: int) -> None:
@@ -216,13 +227,14 @@ class Chains:
         return [each for each in found if self.places.fits(value, each)]
 
     def _ways(self, op: Op) -> list[Strategy]:
-        """How an operation would be run as things are; all ways if that is as its operands are, but communicates.
+        """How an operation would be run as things are; all ways if it sends much, or sends with operands as they are.
 
         Axes that none of its values uses stay unused: that devices along them do the same is what was asked for.
         """
         situation = self.costs.situation(op, {})
         strategy = self.costs.weigh(op, situation).strategy
-        if not strategy.time_s or strategy.operands != situation.operands:
+        is_large = self.chooser.sent_bytes(situation, strategy) > MUCH_SENT
+        if not strategy.time_s or (strategy.operands != situation.operands and not is_large):
             return [strategy]
         found = self._ways_of.get(situation)
         if found is None:
@@ -232,33 +244,33 @@ class Chains:
             self._ways_of[situation] = found = [strategy, *found][:MOST_WAYS]
         return found
 
-    def _choices(self, value: int, offer: TensorSharding) -> Iterator[Choice]:
+    def _choices(self, value: int, offer: TensorSharding, most: int) -> Iterator[Choice]:
         """The value with what follows from it through operations that would need nothing then, and alone.
 
         What follows is looked for in both directions, and only in that of what it is made of.
         """
         alone = {value: offer}
         tried: list[Choice] = []
-        for choice in (self._followed(alone), self._followed(alone, back_only=True), alone):
-            if choice not in tried:
+        for choice in (self._followed(alone, most), self._followed(alone, most, back_only=True), alone):
+            if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
 
-    def _all_choices(self, value: int) -> Iterator[tuple[Choice, bool]]:
+    def _all_choices(self, value: int, most: int) -> Iterator[tuple[Choice, bool]]:
         """What others would have of the value, and, with True, that each device computes it whole of whole values.
 
         A result that is a sum over devices may also lie as an annotated argument of its type does.
         """
         for offer in self._offers(value):
             if offer != self.places.sharding[value]:
-                yield from ((choice, False) for choice in self._choices(value, offer))
+                yield from ((choice, False) for choice in self._choices(value, offer, most))
         for like in self.places.ends_like.get(value, ()):
             if like != self.places.sharding[value]:
-                yield from ((choice, False) for choice in self._choices(value, like) if self._is_reduced(choice))
+                yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
         whole = self.places.whole(value)
         if whole != self.places.sharding[value] and self.places.fits(value, whole):
-            remade = self._followed({value: whole}, back_only=True)
-            if self._is_made_of_whole(remade):
+            remade = self._followed({value: whole}, most, back_only=True)
+            if remade and self._is_made_of_whole(remade):
                 yield remade, True
 
     def _is_reduced(self, choice: Choice) -> bool:
@@ -274,9 +286,12 @@ class Chains:
         taken = {value for maker in makers for value in maker.operands if not self.places.is_free[value]}
         return all(self.places.at(value, choice).is_replicated() for value in taken)
 
-    def _followed(self, start: Choice, back_only: bool = False) -> Choice:
+    def _followed(self, start: Choice, most: int, back_only: bool = False) -> Choice:
+        """What follows from a choice, with itself: of more than `most` values nothing, but the first of MOST_VALUES."""
         choice, pending = dict(start), list(start)
-        while pending and len(choice) < MOST_VALUES:
+        while pending:
+            if len(choice) >= most:
+                return choice if most == MOST_VALUES else {}
             value = pending.pop()
             names = self.places.names_of(value)
             around = (
