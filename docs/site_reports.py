@@ -23,6 +23,7 @@ PICTURES = {
     "report_pipeline": "pipeline",
     "report_spatial": "spatial",
     "report_trillion": "trillion",
+    "report_dense": "trillion",
 }
 """The report that each picture was taken of."""
 
