@@ -1,9 +1,9 @@
 """Writes pages of `gspmd report` for six programs: `python benchmarks/example_reports.py FOLDER [NAME ..]`.
 
 `demo` is what `gspmd demo` runs; `experts` is a mixture of experts, and `hybrid` the same model with its dense layers
-split as well; `pipeline` is a decoder in a pipeline of stages that are split in two dimensions; `spatial` is a 3-D U-Net
-whose images are split in depth and height; and `trillion` is the row of a trillion parameters of `paper_table.py`, over
-2,048 devices. No device of any of these is needed.
+split as well; `pipeline` is a decoder in a pipeline of stages that are split in two dimensions; `spatial` is a 3-D
+U-Net whose images are split in depth and height; and `trillion` is the row of a trillion parameters of
+`paper_table.py`, over 2,048 devices. No device of any of these is needed.
 """
 
 from __future__ import annotations

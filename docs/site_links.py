@@ -19,7 +19,7 @@ _HIDDEN = "---\nsearch:\n  exclude: true\nhide:\n  - navigation\n---\n\n"
 
 
 def in_site(path: Path) -> str:
-    """The page that a file or folder of the repository is in the site; pages and pictures of docs/ are there as they are."""
+    """The page that a file or folder of the repository is in the site, which has those of docs/ as they are."""
     if _is_page(path):
         return Path(*path.parts[1:]).as_posix()
     if path == Path("README.md"):
