@@ -56,6 +56,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
     place = page.file.src_uri
     reports = set(site_reports.PICTURES)
+    if place == HOME:
+        page.meta["hide"] = ["navigation"]  # of which it is the whole
 
     def with_report(match: re.Match[str]) -> str:
         if match[3] not in reports:

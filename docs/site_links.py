@@ -13,6 +13,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 HOME = "README.md"
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
+_NAMED = re.compile(r"(?<!!)\[[\w./]+\.md\]\(([^)#\s]+\.md)(?=\))")  # a link that is called as the file is
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = {".py": "python", ".mlir": "mlir", ".toml": "toml", ".json": "json"}
 _HIDDEN = "---\nsearch:\n  exclude: true\nhide:\n  - navigation\n---\n\n"
@@ -39,7 +40,16 @@ def rewritten(markdown: str, place: str) -> str:
         target = Path(os.path.normpath(source.parent / match[1]))
         return posixpath.relpath(in_site(target), posixpath.dirname(place) or ".")
 
-    return "".join(text if code else _LINK.sub(moved, text) for text, code in _parts(markdown))
+    def titled(match: re.Match[str]) -> str:
+        target = ROOT / os.path.normpath(source.parent / match[1])
+        return f"[{_title(target)}]({match[1]}"
+
+    return "".join(text if code else _LINK.sub(moved, _NAMED.sub(titled, text)) for text, code in _parts(markdown))
+
+
+def _title(page: Path) -> str:
+    """The title of a page."""
+    return next(line[2:] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
 
 
 def copies() -> dict[Path, str]:
