@@ -50,10 +50,11 @@ _GROWING = """\
 
 The program is a decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd passes on, and *HLO* is
 what libtpu makes of it, of which *groups* and *permutes* are the lists of devices. gspmd writes groups by the names
-of mesh axes. With jaxlib 0.12 they arrive in that form, as `mesh['x'=8,'y'=16] {'y'}`. The figures are from jaxlib 0.10, which
-writes modules for plugins in StableHLO 1.13, where groups can only be lists. libtpu prints these lists as they are,
-whereas groups from the partitioner inside libtpu can have the form `[64,32]<=[2048]`. The sources and targets of
-permutes have no compact form anywhere. Lists grow with the number of devices, and nothing grows with its square.
+of mesh axes. With jaxlib 0.12 they arrive in that form, as `mesh['x'=8,'y'=16] {'y'}`. The figures are from jaxlib
+0.10, which writes modules for plugins in StableHLO 1.13, where groups can only be lists. libtpu prints these lists as
+they are, whereas groups from the partitioner inside libtpu can have the form `[64,32]<=[2048]`. The sources and
+targets of permutes have no compact form anywhere. Lists grow with the number of devices, and nothing grows with its
+square.
 """
 
 
