@@ -57,12 +57,13 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     place = page.file.src_uri
     reports = set(site_reports.PICTURES)
     if place == HOME:
-        page.meta["hide"] = ["navigation"]  # of which it is the whole
+        page.meta["hide"] = ["navigation"]  # this page lists all of it
 
     def with_report(match: re.Match[str]) -> str:
         if match[3] not in reports:
             return match[0]
-        return f"{match[1]}({match[2]}reports/{site_reports.PICTURES[match[3]]}.html)"
+        link = f"({match[2]}reports/{site_reports.PICTURES[match[3]]}.html)"
+        return f"{match[1]}{link}\n\n[Open this report]{link}"
 
     def in_both_schemes(match: re.Match[str]) -> str:
         dark = f"{match[3]}_dark"
