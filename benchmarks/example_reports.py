@@ -1,8 +1,9 @@
-"""Writes pages of `gspmd report` for four programs: `python benchmarks/example_reports.py FOLDER [NAME ..]`.
+"""Writes pages of `gspmd report` for six programs: `python benchmarks/example_reports.py FOLDER [NAME ..]`.
 
-`demo` is what `gspmd demo` runs, `experts` a mixture of experts, `pipeline` a decoder in a pipeline of stages that are
-split in two dimensions, and `trillion` the row of a trillion parameters of `paper_table.py`, over 2,048 devices. No
-device of any of these is needed.
+`demo` is what `gspmd demo` runs; `experts` is a mixture of experts, and `hybrid` the same model with its dense layers
+split as well; `pipeline` is a decoder in a pipeline of stages that are split in two dimensions; `spatial` is a 3-D
+U-Net whose images are split in depth and height; and `trillion` is the row of a trillion parameters of
+`paper_table.py`, over 2,048 devices. No device of any of these is needed.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def _trillion() -> tuple[Any, Mapping[str, int]]:
 
 PROGRAMS: Mapping[str, tuple[Callable[[], tuple[Any, Mapping[str, int]]], str]] = {
     "demo": (lambda: _example("decoder_lm", "2d"), "tpu-v5p"),
-    "experts": (lambda: _example("moe_translation", "expert+tensor"), "tpu-v5p"),
+    "experts": (lambda: _example("moe_translation", "expert"), "tpu-v5p"),
+    "hybrid": (lambda: _example("moe_translation", "expert+tensor"), "tpu-v5p"),
     "pipeline": (lambda: _example("parallelisms", "pipeline-2d"), "tpu-v5p"),
+    "spatial": (lambda: _example("unet3d", "depth+height"), "tpu-v5p"),
     "trillion": (_trillion, "tpu:v3:32x32"),
 }
 

@@ -11,25 +11,26 @@ _HEAD = """\
 
 Written by `python benchmarks/paper_table.py --markdown docs/measured/paper_table.md` (needs libtpu, and no TPU).
 
-The models of section 5.1 of the GSPMD paper (arXiv 2105.04663): decoders with tied logits, heads of 256, a vocabulary
-of 32,000 and sequences of 1,024; layers scanned and rematerialised, computed in bfloat16, weights in float32, second
-moments factored; the finalised 2-D sharding. All are compiled by libtpu for a topology of TPU v3 cores, from the same
-annotated function: by gspmd, whose output has nothing left to partition, and by the partitioners inside libtpu. Devices
-are in the same order for all.
+These are the models of section 5.1 of the GSPMD paper (arXiv 2105.04663): decoders with tied logits, heads of 256, a
+vocabulary of 32,000 and sequences of 1,024. Layers are scanned and rematerialised and computed in bfloat16, weights are
+in float32, second moments are factored, and the sharding is the finalised 2-D one. All rows are compiled by libtpu for
+a topology of TPU v3 cores, from the same annotated function. In the rows of gspmd, nothing is left for libtpu to
+partition; in the others, the partitioners inside libtpu run. The order of devices is the same for all.
 
-- *partition*: seconds of the partitioner; of XLA's, its passes in jaxlib's XLA. *compile*: all that libtpu takes.
-- *peak*: arguments, results and temporaries of a core, of 16 GiB. *sends*: bytes of a core in a step, by ring
-  algorithms, of the collectives that libtpu emitted, loops included.
-- *utilisation*: operations of the model, without what is computed again, a second and core, against 61.5 Tflop/s:
-  if no communication is hidden, as the compiler schedules it, and if all is. Compute is what the compiler estimates in
-  cycles, communication what the links allow ([compile.md](../compile.md) says how). No figure is measured on a TPU;
-  they compare partitioners.
-- *gathered again*: gspmd keeps what forward and backward products of a layer need, where XLA gathers it twice; with the
-  option `keep-gathered-bytes`, here of three gathered activations, it gathers again what has to wait longest.
-- *overlapped*: libtpu, which does so by itself on later TPUs, is asked to begin gathers and permutes early
-  (`xla_enable_async_all_gather`, `xla_enable_async_collective_permute`), for both partitioners; gspmd has
-  `overlap=true`, which cuts the gathers that products wait for. It declines to make steps of any product: sums that are
-  added up in steps go through the memory of a v3 core, which takes longer than its links. Other rows have
+- *partition*: seconds of the partitioner; for XLA, of its passes in jaxlib's XLA. *compile*: everything in libtpu.
+- *peak*: arguments, results and temporaries of a core, of 16 GiB. *sends*: bytes that a core sends in a step under ring
+  algorithms, for the collectives that libtpu emitted, loops included.
+- *utilisation*: operations of the model per second and core, without recomputation, relative to 61.5 Tflop/s. The three
+  figures are for no hidden communication, for the compiler's schedule, and for all communication hidden. Compute is the
+  compiler's estimate in cycles, and communication is what the links allow ([compile.md](../compile.md) says how). No
+  figure is measured on a TPU; they compare partitioners.
+- *gathered again*: gspmd keeps what both the forward and the backward products of a layer need, whereas XLA gathers it
+  twice. With the option `keep-gathered-bytes`, here the size of three gathered activations, gspmd gathers again what
+  would be kept longest.
+- *overlapped*: libtpu is asked to begin gathers and permutes early (`xla_enable_async_all_gather`,
+  `xla_enable_async_collective_permute`), for both partitioners; on later TPUs it does so by default. gspmd has
+  `overlap=true`, which splits the gathers that products wait for. It does not split products into steps here, because
+  partial sums would go through the memory of a v3 core, which takes longer than its links. Other rows have
   `overlap=false`.
 """
 
@@ -39,20 +40,21 @@ _FAMILIES = """\
 
 Written by `python benchmarks/paper_families.py --markdown docs/measured/paper_families.md` (needs libtpu, and no TPU).
 
-Training steps of the [examples](../../examples) at sizes of the GSPMD paper (arXiv 2105.04663, sections 5.2 to 5.6)
-on the topologies that it ran them on, or their like. Computed in bfloat16 and rematerialised, except the U-Net, which
-is in float32. Columns are those of [paper_table.md](paper_table.md); nothing is measured on a TPU.
+These are training steps of the [examples](../../examples), at sizes of the GSPMD paper (arXiv 2105.04663, sections 5.2
+to 5.6), on the topologies of the paper or similar ones. They are computed in bfloat16 and rematerialised, except for
+the U-Net, which is in float32. Columns are those of [paper_table.md](paper_table.md). Nothing is measured on a TPU.
 """
 
 _GROWING = """\
 ## One program on more and more devices
 
-A decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd hands on, *HLO* what libtpu makes of a
-program, of which its *groups* and *permutes* are the lists of devices. Groups leave gspmd as names of mesh axes. With
-jaxlib 0.12 they arrive so, as `mesh['x'=8,'y'=16] {'y'}`; jaxlib 0.10, which the figures are of, writes modules for
-plugins in StableHLO 1.13, which has lists only, and libtpu prints these as they come, whereas groups that the
-partitioner inside libtpu makes can be of the form `[64,32]<=[2048]`. The sources and targets of permutes have no
-compact form anywhere. Lists grow with the number of devices, nothing with its square.
+The program is a decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd passes on, and *HLO* is
+what libtpu makes of it, of which *groups* and *permutes* are the lists of devices. gspmd writes groups by the names
+of mesh axes. With jaxlib 0.12 they arrive in that form, as `mesh['x'=8,'y'=16] {'y'}`. The figures are from jaxlib
+0.10, which writes modules for plugins in StableHLO 1.13, where groups can only be lists. libtpu prints these lists as
+they are, whereas groups from the partitioner inside libtpu can have the form `[64,32]<=[2048]`. The sources and
+targets of permutes have no compact form anywhere. Lists grow with the number of devices, and nothing grows with its
+square.
 """
 
 

@@ -101,6 +101,8 @@ class Error(Exception):
 
 
 class UsageError(Error):
+    """A command, function or option that is not used as it can be."""
+
     kind = ErrorKind.USAGE
     usual_code = Code.USAGE
 
@@ -113,6 +115,8 @@ class InputError(Error):
 
 
 class ParseError(Error):
+    """A program, or a text in it, that cannot be read."""
+
     kind = ErrorKind.PARSE
     usual_code = Code.SYNTAX
 

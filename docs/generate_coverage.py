@@ -32,12 +32,12 @@ PAGE = Path(__file__).resolve().parent / "coverage.md"
 
 _INTRODUCTION = """# Operations
 
-What becomes of every operation of StableHLO and CHLO, written by `docs/generate_coverage.py` from the rules, applied
-to the examples in `docs/op_examples.py`.
+This page says how every operation of StableHLO and CHLO is partitioned. It is written by `docs/generate_coverage.py`
+from the rules, applied to the examples in `docs/op_examples.py`.
 
 {rules} operations have a rule, {structure} are dealt with elsewhere, {refused} are refused.
 
-A rule names with letters which dimensions belong together, as Einstein notation does; letters beside each other in a
+A rule says with letters which dimensions belong together, as Einstein notation does. Letters next to each other in a
 dimension are major to minor. What splitting a letter over devices takes:
 
 - *passes through*: nothing; every device computes its own part. *Evenly*: only over numbers of devices that divide it.
@@ -55,8 +55,8 @@ With a located error that says why and what to do.
 _STRUCTURE = """
 ## Dealt with elsewhere
 
-They compute nothing, or are something else when rules are applied. So are calls of functions, which ingest inlines, and
-the operations of `sdy`, which it reads.
+They compute nothing, or are something else when rules are applied. So are calls of functions, which ingest inlines,
+and the operations of `sdy`, which it reads.
 """
 
 _SHARDY = """

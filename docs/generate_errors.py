@@ -11,30 +11,31 @@ PAGE = Path(__file__).resolve().parent / "errors.md"
 
 _INTRODUCTION = """# Errors
 
-Written by `docs/generate_errors.py` from the table in `dialect/error_pages`; `gspmd explain-error G0401` prints a part
-of it.
+This page is written by `docs/generate_errors.py` from the table in `dialect/error_pages`. `gspmd explain-error G0401`
+prints the entry of one code.
 
-Every error has a code, in brackets at the end of its first line, in JSON as `"code"`, and in Python as `error.code`:
+Every error has a code. It is in brackets at the end of the first line, in JSON as `"code"`, and in Python as
+`error.code`:
 
     program.mlir:2:1: error: 'func.func' op arg 0 - unknown axis name: "q" [G0401]
      2 | func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"q"}}]>}}) -> tensor<8xf32> {{
        | ^
 
-`--diagnostics=short` prints a line each, with the hint at its end and without the code, `--diagnostics=json` an object
-a line: `"severity"` (error, warning or remark), `"code"`, `"message"`, `"hint"`, `"location"` (`"file"`, `"line"`,
-`"column"`) and `"notes"`, with null for what is not known. `--json` means the same where a command prints no JSON of
-its own. The environment variable `GSPMD_DIAGNOSTICS` sets the default. `--color` is `auto`, `always` or `never`;
-`NO_COLOR` is honoured. Remarks and warnings have no code; `-q` leaves them out.
+`--diagnostics=short` prints one line per error, with the hint at its end and without the code. `--diagnostics=json`
+prints one object per line: `"severity"` (error, warning or remark), `"code"`, `"message"`, `"hint"`, `"location"`
+(`"file"`, `"line"`, `"column"`) and `"notes"`, with null for what is not known. `--json` implies this for commands
+without JSON output of their own. The environment variable `GSPMD_DIAGNOSTICS` sets the default. `--color` is `auto`,
+`always` or `never`, and `NO_COLOR` is honoured. Remarks and warnings have no code, and `-q` omits them.
 
-The exit code of every command is one of
+The exit code of every command is one of these:
 
 | code | meaning |
 |--:|---|
 {exit_codes}
 
-A reader of the output that leaves early (`gspmd explain ... | head`) is no failure.
+It is not an error if the reader of the output stops early (`gspmd explain ... | head`).
 
-Where an example does not show its `program.mlir`, that is
+Examples that do not show their `program.mlir` use this program:
 
 ```mlir
 {program}```

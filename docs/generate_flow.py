@@ -29,40 +29,40 @@ func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"dat
 
 _INTRODUCTION = f"""# How a program flows through
 
-Two matmuls over four devices, as a mesh of two axes. The batch is split over `data`, the columns of the first weights
-over `model`; of the second weights and of the result nothing is said:
+This page follows two matmuls over four devices, in a mesh of two axes. The batch is split over `data`, and the
+columns of the first weights over `model`. The second weights and the result have no annotations:
 
 ```mlir
 {_PROGRAM}```
 
-Below is what every pass of `gspmd-partition` leaves, and where in the source it does so. To follow along, write the
+Below is the output of every pass of `gspmd-partition`, and the source that produces it. To follow along, write the
 program to matmul.mlir and run `gspmd-opt matmul.mlir --gspmd-partition --mlir-print-ir-after-all`.
 
 ## In: text becomes a module
 
-`read_program` ([reading.py](../python/gspmd/reading.py)) finds out what a file is: MLIR text or bytecode, HLO text or
-proto, a StableHLO artifact. Whatever a user gives goes through [parsing](../transforms/parsing), which refuses, or
-tries in another process, what would end jaxlib's parser. From here on there is a verified module.
+`read_program` ([reading.py](../python/gspmd/reading.py)) detects what a file is: MLIR text or bytecode, HLO text or
+proto, or a StableHLO artifact. All input goes through [parsing](../transforms/parsing). Input that could crash
+jaxlib's parser is refused, or tried in another process first. From here on, there is a verified module.
 """
 
 _STAGES = {
     "gspmd-ingest": (
         "one form for all frameworks",
         """\
-The module leaves with one public `@main`, calls inlined, one `sdy.mesh`, and annotations as `sdy.sharding` only,
-whichever of `mhlo.sharding`, `@Sharding` calls or Shardy's round-trip attributes they came as. This program has that
-form already, but for the number of devices.
+After this pass, the module has one public `@main` with all calls inlined, one `sdy.mesh`, and annotations in the form
+of `sdy.sharding` only. They may have come as `mhlo.sharding`, as `@Sharding` calls, or as Shardy's round-trip
+attributes. This program has that form already, except for the number of devices.
 
 In the code: `Ingest.run` ([ingest](../transforms/ingest/__init__.py)) lists the steps in their order; `survey` finds
-all that they have to look at in one walk.
+everything that they have to look at in one walk.
 """,
     ),
     "gspmd-propagate": (
         "a sharding on every value",
         """\
 The rule of a matmul (`([i, k], [k, j])->([i, j]) reduction={k}`) says which dimensions are the same factor. `data` on
-`i` goes to both results. `model` on the columns of `%w` goes to those of the first result, which the second matmul
-contracts: so it goes to the rows of `%v`, which nobody annotated.
+`i` spreads to both results. `model` on the columns of `%w` spreads to the columns of the first result, which the
+second matmul contracts. From there it spreads to the rows of `%v`, which has no annotation.
 
 In the code: `Solver` ([solver.py](../transforms/propagate/solver.py)) repeats until nothing changes; the rule is a
 row of [contraction.py](../transforms/ops/contraction.py).
@@ -71,52 +71,55 @@ row of [contraction.py](../transforms/ops/contraction.py).
     "gspmd-refine": (
         "what is cheapest for neighbours together",
         """\
-Propagation looks at one operation at a time. Where operations cannot run as it has it, the values between them may be
-better off otherwise: in the form that both sides of them want. Nothing in this program is, so it stays as it was. Two
-attributes of @main say of which arguments and results nobody has said anything: these may change, too.
+Propagation looks at one operation at a time. If an operation cannot run with the shardings that propagation chose,
+the values between it and its neighbours may have a sharding that is cheaper for all of them together. No value of
+this program does, so the program stays as it was. Two attributes of `@main` list the arguments and results without
+annotations, whose shardings may change as well.
 
-In the code: `Chains` ([chains.py](../transforms/refine/chains.py)) tries for each such value what its neighbours would
-have, and takes what costs them least together.
+In the code: for each such value, `Chains` ([chains.py](../transforms/refine/chains.py)) tries the shardings that its
+neighbours prefer, and takes the one that costs least for all of them.
 """,
     ),
     "gspmd-reshard": (
         "collectives, on global shapes",
         """\
-Now every operation is looked at with its operands and results as they are split. Both operands of the second matmul are
-split along the contraction: every device can contract what it has, and is left with a partial sum. The result is
-wanted whole along `model`, so an all-reduce over that axis follows, with the reason as its `gspmd.cause`. Shapes are
-still those of the whole tensors, so the module can still be read as the program of one device.
+This pass compares, for every operation, the shardings of its operands and results. Both operands of the second matmul
+are split along the contraction, so every device contracts its own part and has a partial sum. The result is needed
+whole along `model`, so an all-reduce over that axis follows, with the reason in its `gspmd.cause`. Shapes are still
+those of the whole tensors, so the module can still be read as the program of one device.
 
-In the code: `Rewriter` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation; `candidates`
-([strategy.py](../transforms/reshard/strategy.py)) are the ways to compute one, each with its price; `Planner`
-([planner.py](../transforms/reshard/planner.py)) finds the cheapest way from one sharding to another.
+In the code: `Rewriter` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
+`candidates` ([strategy.py](../transforms/reshard/strategy.py)) lists the ways to compute one, each with its price.
+`Planner` ([planner.py](../transforms/reshard/planner.py)) finds the cheapest path from one sharding to another.
 """,
     ),
     "gspmd-localize": (
         "the program of one device",
         """\
-Types become those of a shard, and collectives those of StableHLO, with groups of devices in place of axes: 0 and 1
-differ along `model`, and so do 2 and 3. What the arguments and results are parts of stays in attributes of ours.
+Types become those of a shard. Collectives become those of StableHLO, with groups of devices instead of axes: devices
+0 and 1 differ along `model`, and so do 2 and 3. Attributes that begin with `gspmd.` keep the global types and
+shardings of arguments and results.
 
-In the code: [localize/rewrite.py](../transforms/localize/rewrite.py). Most operations are themselves on smaller
-types; those whose local form is more (a convolution with a halo, a sort along a split dimension) have a localizer in
-their family's file in [ops](../transforms/ops).
+In the code: [localize/rewrite.py](../transforms/localize/rewrite.py). The local form of most operations is the same
+operation on smaller types. Operations whose local form is more (a convolution with a halo, a sort along a split
+dimension) have a localizer in the file of their family in [ops](../transforms/ops).
 """,
     ),
     "gspmd-optimize": (
         "fewer and smaller collectives",
         """\
-Collectives that can be are combined, fused, moved out of loops or behind sums. One all-reduce alone stays as it is.
+Where possible, collectives are combined, fused, and moved out of loops or behind sums. A single all-reduce stays as
+it is.
 
-In the code: a file for each rewrite in [optimize](../transforms/optimize); [optimization.md](optimization.md) shows
-what each does.
+In the code: each rewrite has a file in [optimize](../transforms/optimize); [optimization.md](optimization.md) shows
+what each one does.
 """,
     ),
     "gspmd-order": (
         "the order of the devices",
         """\
-Where annotations are over meshes that number the devices differently, arguments and results get the orders that they
-are annotated with. Here there is one order, and nothing to do.
+If annotations use meshes that number the devices differently, this pass gives arguments and results the orders that
+they are annotated with. This program has one order, so there is nothing to do.
 
 In the code: [order](../transforms/order).
 """,
@@ -125,10 +128,10 @@ In the code: [order](../transforms/order).
 
 _END = """## Out: a program that runs
 
-`gspmd.compile` ([executable.py](../python/gspmd/runtime/executable.py)) hands the module to PJRT as one manual
-computation over all axes, which is what XLA compiles `jax.shard_map` from
-([manual_program.py](../python/gspmd/runtime/manual_program.py)): XLA partitions nothing, and every collective is the
-one above. `gspmd.jit` does all of this between JAX's lowering and JAX's compiling
+`gspmd.compile` ([executable.py](../python/gspmd/runtime/executable.py)) passes the module to PJRT as one manual
+computation over all axes, the form that JAX uses for `jax.shard_map`
+([manual_program.py](../python/gspmd/runtime/manual_program.py)). XLA therefore partitions nothing, and every
+collective is the one above. `gspmd.jit` does all of this between JAX's lowering and JAX's compilation
 ([jax_stages.py](../python/gspmd/frontend/jax_stages.py)).
 """
 

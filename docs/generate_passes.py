@@ -20,7 +20,7 @@ _INTRODUCTION = f"""# Passes
 all of them. Every pass can be run alone: `gspmd-opt program.mlir --gspmd-ingest`, or in the text of a pipeline,
 `--pass-pipeline='builtin.module(gspmd-ingest,gspmd-propagate{{replicate-unsupported}})'`. In Python options have
 underscores: `gspmd.partition(program, options={{"combine_bytes": 65536}})`, or
-`PassManager([Reshard(max_reshard_moves=1000)])`. Numbers are of at least 0, byte counts are per device.
+`PassManager([Reshard(max_reshard_moves=1000)])`. Numbers are at least 0, and byte counts are per device.
 """
 
 
@@ -31,8 +31,8 @@ def passes() -> str:
     rest = [each for each in PASSES if each.argument not in stages | optional]
     groups = (
         ("The pipeline", STAGES),
-        (f"In the pipeline where an option asks for it: `update-axes` of `{PIPELINE}`", OPTIONAL),
-        ("What `gspmd-optimize` runs, each also alone", rest),
+        (f"In the pipeline with the option `update-axes` of `{PIPELINE}`", OPTIONAL),
+        ("Passes of `gspmd-optimize`", rest),
     )
     lines = [_INTRODUCTION]
     for title, members in groups:
@@ -42,7 +42,8 @@ def passes() -> str:
     lines.append("## Passes of MLIR\n")
     names = ", ".join(f"`{name}`" for name in COMMON_PASSES)
     lines.append(
-        f"Whatever jaxlib registers runs in the same pipelines, nested where it has to be; among these are {names}."
+        "All passes that jaxlib registers run in the same pipelines, nested where they have to be. Among them are"
+        f" {names}."
     )
     return "\n".join(lines) + "\n"
 

@@ -14,12 +14,14 @@ PAGE = Path(__file__).with_name("targets.md")
 
 _INTRODUCTION = f"""# Targets
 
-What `--target` may name, written by `docs/generate_targets.py`; [cost.md](cost.md#targets) says how to describe others.
-Figures are of a device. Arithmetic is in operations a second on elements of a type; other types have the lowest rate.
-Links are in bytes one way. A dimension of a torus is a ring if its length is a multiple of the number given.
+These are the targets that `--target` knows by name. The page is written by `docs/generate_targets.py`, and
+[cost.md](cost.md#targets) says how to describe other hardware. Figures are per device. Arithmetic is in operations per
+second on elements of a type; types that are not listed have the lowest rate. Links are in bytes per second one way. A
+dimension of a torus is a ring if its length is a multiple of the number given.
 
-In the name of a topology, as `tpu:v5p:4x4x8`, the version is one of {", ".join(f"`{each}`" for each in TOPOLOGIES)}.
-There a chip of two cores is two devices, each with half of its figures.
+In the name of a topology, such as `tpu:v5p:4x4x8`, the version is one of
+{", ".join(f"`{each}`" for each in TOPOLOGIES)}.
+There, a chip of two cores is two devices, each with half of the figures of the chip.
 """
 _HEAD = ("target", "a device is", "arithmetic", "memory", "bandwidth", "network inside", "devices", "outside")
 

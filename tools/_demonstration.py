@@ -36,7 +36,7 @@ class Demonstration:
         """Whether all steps agree with those on one device. The options of the command say what is written."""
         if args.plot:
             _check_plot(args.plot)
-        annotated, module, picture = outputs(args.annotated, args.output, args.plot)
+        annotated, module, picture = outputs(args.program, args.output, args.plot)
         with beside(annotated, module, picture):
             return self._run(args.steps, annotated, module, picture, brief)
 
@@ -63,13 +63,14 @@ class Demonstration:
             print("time:\n" + "\n".join(table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
         if picture:
             _draw(done, picture, f"{self.name}, {self.recipe.summary}")
-        print(self._verdict(done, passed, brief))
+        print("\n".join(fitted([self._verdict(done, passed, brief)])))
         return passed
 
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
-        print(f"{self.name}: {self.recipe.summary}\n  {sizes}\n")
-        print("\n".join(fitted(text_report.program_lines(partitioned.signature, partitioned.collectives))) + "\n")
+        lines = [f"{self.name}: {self.recipe.summary}", f"  {sizes}", ""]
+        lines += text_report.program_lines(partitioned.signature, partitioned.collectives)
+        print("\n".join(fitted(lines)) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)

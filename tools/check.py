@@ -162,7 +162,7 @@ def _lines(report: CheckReport, path: str) -> list[str]:
     lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
     lines += [f"note: {note}" for note in report.notes]
     for run_ in report.runs:
-        lines += ["", f"{run_.inputs}:", *table([_HEADER, *(_row(result) for result in run_.results)])]
+        lines += ["", f"{run_.inputs}:", *table([_HEADER, *map(_row, run_.results)], right=(1, 2, 3, 4))]
     if report.fault is not None:
         lines += ["", *_fault_lines(report.fault, path)]
     failed = sum(not result.passed for result in report.results)
@@ -184,18 +184,18 @@ def _fault_lines(fault: Fault, path: str) -> list[str]:
     return [*lines, *([f"  a small program with the fault, to report, is in {path}"] if path else [])]
 
 
-_HEADER = ("result", "type", "sharding", "max abs error", "max rel error", "tolerance", "non-finite", "")
+_HEADER = ("", "abs error", "rel error", "tolerance", "non-finite", "type", "sharding", "result")
 
 
 def _row(result: ResultCheck) -> tuple[str, ...]:
-    verdict = ("pass" if result.passed else "FAIL") + (f": {result.reason}" if result.reason else "")
+    name = f"{result.index} {result.name}" if result.name else str(result.index)
     return (
-        f"{result.index} {result.name}" if result.name else str(result.index),
-        f"{result.dtype}[{','.join(map(str, result.shape))}]",
-        result.sharding,
+        "pass" if result.passed else "FAIL",
         f"{result.max_abs_error:.3g}",
         f"{result.max_rel_error:.3g}",
         f"{result.tolerance:.3g}" if result.tolerance else "exact",
         str(result.nonfinite),
-        verdict,
+        f"{result.dtype}[{','.join(map(str, result.shape))}]",
+        result.sharding,
+        name + (f": {result.reason}" if result.reason else ""),
     )

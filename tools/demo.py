@@ -30,7 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
     parser.add_argument("--plot", metavar="FILE", help="draw the curves of both runs (.png, .svg; needs matplotlib)")
-    parser.add_argument("--annotated", metavar="FILE", help="write the annotated module, as it is before partitioning")
+    parser.add_argument(
+        *("--save-program", "--annotated"),
+        dest="program",
+        metavar="FILE",
+        help="write the annotated program, as the other commands read it",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the partitioned module")
 
 

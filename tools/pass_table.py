@@ -26,15 +26,15 @@ PASSES: tuple[tuple[str, str, tuple[tuple[str, str, str, str], ...], tuple[str, 
    '  1. dimensions that contractions and reductions pass through; broadcasts backward',
    '  2. all dimensions',
    '  3. broadcasts forward',
-   'where not everything can be had, first comes:',
-   '  1. an earlier user priority before a later one, and what one level finds before what later levels do',
-   '  2. what no other dimension of a tensor wants and no other tensor contradicts',
-   '  3. the axes of the tensor with most bytes: moving the others costs less',
-   "  4. of equally large tensors' dimensions the one that lives longer before an operation that follows reduces "
+   'conflicts are decided by these rules, in this order:',
+   '  1. an earlier user priority before a later one, and what one level finds before what later levels find',
+   '  2. axes that no other dimension of the tensor wants and no other tensor contradicts',
+   '  3. the axes of the tensor with the most bytes, since moving the others costs less',
+   '  4. among dimensions of equally large tensors, the one that survives longer until a later operation reduces '
    'it',
-   '  5. earlier operands before later ones and results, more major dimensions before others',
-   '  6. at last, for a value that the operations around it still want differently, what costs fewest bytes in all '
-   'of them')),
+   '  5. earlier operands before later ones and results, and major dimensions before minor ones',
+   '  6. finally, for a value that the operations around it still want differently, what costs the fewest bytes in '
+   'all')),
  ('gspmd-refine',
   'Give values between operations that run otherwise the cheapest sharding for all of them',
   (('replicate-unsupported', 'bool', 'compute operations that are not supported whole on every device', 'false'),

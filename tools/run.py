@@ -84,12 +84,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -> list[np.ndarray[Any, Any]]:
     """The results; prints what the program takes, how long it took, and what came out."""
+    from gspmd.tables import fitted
+
     _print_interface(executable)
     times_s, results = _timed_runs(executable, given, repeat)
     arrays = [result.to_numpy() for result in results]
     _print_times(times_s)
-    for i, (value, array) in enumerate(zip(executable.signature.outputs, arrays, strict=True)):
-        print(f"result {_label(i, value, executable.signature.mesh)} = {_summary(array)}")
+    mesh = executable.signature.mesh
+    lines = [
+        f"result {_label(i, value, mesh)} = {_summary(array)}"
+        for i, (value, array) in enumerate(zip(executable.signature.outputs, arrays, strict=True))
+    ]
+    for line in fitted(lines):
+        print(line)
     return arrays
 
 
@@ -130,11 +137,16 @@ def _timed_runs(
 
 def _print_interface(executable: Executable) -> None:
     from gspmd.dialect.notation import print_mesh
+    from gspmd.tables import fitted
 
     mesh, platform = executable.signature.mesh, executable.devices[0].platform
     print(f"mesh {print_mesh(mesh)}: {executable.num_partitions} partitions on {platform}")
-    for i, value in enumerate(executable.signature.inputs):
-        print(f"argument {_label(i, value, mesh)}{', donated' if value.donated else ''}")
+    lines = [
+        f"argument {_label(i, value, mesh)}{', donated' if value.donated else ''}"
+        for i, value in enumerate(executable.signature.inputs)
+    ]
+    for line in fitted(lines):
+        print(line)
 
 
 def _label(index: int, value: ValueSignature, mesh: Mesh) -> str:

@@ -127,8 +127,8 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 }
 """,
         ),
-        "Correct the rule; README.md has an example, and gspmd-opt --sdy-populate-op-sharding-rules writes those of "
-        "operations that Shardy knows.",
+        "Correct the rule; docs/command_line.md has an example, and gspmd-opt --sdy-populate-op-sharding-rules writes "
+        "those of operations that Shardy knows.",
     ),
     Page(
         Code.DEVICE_LIST,

@@ -16,11 +16,11 @@ _COMMENT = re.compile(r"^[ \t]*//(?! -----).*\n", re.MULTILINE)
 
 @functools.cache
 def programs() -> tuple[str, ...]:
-    """MLIR texts: every part of every lit test, the README's, and those that JAX and PyTorch made."""
+    """MLIR texts: every part of every lit test, that of a page, and those that JAX and PyTorch made."""
     folders = (_ROOT / "test", _ROOT / "docs")
     paths = sorted(path for folder in folders for path in folder.rglob("*.mlir"))
     found = [part for path in paths for part in _SPLIT.split(path.read_text())]
-    found += re.findall(r"```mlir\n(.*?)```", (_ROOT / "README.md").read_text(), re.DOTALL)
+    found += re.findall(r"```mlir\n(.*?)```", (_ROOT / "docs" / "command_line.md").read_text(), re.DOTALL)
     texts = [_COMMENT.sub("", text).strip() + "\n" for text in found]
     return tuple(dict.fromkeys(text for text in texts if "func" in text and len(text) <= 2 * _MOST_CHARACTERS))
 

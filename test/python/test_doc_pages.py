@@ -10,12 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from generate_api import GROUPS, api
+from generate_api import PAGE as API
 from generate_flow import PAGE as FLOW
 from generate_flow import flow
+from generate_gallery import PAGE as GALLERY
+from generate_gallery import gallery
 from generate_passes import PAGE as PASSES
 from generate_passes import passes
 from generate_targets import PAGE as TARGETS
 from generate_targets import targets
+
+import gspmd
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -49,9 +55,15 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
 
 
 def test_generated_pages_are_of_this_source() -> None:
+    assert API.read_text(encoding="utf-8") == api(), "run python docs/generate_api.py"
     assert FLOW.read_text(encoding="utf-8") == flow(), "run python docs/generate_flow.py"
+    assert GALLERY.read_text(encoding="utf-8") == gallery(), "run python docs/generate_gallery.py"
     assert PASSES.read_text(encoding="utf-8") == passes(), "run python docs/generate_passes.py"
     assert TARGETS.read_text(encoding="utf-8") == targets(), "run python docs/generate_targets.py"
+
+
+def test_the_page_of_the_api_has_every_public_name_once() -> None:
+    assert sorted(name for group in GROUPS.values() for name in group) == sorted(gspmd.__all__)
 
 
 PAGES = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), *(ROOT / "benchmarks").glob("*.md")]

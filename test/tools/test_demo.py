@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import gspmd
+
 
 def demo(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -29,6 +31,21 @@ def test_a_model_trains_as_on_one_device(tmp_path: Path) -> None:
     assert "loss  on one device" in done.stdout
     assert "PASS: 3 steps agree with one device" in done.stdout
     assert "gspmd.mesh" in (tmp_path / "step.mlir").read_text()
+
+
+def test_the_program_is_saved_as_the_other_commands_read_it(tmp_path: Path) -> None:
+    program = tmp_path / "step.mlir"
+    done = demo("mlp", "--steps", "1", "--save-program", str(program))
+    assert done.returncode == 0, done.stderr
+    assert gspmd.partition(program).signature.mesh.size == 8
+    assert "mlp.py" in program.read_text()
+
+
+def test_lines_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = demo("mlp", "--steps", "1")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_the_mesh_may_have_other_sizes() -> None:

@@ -66,7 +66,7 @@ class Propagate(Pass):
     details = (
         "levels, each after the one before it, in each user priority:",
         *(f"  {number}. {level}" for number, level in enumerate(LEVELS)),
-        "where not everything can be had, first comes:",
+        "conflicts are decided by these rules, in this order:",
         *(f"  {number}. {rule}" for number, rule in enumerate(CONFLICTS, 1)),
     )
 

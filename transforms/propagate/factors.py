@@ -49,14 +49,14 @@ def activity(rule: OpShardingRule, level: int) -> Activity | None:
 
 
 CONFLICTS = (
-    "an earlier user priority before a later one, and what one level finds before what later levels do",
-    "what no other dimension of a tensor wants and no other tensor contradicts",
-    "the axes of the tensor with most bytes: moving the others costs less",
-    "of equally large tensors' dimensions the one that lives longer before an operation that follows reduces it",
-    "earlier operands before later ones and results, more major dimensions before others",
-    "at last, for a value that the operations around it still want differently, what costs fewest bytes in all of them",
+    "an earlier user priority before a later one, and what one level finds before what later levels find",
+    "axes that no other dimension of the tensor wants and no other tensor contradicts",
+    "the axes of the tensor with the most bytes, since moving the others costs less",
+    "among dimensions of equally large tensors, the one that survives longer until a later operation reduces it",
+    "earlier operands before later ones and results, and major dimensions before minor ones",
+    "finally, for a value that the operations around it still want differently, what costs the fewest bytes in all",
 )
-"""What goes first where not everything can be had, in this order."""
+"""What decides conflicts, in this order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProg
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
+"""Stands for a dimension whose sharding is left to propagation, as `PartitionSpec.UNCONSTRAINED` does."""
 source_info_util.register_exclusion(__file__)  # an annotation is where it was called for
 
 
