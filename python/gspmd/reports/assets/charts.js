@@ -2,6 +2,7 @@
 
 const LANE = 34; // pixels of a lane of the timeline
 const charts = [];
+const oncePlaced = []; // what draws the charts of a section, which are as wide as their places in the page
 const NARROW = 560; // pixels of a chart that has no room for long names
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -197,6 +197,7 @@ function build() {
     do {
       const [id, , draw] = rest.shift();
       document.getElementById(id).append(...[draw()].flat(Infinity).filter(Boolean));
+      oncePlaced.splice(0).forEach((drawChart) => drawChart());
     } while (rest.length && performance.now() < until);
     if (rest.length) setTimeout(next);
     else finish();

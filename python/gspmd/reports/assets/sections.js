@@ -195,7 +195,7 @@ function timelineSection() {
   const reset = h("button", { type: "button", class: "more", onclick: () => entry.draw(true) }, "whole step");
   const look = ({ from, to, turns }) => h("button", { type: "button", class: "more", onclick: () => entry.chart.setScale("x", { min: from, max: to }) }, `a turn of ${text.count(turns)}, at ${text.time(from)}`);
   let entry = null;
-  requestAnimationFrame(() => { entry = timelineChart(place); });
+  oncePlaced.push(() => { entry = timelineChart(place); });
   return [
     h("p", {}, `${text.time(line.total_s)} in all. ${order} `, line.communication_s ? `${text.time(line.hidden_s)} of ${text.time(line.communication_s)} of communication are beside arithmetic; for ${text.time(line.exposed_s)} (${text.percent(line.exposed_s / (line.total_s || 1))} of the step) the device waits.` : ""),
     place,
@@ -207,7 +207,7 @@ function timelineSection() {
 function memorySection() {
   const { arguments: given, results, aliased, temporaries, peak, capacity, host } = report.cost.memory;
   const place = h("div", { class: "chart" });
-  requestAnimationFrame(() => memoryChart(place));
+  oncePlaced.push(() => memoryChart(place));
   const most = largest(report.at_peak.map((held) => held.bytes));
   const of = (field) => (row) => report.at_peak[row][field];
   const table = newTable({
