@@ -22,7 +22,9 @@ GROUPS = {
     "Partitioning programs": ("partition", "propagate", "Partitioned", "Sharding", "Collective", "PassManager"),
     "Running programs": ("compile", "load", "save", "Executable"),
     "Compiling for other machines": ("compile_for", "load_compiled", "CompiledProgram"),
-    "Explaining and pricing": (*("explain", "Explanation", "cost", "CostReport", "report", "Report", "visualize"),),
+    "Explaining and pricing": (
+        *("explain", "Explanation", "suggest", "Suggestions", "cost", "CostReport", "report", "Report", "visualize"),
+    ),
     "Checking and comparing": (
         *("check", "CheckReport", "compare", "SecondOpinion", "compare_versions", "VersionComparison"),
     ),

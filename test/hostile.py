@@ -41,6 +41,7 @@ _COMMANDS = (
     "cost",
     "report",
     "show",
+    "suggest",
     "check",
     "compare",
     "run",

@@ -55,10 +55,14 @@ def add_partition_arguments(parser: ArgumentParser) -> None:
 def add_choice_arguments(parser: ArgumentParser) -> None:
     """The options of `add_partition_arguments`, and those that say which collectives are right."""
     add_partition_arguments(parser)
+    add_target_argument(parser)
+    add_strict_argument(parser)
+
+
+def add_target_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="", metavar="NAME|FILE", help="hardware that collectives are chosen for (docs/cost.md)"
     )
-    add_strict_argument(parser)
 
 
 def add_strict_argument(parser: ArgumentParser) -> None:

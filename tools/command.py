@@ -70,10 +70,10 @@ def output_names_joined(words: Sequence[str]) -> list[str]:
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after so long, with exit code 124")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="give up after so long, with exit code 124")
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     """An argparse type: a time of more than 0 seconds."""
     number = float(text)
     if not 0 < number <= _LONGEST_S:

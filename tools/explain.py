@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
@@ -13,10 +13,14 @@ from gspmd.tools._partitioned import add_choice_arguments, partition, partition_
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
 
+if TYPE_CHECKING:
+    from gspmd.suggestions.suggesting import Suggestions
+
 NAME = "explain"
 SUMMARY = "say why values are sharded as they are, and what conflicts cost"
 PRINTS_JSON = True
 _MANY = 5  # values that are selected together and explained in full
+_HINT_TRIES, _HINT_TIME_S = 20, 20.0
 _EPILOG = """\
 A value is named as in FILE if that is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a
 function @f that is called. Frameworks' names (state['params']['w']) and source lines (main.py:80) work as well.
@@ -45,6 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="explain every value")
     parser.add_argument("--conflicts", action="store_true", help="explain every conflict")
+    parser.add_argument(
+        "--hints", action="store_true", help="try annotations for a while, and say which would pay (gspmd suggest)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--print-module", action="store_true", help="print the program with its values' names, no more")
     add_choice_arguments(parser)
@@ -75,6 +82,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
         selected = [value for name in args.value for value in found.find(name)] or list(found.values)
         everything = not (args.value or args.all or args.conflicts)
         conflicts = found.conflicts if args.conflicts or everything else ()
+    hints = _hints(args, source) if args.hints else None
     if args.json:
         parts: dict[str, object] = {"mesh": dict(found.mesh.axes)}
         if args.value or args.all or everything:
@@ -82,18 +90,38 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
         if args.conflicts or everything:
             parts["conflicts"] = [conflict.to_dict() for conflict in conflicts]
             parts["refinements"] = [value.to_dict() for value in found.refinements]
+        if hints is not None:
+            parts["hints"] = hints.to_dict()["suggestions"]
         print(json.dumps(parts, indent=2))
         return
-    if everything:
-        print("\n".join(fitted(explanation_text.summary_lines(found))))
-        return
+    blocks = [explanation_text.summary_lines(found)] if everything else []
     shown = selected if args.value or args.all else []
     if len(shown) > _MANY and not (args.all or args.full):
-        blocks = [explanation_text.values_table(shown), ["--full explains each of them, --value %name a single one"]]
+        blocks += [explanation_text.values_table(shown), ["--full explains each of them, --value %name a single one"]]
     else:
-        blocks = [explanation_text.value_lines(value) for value in shown]
+        blocks += [explanation_text.value_lines(value) for value in shown]
         blocks += [explanation_text.level_lines(shown)] if shown else []
     if args.conflicts:
         blocks += [explanation_text.conflict_lines(conflict) for conflict in conflicts]
         blocks.append(explanation_text.conflict_summary_lines(conflicts))
-    print("\n\n".join("\n".join(fitted(lines)) for lines in blocks if lines))
+    blocks = [fitted(lines) for lines in blocks if lines]
+    if hints is not None:
+        blocks += _hint_blocks(hints)
+    print("\n\n".join("\n".join(lines) for lines in blocks))
+
+
+def _hints(args: argparse.Namespace, source: Any) -> Suggestions:
+    """Annotations that would pay, of a few that are tried."""
+    from gspmd.suggestions.suggesting import suggest
+
+    with stage("trying annotations"):
+        return suggest(source, **partition_options(args), tries=_HINT_TRIES, time_limit_s=_HINT_TIME_S)
+
+
+def _hint_blocks(hints: Suggestions) -> list[list[str]]:
+    from gspmd.suggestions.text import hint_lines
+
+    blocks = list(hint_lines(hints, _MANY))
+    if not blocks:
+        return [[f"no hints: of {hints.tried} annotations that were tried none pays"]]
+    return [["annotations that would pay (gspmd suggest tries more):"], *blocks]

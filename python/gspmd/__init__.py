@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gspmd.runtime.executable import Executable, compile, load, save
     from gspmd.runtime.processes import wait
     from gspmd.runtime.sharded_array import ShardedArray
+    from gspmd.suggestions.suggesting import Suggestions, suggest
     from gspmd.transforms.reshard.strict import ReshardError
 
 _HOME = {
@@ -95,6 +96,8 @@ _HOME = {
     "wait": "runtime.processes",
     "Report": "reports.report",
     "report": "reports.report",
+    "Suggestions": "suggestions.suggesting",
+    "suggest": "suggestions.suggesting",
     "visualize": "pictures.visualizing",
 }
 
@@ -124,6 +127,7 @@ __all__ = [
     "ShardedArray",
     "Sharding",
     "SourceLocation",
+    "Suggestions",
     "Unsupported",
     "UsageError",
     "VersionComparison",
@@ -146,6 +150,7 @@ __all__ = [
     "propagate",
     "report",
     "save",
+    "suggest",
     "visualize",
     "wait",
 ]

@@ -23,7 +23,8 @@ from wanted import Wanted
 
 _FOLDER = Path(__file__).parents[1] / "hostile"
 CORPUS = read_cases(_FOLDER / "corpus")
-_READING = ("opt", "partition", "explain", "cost", "compare", "report", "api.partition")
+_READING = ("opt", "partition", "explain", "cost", "compare", "report", "suggest", "api.partition")
+_MORE_WORDS = {"opt": ("--gspmd-partition",), "report": ("-o", "-"), "suggest": ("--tries", "1")}
 _QUICK = [name for name in FORMATS if name not in ("compiled", "npz", "small", "demo", "terminal")]
 _SEED, _COUNT = 14, 300
 
@@ -58,7 +59,7 @@ def test_a_kept_program_in_every_command(name: str, supervisor: Supervisor) -> N
     kept = CORPUS[name]
     for command in _READING:
         words = ("bytes", "{}") if command == "api.partition" else (kept.files[0][0],)
-        words += {"opt": ("--gspmd-partition",), "compare": (kept.files[0][0],), "report": ("-o", "-")}.get(command, ())
+        words += _MORE_WORDS.get(command, (kept.files[0][0],) if command == "compare" else ())
         case = Case(command, words, kept.files)
         assert said(case, supervisor.outcome(case)) == ""
 

@@ -65,6 +65,16 @@ def _report(case: Case) -> None:
     found.html(), found.trace(), repr(found)
 
 
+def _suggest(case: Case) -> None:
+    import gspmd
+
+    found = gspmd.suggest(_source(case), **_keywords(case), tries=2)
+    json.dumps(found.to_dict())
+    str(found)
+    if found.found:
+        str(found.apply())
+
+
 def _check(case: Case) -> None:
     import gspmd
 
@@ -156,6 +166,7 @@ CALLS: dict[str, Callable[[Case], None]] = {
     "api.explain": _explain,
     "api.cost": _cost,
     "api.report": _report,
+    "api.suggest": _suggest,
     "api.check": _check,
     "api.compare": _compare,
     "api.run": _run,

@@ -29,6 +29,7 @@ _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "cost": (("--json",), ("--top", "2"), ("--target", "tpu-v5p", "--json"), ("--trace", "-")),
     "report": (("--target", "tpu-v5p"),),
     "show": (("--value", "%0"), ("--value", "a"), ("--color=always", "--value", "%0")),
+    "suggest": (("--json",), ("--save", "memory"), ("--save=bytes", "--limit", "1"), ("--time-limit", "0.5")),
     "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30"), ("--bisect",)),
     "compare": (("--json",), ("--max-increase", "5%"), ("--max-increase", "step=0"), ("--top", "1")),
     "run": (("--seed", "3"), ("--repeat", "2")),
@@ -41,6 +42,7 @@ WITH_OUTPUT = {
     "compile": ("-o", "--hlo"),
     "cost": ("--write-budget", "--trace"),
     "report": ("-o", "--data", "--trace"),
+    "suggest": ("-o",),
 }
 READERS = (
     "opt",
@@ -50,11 +52,13 @@ READERS = (
     "compare",
     "report",
     "show",
+    "suggest",
     "api.partition",
     "api.propagate",
     "api.explain",
     "api.cost",
     "api.report",
+    "api.suggest",
     "api.passes",
 )
 RUNNERS = ("check", "compare", "run", "compile", "api.check", "api.compare", "api.run", "api.compile")
@@ -73,7 +77,9 @@ def command_line(rng: Random, command: str, name: str) -> tuple[str, ...]:
         words += ["--target", "cpu"]
     if command == "report":
         words += ["-o", "-"]
-    for chosen in (_OWN[command], () if command == "show" else _CHOICES):
+    if command == "suggest":
+        words += ["--tries", "2"]
+    for chosen in (_OWN[command], () if command in ("show", "suggest") else _CHOICES):
         if chosen and rng.random() < 0.35:
             option = rng.choice(chosen)
             if not (command == "compile" and option[0] == "--target"):
@@ -130,14 +136,20 @@ _COUNTS = ("0", "-1", "", "nan", "1.5", "abc", "1e3", " ", "-0", "9" * 5000, "1;
 _BYTES = ("-1", "", "nan", "inf", "abc", "1XiB", "1KiB2", "-5MiB", "1e3", " ", "KiB")
 _WHOLE = ("", "nan", "1.5", "abc", "1e3", "true", "-1", "-1000000000000000000000", "9" * 5000)
 _CHOOSERS = ("partition", "explain", "cost", "report", "check", "compare", "run")
-_ALL = ("opt", *_CHOOSERS, "compile")
+_PARTITIONING = (*_CHOOSERS, "compile", "suggest")
+_ALL = ("opt", *_PARTITIONING)
 OPTIONS = (
     Option("--diagnostics", _ALL, ("", "x", "SHORT", "0", "short,json"), "="),
     Option("--color", _ALL, ("", "x", "ALWAYS", "1"), "="),
     Option("--timeout", ("run", "check", "compare", "demo"), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
-    Option("--num-partitions", (*_CHOOSERS, "compile"), _COUNTS),
+    Option("--num-partitions", _PARTITIONING, _COUNTS),
     Option("--repeat", ("run",), _COUNTS),
     Option("--top", ("cost", "compare", "compile"), _COUNTS),
+    Option("--limit", ("suggest",), _COUNTS),
+    Option("--tries", ("suggest",), _COUNTS),
+    Option("--apply", ("suggest",), _COUNTS, "="),
+    Option("--save", ("suggest",), ("", "x", "TIME", "flops", "time,bytes")),
+    Option("--time-limit", ("suggest",), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
     Option("--max-increase", ("compare",), ("", "-1", "nan", "inf", "abc", "5%%", "=5%", "flops=1", "bytes=", "1e3",
                                             "9" * 50)),
     Option("--seed", ("run", "check", "compare"), ("-1", "", "nan", "1.5", "abc", "9" * 5000)),
@@ -145,7 +157,8 @@ OPTIONS = (
     Option("--atol", ("check", "compare"), ("-1", "", "nan", "inf", "abc")),
     Option("--tolerance", ("cost",), ("-1", "", "nan", "inf", "abc", "0.5")),
     Option("--strict", (*_CHOOSERS, "compile"), _BYTES, "="),
-    Option("--target", _CHOOSERS, ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1", "tpu:v5p:4x4", "é",
+    Option("--target", (*_CHOOSERS, "suggest"), ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1",
+                                                 "tpu:v5p:4x4", "é",
                                    "nothing.toml",
                                    "tpu:v5p:99999999999x4x4", "tpu:v5p:4x4x4x4", "tpu:v5p:-1x4x4", "/",
                                    "tpu:v5p:1x1x1000000007")),
@@ -153,11 +166,11 @@ OPTIONS = (
                                       "cpu:1.5",
                                       "tpu:v5p:99999999999x4x4", "cpu:99999999999999999999", "é", "CPU",
                                       "tpu:v5p:0x0x0")),
-    Option("--custom-rule", (*_CHOOSERS, "compile"), ("", "=", "x", "x=([i)->", "=([i])->([i])", "x=",
+    Option("--custom-rule", _PARTITIONING, ("", "=", "x", "x=([i)->", "=([i])->([i])", "x=",
                                                       "x=([i])->([i]) reduction={q}",
                                                       "mine=([i, i])->([i])", "mine=([i])", "mine=([i, j, k])->([i])",
                                                       "x=[i]")),
-    Option("--option", (*_CHOOSERS, "compile"), ("", "=", "x", "x=1", "combine-bytes=-1", "combine-bytes=",
+    Option("--option", _PARTITIONING, ("", "=", "x", "x=1", "combine-bytes=-1", "combine-bytes=",
                                                  "combine-bytes=abc",
                                                  "hoist-max-bytes=-7", "hoist-max-bytes=1000000000000000000000",
                                                  "update-axes=nowhere",
@@ -186,7 +199,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-_OBEYED = {"--repeat", "--timeout"}  # a large number is a long time, as was asked for
+_OBEYED = {"--repeat", "--timeout", "--tries", "--time-limit"}  # a large number is a long time, as was asked for
 
 
 def hostile_value(rng: Random, option: Option) -> tuple[str, bool]:

@@ -169,6 +169,7 @@ COMMANDS = {
     "compile": ["compile", "p.mlir", "--target", "cpu", "-o"],
     "compile --hlo": ["compile", "p.mlir", "--target", "cpu", "--hlo"],
     "cost": ["cost", "p.mlir", "--write-budget"],
+    "suggest": ["suggest", "p.mlir", "--tries", "2", "-o"],
 }
 
 

@@ -1,6 +1,7 @@
 """What README.md and some pages show runs as it stands, in order and in one folder, and prints what it says.
 
-The folder is empty at first: files are made by the commands of the page itself, or are the programs that it shows.
+The folder is empty at first: files are made by the commands of the page itself, or are the programs that it shows, in
+Python as `model.py`.
 Lines that begin with `$` have their output below them; `...` stands for lines, or the rest of one, that are left out.
 """
 
@@ -18,11 +19,12 @@ from pathlib import Path
 
 import pytest
 
-_SHOWN = ("command_line", "cost", "explain", "report")
+_SHOWN = ("command_line", "cost", "explain", "report", "suggest")
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = {page.name: page for page in (README, *(ROOT / "docs" / f"{name}.md" for name in _SHOWN))}
-_TOOLS = {"gspmd": "gspmd.tools.cli", "gspmd-opt": "gspmd.tools.opt"}
+_TOOLS = {"gspmd": ["-m", "gspmd.tools.cli"], "gspmd-opt": ["-m", "gspmd.tools.opt"], "python": []}
+_MODEL = "# model.py\n"
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
 _SMALL = 1e-3  # differences of results are no larger, and never the same
 
@@ -44,7 +46,7 @@ def commands(page: Path) -> list[Shown]:
     found: list[Shown] = []
     lines = page.read_text().split("\n")
     for index, line in enumerate(lines):
-        match = re.match(r"    (\$ )?((?:gspmd|gspmd-opt) .*?)(?:  +# .*)?$", line)
+        match = re.match(r"    (\$ )?((?:gspmd|gspmd-opt|python model\.py)(?: .*?)?)(?:  +# .*)?$", line)
         if match is None:
             continue
         output: list[str] = []
@@ -64,7 +66,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         target, words = words[at + 1], words[:at]
     rest = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "GSPMD_DIAGNOSTICS")}
     finished = subprocess.run(
-        [sys.executable, "-P", "-m", _TOOLS[program], *words],
+        [sys.executable, "-P", *_TOOLS[program], *words],
         cwd=folder,
         env=rest | {"JAX_PLATFORMS": "cpu"},
         capture_output=True,
@@ -99,6 +101,9 @@ def prepare(folder: Path, page: Path) -> None:
     for program in blocks(page, "mlir"):
         (folder / "program.mlir").write_text(program)
         (folder / "wrong.mlir").write_text(program.replace('[{"x"}, {}]', '[{"q"}, {}]', 1))
+    for program in blocks(page, "python"):
+        if program.startswith(_MODEL):
+            (folder / "model.py").write_text(program)
 
 
 def test_the_readme_is_short_and_has_examples() -> None:

@@ -84,7 +84,7 @@ class ReshardError(Unsupported):
             f"{first}; strict mode allows no reshard{limit}, the program has {len(reshards)}",
             op=first.operation,
             location=first.location,
-            hint="annotate the value as it is needed, allow more bytes, or see gspmd explain --conflicts",
+            hint="annotate the value as it is needed (see gspmd explain --conflicts --hints), or allow more bytes",
         )
         self.reshards = reshards
         self.others = tuple(

@@ -156,7 +156,10 @@ class CostReport:
         """What the figures leave out."""
         notes = []
         if self.memory.capacity and self.memory.peak > self.memory.capacity:
-            notes.append(f"a device of the target has only {self.memory.capacity} bytes; the program needs more")
+            notes.append(
+                f"a device of the target has only {self.memory.capacity} bytes; the program needs more: "
+                "gspmd suggest --save memory finds annotations that need less"
+            )
         if self.work.open_loops:
             notes.append(f"{self.work.open_loops} loops of unknown length count as one iteration")
         if self.work.uncounted:

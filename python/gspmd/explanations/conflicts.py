@@ -57,11 +57,24 @@ class Tensor:
 class Alternative:
     """A way to run the operation that was priced: shardings of operands and results, bytes a device sends, seconds."""
 
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
+    operand_shardings: tuple[TensorSharding, ...]
+    result_shardings: tuple[TensorSharding, ...]
     bytes: int
     time_s: float
     chosen: bool
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The shardings of operands in Shardy's notation, and what is left to sum."""
+        return tuple(map(_form, self.operand_shardings))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The same of results."""
+        return tuple(map(_form, self.result_shardings))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f: getattr(self, f) for f in ("operands", "results", "bytes", "time_s", "chosen")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,7 +115,7 @@ class Conflict:
             "collectives": [{**dataclasses.asdict(c), "location": where(c.location)} for c in self.collectives],
             "bytes": self.bytes,
             "time_s": self.time_s,
-            "alternatives": [dataclasses.asdict(alternative) for alternative in self.alternatives],
+            "alternatives": [alternative.to_dict() for alternative in self.alternatives],
         }
 
 
@@ -299,8 +312,8 @@ class _ConflictFinder:
                 continue  # nothing to choose, or the choice was made for the operation before
             for strategy, sent in self._strategies(decision.rule, decision.situation):
                 chosen = strategy.operands + strategy.results == decision.runs
-                forms = tuple(map(_form, strategy.operands)), tuple(map(_form, strategy.results))
-                found.append(Alternative(*forms, round(sent), strategy.time_s, chosen))
+                shardings = strategy.operands, strategy.results
+                found.append(Alternative(*shardings, round(sent), strategy.time_s, chosen))
         return tuple(found)
 
     def _strategies(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:

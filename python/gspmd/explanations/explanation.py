@@ -101,7 +101,8 @@ class RefinedValue:
 class Explanation:
     """A program's completed shardings with their derivations, and the conflicts with their cost.
 
-    `given_text` is the module as it was given, with the names that values go by.
+    `given_text` is the module as it was given, with the names that values go by; `explainer` knows the completed
+    program.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class Explanation:
         reshard: Reshard,
         later: Sequence[Pass],
     ) -> None:
-        self._explainer = explainer
+        self.explainer = explainer
         self._module = module
-        self._names = names
+        self.names = names
         self._reshard = reshard
         self._later = later
         self.given_text = given_text
@@ -137,21 +138,21 @@ class Explanation:
                 frames=site.frames,
                 sharding=print_dims(site.sharding),
                 local_shape=site.sharding.local_shape(site.type.shape),
-                derivations=self._explainer.derivations(site.slot, site.sharding),
+                derivations=self.explainer.derivations(site.slot, site.sharding),
                 shape=site.type.shape,
                 placement=_on_devices(site.sharding, site.device_ids),
                 device_ids=site.device_ids,
             )
-            for site in self._explainer.sites
+            for site in self.explainer.sites
         )
 
     @functools.cached_property
     def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...]]:
         """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
-        module, top = self._module, self._explainer.completion.annotated.module
+        module, top = self._module, self.explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
-            mark_places(self._explainer)
-            self._explainer.completion.write()
+            mark_places(self.explainer)
+            self.explainer.completion.write()
             planned = self._reshard
             limits = planned.max_temporary_bytes, planned.max_reshard_moves
             refinements = refine(top, planned.replicate_unsupported, planned.target, *limits)
@@ -161,14 +162,14 @@ class Explanation:
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
             found = find_conflicts(
-                self._explainer, decisions, top, read_hardware(target, mesh), planned_for(target, mesh)
+                self.explainer, decisions, top, read_hardware(target, mesh), planned_for(target, mesh)
             )
             write_module(top, module)
             module.operation.verify()
         return found, Partitioned(module), refined
 
     def _refined(self, refinement: Refinement) -> RefinedValue:
-        explainer, place = self._explainer, place_of(refinement.op.location)
+        explainer, place = self.explainer, place_of(refinement.op.location)
         program = explainer.program
         if refinement.op.name == FUNCTION:
             value, location = program.body.arguments[refinement.index], None
@@ -214,9 +215,9 @@ class Explanation:
         """
         if not text.strip():
             raise UsageError("no value is named", hint="name one as %12, state['w'] or main.py:80")
-        names = {text, *self._names.stands_for(text)}
+        names = {text, *self.names.stands_for(text)}
         if not text.startswith(("%", "@")):
-            names |= {f"%{text}", *self._names.stands_for(f"%{text}")}
+            names |= {f"%{text}", *self.names.stands_for(f"%{text}")}
         found = tuple(value for value in self.values if value.name in names or text == value.label)
         found = found or tuple(v for v in self.values if any(v.name.startswith(f"{name}#") for name in names))
         found = found or tuple(value for value in self.values if _is_at(text, str(value.location), *value.frames[:1]))
@@ -228,7 +229,7 @@ class Explanation:
         return made_by_call or found
 
     def _unknown(self, text: str) -> UsageError:
-        known = dict.fromkeys(self._names.inlined())
+        known = dict.fromkeys(self.names.inlined())
         for value in self.values:
             for name in (value.name, value.label, _short(value.location)):
                 if name:

@@ -8,8 +8,10 @@ are `@f:%3`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -17,6 +19,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.source_text import as_utf8
 from gspmd.transforms.ingest.survey import callee_of, is_private
+from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.program import CALLS, Op, Program
 
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
@@ -36,6 +39,30 @@ class _GivenOp:
     callee: str | None
 
 
+def given_operations(module: ir.Module) -> Iterator[tuple[str, ir.Operation]]:
+    """The operations of a module's functions in their order, each before those in its regions, with the function."""
+    for function in _functions(module):
+        name = str(function.attributes["sym_name"].value)
+        for block in blocks_of(function):
+            yield from ((name, op) for op in _within(block))
+
+
+def _functions(module: ir.Module) -> list[ir.Operation]:
+    return [view.operation for view in module.body.operations if view.operation.name == FUNCTION]
+
+
+def _within(block: ir.Block) -> Iterator[ir.Operation]:
+    for view in block.operations:
+        yield view.operation
+        for inner in blocks_of(view.operation):
+            yield from _within(inner)
+
+
+def blocks_of(op: ir.Operation) -> list[ir.Block]:
+    """The first block of each region, which in what we take is its only one."""
+    return [region.blocks[0] for region in op.regions if len(region.blocks)]
+
+
 class GivenNames:
     """The names in a module as it was given, which is marked by this.
 
@@ -49,38 +76,35 @@ class GivenNames:
         self._ops: list[_GivenOp] = []
         self._returned: dict[str, int] = {}  # the mark of each function's return
         self._arguments: dict[str, tuple[str, ...]] = {}
-        operations = [view.operation for view in module.body.operations]
-        functions = {str(op.attributes["sym_name"].value): op for op in operations if op.name == "func.func"}
+        functions = {str(op.attributes["sym_name"].value): op for op in _functions(module)}
         public = [name for name, function in functions.items() if not is_private(function)]
         self._main = "main" if "main" in functions or not public else public[0]
         for name, function in functions.items():
-            for region in function.regions:
-                for block in region.blocks:
-                    prefix = "" if name == self._main else f"@{name}:"
-                    self._arguments[name] = tuple(prefix + self._argument(a) for a in block.arguments)
-                    self._read_block(block, name, prefix)
+            prefix = self._prefix(name)
+            for block in blocks_of(function):
+                self._arguments[name] = tuple(prefix + self._argument(a) for a in block.arguments)
+        for name, op in given_operations(module):
+            self._read(op, name)
 
     # ---- before ingest ----
 
-    def _read_block(self, block: Any, function: str, prefix: str) -> None:
-        for view in block.operations:
-            op = view.operation
-            mark = len(self._ops)
-            callee: str | None = None
-            operands: tuple[str, ...] = ()
-            if op.name in CALLS:
-                callee = callee_of(op)
-            elif op.name == "func.return":
-                self._returned[function] = mark
-            if callee is not None or op.name == "func.return":
-                operands = tuple(prefix + self._name(o) for o in op.operands)
-            results = tuple(prefix + name for name in self._results(op))
-            blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
-            regions = tuple(tuple(prefix + self._argument(a) for a in b.arguments) for b in blocks)
-            self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
-            for inner in blocks:
-                self._read_block(inner, function, prefix)
-            GIVEN.set(op, mark)
+    def _prefix(self, function: str) -> str:
+        return "" if function == self._main else f"@{function}:"
+
+    def _read(self, op: ir.Operation, function: str) -> None:
+        prefix, mark = self._prefix(function), len(self._ops)
+        callee: str | None = None
+        operands: tuple[str, ...] = ()
+        if op.name in CALLS:
+            callee = callee_of(op)
+        elif op.name == "func.return":
+            self._returned[function] = mark
+        if callee is not None or op.name == "func.return":
+            operands = tuple(prefix + self._name(o) for o in op.operands)
+        results = tuple(prefix + name for name in self._results(op))
+        regions = tuple(tuple(prefix + self._argument(a) for a in b.arguments) for b in blocks_of(op))
+        self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
+        GIVEN.set(op, mark)
 
     def _name(self, value: Any) -> str:
         if isinstance(value.owner, ir.Block):
@@ -159,6 +183,18 @@ class GivenNames:
     def called_for(self, marks: tuple[int, ...]) -> str:
         """The results of the calls that an operation was inlined through, outermost first; empty for none."""
         return " ".join(", ".join(self._ops[mark].results) for mark in reversed(marks[1:]))
+
+    def place_of(self, name: str) -> tuple[int, int] | None:
+        """Which of the `given_operations` makes the value of that name, and as which result; None if not just one."""
+        return self._places.get(name)
+
+    @functools.cached_property
+    def _places(self) -> dict[str, tuple[int, int] | None]:
+        found: dict[str, tuple[int, int] | None] = {}
+        for number, op in enumerate(self._ops):
+            for index, name in enumerate(op.results):
+                found[name] = None if name in found else (number, index)
+        return found
 
     # ---- names that inlining took away ----
 

@@ -35,6 +35,8 @@ from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
+from gspmd.suggestions import suggesting
+from gspmd.suggestions.suggesting import Suggestions
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
@@ -130,6 +132,12 @@ class Lowered:
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
         """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""
         return report.report(self.program, **self._explained, compiled=compiled)
+
+    def suggest(
+        self, *, save: str = "time", tries: int = suggesting.TRIES, time_limit_s: float = suggesting.TIME_LIMIT_S
+    ) -> Suggestions:
+        """Annotations that would pay, as changes of the source where it shows them. Errors: as `gspmd.suggest`."""
+        return suggesting.suggest(self.program, **self._explained, save=save, tries=tries, time_limit_s=time_limit_s)
 
     def compile(
         self,

@@ -1,0 +1,1 @@
+"""Annotations that would pay: tried one at a time, by partitioning the program with each."""

@@ -1,0 +1,95 @@
+"""One more annotation in a program as it was given: an argument's sharding, or a constraint behind an operation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from gspmd.dialect.errors import SourceLocation
+from gspmd.dialect.notation import print_dims, print_sharding
+from gspmd.dialect.sdy_attrs import write_sharding
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.explanations.value_names import given_operations
+from gspmd.transforms.ir.modules import FUNCTION
+from gspmd.transforms.parsing.attribute_text import as_dictionary
+
+_CONSTRAINT = sdy.ShardingConstraintOp.OPERATION_NAME
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GivenValue:
+    """A value of the program as it was given.
+
+    It is result `result` of number `operation` of the `given_operations`, or argument `result` of @main where
+    `operation` is None. It comes from `location`, where that is known. `name` is as `gspmd explain` calls it, `label`
+    as the framework does.
+    """
+
+    operation: int | None
+    result: int
+    name: str
+    label: str
+    location: SourceLocation | None
+    shape: tuple[int, ...]
+
+    @property
+    def called(self) -> str:
+        """`argument state['w'] (%arg3)`, or `%5`."""
+        if self.operation is not None:
+            return self.name
+        return f"argument {self.label} ({self.name})" if self.label else f"argument {self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueAnnotation:
+    """A sharding for a value of the given program."""
+
+    value: GivenValue
+    sharding: TensorSharding
+
+    def __str__(self) -> str:
+        return f"{self.value.called} {print_dims(self.sharding)}"
+
+    @property
+    def sdy(self) -> str:
+        """What says so in the program's text: the attribute of an argument, or the operation behind another value."""
+        if self.value.operation is None:
+            return f"sdy.sharding = #sdy.sharding{print_sharding(self.sharding)}"
+        return f"{_CONSTRAINT} {self.value.name} {print_sharding(self.sharding)}"
+
+    def apply(self, module: ir.Module) -> None:
+        """Write it into the module, in which nothing else changes."""
+        with module.context, ir.Location.unknown():
+            if self.value.operation is None:
+                self._annotate_argument(module)
+            else:
+                self._constrain(module, self.value.operation)
+
+    def _annotate_argument(self, module: ir.Module) -> None:
+        function = next(
+            view.operation
+            for view in module.body.operations
+            if view.operation.name == FUNCTION and str(view.operation.attributes["sym_name"].value) == "main"
+        )
+        count = len(function.regions[0].blocks[0].arguments)
+        given = (
+            function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [ir.DictAttr.get({})] * count
+        )
+        entries = [as_dictionary(entry) for entry in given]
+        entries[self.value.result]["sdy.sharding"] = write_sharding(self.sharding, module.context)
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+
+    def _constrain(self, module: ir.Module, number: int) -> None:
+        op = next(op for index, (_, op) in enumerate(given_operations(module)) if index == number)
+        value = op.results[self.value.result]
+        made = ir.Operation.create(
+            _CONSTRAINT,
+            results=[value.type],
+            operands=[value],
+            attributes={"sharding": write_sharding(self.sharding, module.context)},
+            loc=op.location,
+            ip=ir.InsertionPoint.after(op),
+        )
+        value.replace_all_uses_except(made.result, [made])

@@ -1,0 +1,214 @@
+"""An annotation as a change of the Python that JAX traced: the expression that makes the value, in a constraint.
+
+The value of an expression is found by where its operations come from. Of those of one expression, which may be many,
+its value is what the rest of the program uses. Where that is more than one value, or the expression was evaluated more
+than once, a constraint in the source would be another one than was tried, and there is no patch.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes
+from gspmd.dialect.notation import print_axis_name, unquote
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.source_text import lines_of
+from gspmd.explanations.value_names import given_operations
+from gspmd.suggestions.annotating import ValueAnnotation
+from gspmd.transforms.ingest.survey import callee_of
+from gspmd.transforms.ir.program import CALLS, SPLITTABLE
+
+_FRAME = re.compile(r'("(?:[^"\\]|\\.)*"):(\d+):(\d+) to (\d*):(\d+)')
+_LIBRARIES = ("site-packages", "dist-packages")
+_HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+_GRADIENT = "transpose("  # what JAX calls the way back of a derivative
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourcePatch:
+    """Lines of a file, from number `line` on, and what they become."""
+
+    file: str
+    line: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Expression:
+    """Where an expression stands: lines count from 1, columns, in bytes, from 0."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclasses.dataclass(slots=True)
+class _Evaluated:
+    """What a function has of an expression: its operations, from where it was reached, and values used elsewhere."""
+
+    operations: list[str] = dataclasses.field(default_factory=list)
+    chains: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
+    used: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+
+    @property
+    def is_once(self) -> bool:
+        """Whether it was evaluated once, as far as that can be seen: reached in one way, no operations repeated."""
+        return len(self.chains) == 1 and not _is_periodic(self.operations)
+
+
+class SourceLines:
+    """The expressions that the operations of a given program come from."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._places: list[tuple[str, _Expression | None]] = []
+        self._calls: Counter[str] = Counter()
+        self._evaluated: dict[tuple[str, _Expression], _Evaluated] = defaultdict(_Evaluated)
+        operations = list(given_operations(module))
+        numbers = {op: number for number, (_, op) in enumerate(operations)}
+        for function, op in operations:
+            text = str(op.location)
+            expression, chain = (None, ()) if _GRADIENT in text else _expression(text)
+            self._places.append((function, expression))
+            if op.name in CALLS:
+                self._calls[callee_of(op) or ""] += 1
+            if expression is not None:
+                evaluated = self._evaluated[function, expression]
+                evaluated.chains.add(chain)
+                if op.name not in SPLITTABLE:  # of which JAX makes one for several uses
+                    evaluated.operations.append(op.name)
+        for number, (_, op) in enumerate(operations):
+            function, expression = self._places[number]
+            if expression is not None:
+                for index, result in enumerate(op.results):
+                    if any(self._is_elsewhere(numbers.get(use.owner), expression) for use in result.uses):
+                        self._evaluated[function, expression].used.add((number, index))
+
+    def _is_elsewhere(self, user: int | None, expression: _Expression) -> bool:
+        """Whether a use is of the value of the expression: by another one, or by what ends a block."""
+        if user is None:
+            return True
+        _, other = self._places[user]
+        return other is not None and other != expression
+
+    def patch(self, annotation: ValueAnnotation) -> SourcePatch | None:
+        """The source with the value's expression in a constraint; None where it cannot be told which that is."""
+        value = annotation.value
+        if value.operation is None:
+            return None
+        function, expression = self._places[value.operation]
+        if expression is None or self._calls[function] > 1:
+            return None
+        evaluated = self._evaluated[function, expression]
+        if evaluated.used != {(value.operation, value.result)} or not evaluated.is_once:
+            return None
+        return _wrapped(expression, annotation)
+
+
+def _is_periodic(items: Sequence[object]) -> bool:
+    """Whether the items are some of them, repeated."""
+    count = len(items)
+    return any(
+        count % period == 0 and all(items[i] == items[i - period] for i in range(period, count))
+        for period in range(1, count // 2 + 1)
+    )
+
+
+def spec_text(sharding: TensorSharding, name: str = "jax.P") -> str:
+    """As JAX writes it: `jax.P("x", None, ("y", "z"))`."""
+    return f"{name}({', '.join(_entries(sharding))})"
+
+
+def _entries(sharding: TensorSharding) -> list[str]:
+    def entry(axes: Axes) -> str:
+        names = [json.dumps(print_axis_name(axis, sharding.mesh), ensure_ascii=False) for axis in axes]
+        return "None" if not names else names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+    return [entry(axes) for axes in sharding.dim_axes()]
+
+
+def jax_can_say(sharding: TensorSharding, shape: tuple[int, ...]) -> bool:
+    """Whether JAX has it: whole axes, and shards of one size."""
+    return sharding.divides(shape) and all(map(sharding.mesh.is_full, sharding.used_axes()))
+
+
+def _expression(location: str) -> tuple[_Expression | None, tuple[str, ...]]:
+    """The innermost place that is in no library, with the expression's end, and the places that it was reached from."""
+    frames = _FRAME.findall(location)
+    for number, (quoted, line, column, end_line, end_column) in enumerate(frames):
+        file = unquote(quoted)
+        parts = os.path.normpath(file).split(os.sep)
+        if not any(folder in parts for folder in _LIBRARIES) and not os.path.realpath(file).startswith(_HERE + os.sep):
+            place = _Expression(file, int(line), int(column), int(end_line or line), int(end_column))
+            return place, tuple(map(str, frames[number + 1 :]))
+    return None, ()
+
+
+def _wrapped(place: _Expression, annotation: ValueAnnotation) -> SourcePatch | None:
+    """The lines of the expression, and these with a constraint around it."""
+    source = _Source.of(place.file)
+    if source is None or not source.has(place):
+        return None
+    sharding = annotation.sharding
+    if jax_can_say(sharding, annotation.value.shape):
+        before, after = "jax.lax.with_sharding_constraint(", f", {spec_text(sharding, source.spec_name)})"
+    else:
+        before, after = "gspmd.annotate(", f", {', '.join(_entries(sharding))})"
+    old = source.lines[place.line - 1 : place.end_line]
+    new = [line.encode() for line in old]
+    new[-1] = new[-1][: place.end_column] + after.encode() + new[-1][place.end_column :]
+    new[0] = new[0][: place.column] + before.encode() + new[0][place.column :]
+    return SourcePatch(place.file, place.line, tuple(old), tuple(line.decode() for line in new))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A Python file: its lines, and what is in it."""
+
+    lines: list[str]
+    tree: ast.Module
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def of(file: str) -> _Source | None:
+        """The file, None where it is not there or is no Python."""
+        lines = lines_of(file) if file.endswith(".py") and os.path.isfile(file) else []
+        try:
+            return _Source(lines, ast.parse("\n".join(lines))) if lines else None
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+
+    def has(self, place: _Expression) -> bool:
+        """Whether an expression stands just there; if not, the file is another one than was traced."""
+        return any(
+            (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            == (place.line, place.column, place.end_line, place.end_column)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.expr)
+        )
+
+    @functools.cached_property
+    def spec_name(self) -> str:
+        """What the file calls `PartitionSpec`."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module in ("jax", "jax.sharding"):
+                for alias in node.names:
+                    if alias.name in ("P", "PartitionSpec"):
+                        return alias.asname or alias.name
+        return "jax.P"

@@ -1,0 +1,314 @@
+"""Annotations that would pay, found by trying: the program is partitioned with one more at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd import api
+from gspmd.costs.program_cost import cost_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, UsageError, shown
+from gspmd.dialect.limits import is_count
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_dims
+from gspmd.dialect.progress import following, tell
+from gspmd.explanations.explanation import explain
+from gspmd.pass_manager.manager import run_in_memory
+from gspmd.reading import read_program
+from gspmd.runtime.executable_module import is_partitioned
+from gspmd.suggestions.annotating import ValueAnnotation
+from gspmd.suggestions.candidates import Candidates
+from gspmd.suggestions.source_patch import SourceLines, SourcePatch
+from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.ir.modules import mesh_operations
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.ops.custom_rules import RuleSource
+
+TRIES = 100
+"""How many annotations are tried where nothing else is said."""
+TIME_LIMIT_S = 60.0
+"""Seconds after which no other annotation is tried where nothing else is said."""
+_LEAST = 1e-3  # the part of a figure that has to be saved
+_WIDENED = 3  # of the best, those that are split along one more axis
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a program costs a device: bytes sent, estimated seconds of a step, bytes of memory at the peak.
+
+    `fits` is whether the memory of the target holds that.
+    """
+
+    sent_bytes: int
+    step_s: float
+    memory_bytes: int
+    fits: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        return dataclasses.asdict(self)
+
+
+FIGURES: Mapping[str, Callable[[Outcome], tuple[float, ...]]] = {
+    "time": lambda o: (o.step_s, o.sent_bytes, o.memory_bytes),
+    "bytes": lambda o: (o.sent_bytes, o.step_s, o.memory_bytes),
+    "memory": lambda o: (o.memory_bytes, o.step_s, o.sent_bytes),
+}
+"""What can be saved, and how outcomes are compared for it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Suggestion:
+    """An annotation that pays, and what the program costs with it.
+
+    `alike` are others that were tried and have the same outcome. `patch` is the change of the source that says so in
+    JAX, None where the source is not there or does not show which expression makes the value.
+    """
+
+    annotation: ValueAnnotation
+    outcome: Outcome
+    alike: tuple[ValueAnnotation, ...]
+    patch: SourcePatch | None
+
+    def to_dict(self, before: Outcome) -> dict[str, Any]:
+        """The fields in plain values, as JSON holds them, with what is saved."""
+        value = self.annotation.value
+        return {
+            "value": value.name,
+            "kind": "argument" if value.operation is None else "operation",
+            "label": value.label,
+            "sharding": print_dims(self.annotation.sharding),
+            "sdy": self.annotation.sdy,
+            "patch": None if self.patch is None else self.patch.to_dict(),
+            "outcome": self.outcome.to_dict(),
+            "saved": {
+                "sent_bytes": before.sent_bytes - self.outcome.sent_bytes,
+                "step_s": before.step_s - self.outcome.step_s,
+                "memory_bytes": before.memory_bytes - self.outcome.memory_bytes,
+            },
+            "alike": [str(annotation) for annotation in self.alike],
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Suggestions:
+    """What was found for a program: `found` are the annotations that pay, the best first.
+
+    `before` is what the program costs as it is; `tried` of `promising` annotations were tried, of which `refused` make
+    it a program that cannot be partitioned.
+    """
+
+    mesh: Mesh
+    target: str
+    save: str
+    before: Outcome
+    found: tuple[Suggestion, ...]
+    tried: int
+    promising: int
+    refused: int
+    module: ir.Module = dataclasses.field(repr=False)
+
+    def apply(self, number: int = 1) -> ir.Module:
+        """The annotated program with one of the suggestions, by default the best; they count from 1.
+
+        Errors: UsageError where there is none of that number.
+        """
+        if not (is_count(number) and 1 <= number <= len(self.found)):
+            raise UsageError(
+                f"there is no suggestion {shown(number)}, there are {len(self.found)}", code=Code.BAD_VALUE
+            )
+        module = read_program(self.module)
+        self.found[number - 1].annotation.apply(module)
+        return module
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values, as JSON holds them."""
+        return {
+            "mesh": dict(self.mesh.axes),
+            "target": self.target,
+            "save": self.save,
+            "before": self.before.to_dict(),
+            "suggestions": [suggestion.to_dict(self.before) for suggestion in self.found],
+            "tried": self.tried,
+            "promising": self.promising,
+            "refused": self.refused,
+        }
+
+    def __str__(self) -> str:
+        """The text that `gspmd suggest` prints."""
+        from gspmd.suggestions.text import suggestion_lines
+
+        return "\n".join(suggestion_lines(self))
+
+
+def suggest(
+    program: Any,
+    num_partitions: int | None = None,
+    *,
+    target: str = "",
+    replicate_unsupported: bool = False,
+    custom_rules: Mapping[str, RuleSource] | None = None,
+    options: Mapping[str, Any] | None = None,
+    save: str = "time",
+    tries: int = TRIES,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Suggestions:
+    """Find annotations that make a program cheaper, by trying one more at a time.
+
+    `program` and the arguments up to `options` are those of `gspmd.partition`. `save` is what an annotation has to save
+    to pay: `time` (the estimated step on the target), `bytes` (what a device sends) or `memory` (at the peak). At most
+    `tries` annotations are tried, the most promising first, and none is begun after `time_limit_s` seconds. Annotations
+    that the program has are kept.
+
+    Errors: those of `gspmd.partition`; UsageError for a program that is partitioned already, and for bad limits.
+    """
+    _check(save, tries, time_limit_s)
+    until = time.monotonic() + time_limit_s
+    base = _base(program, num_partitions)
+    arguments: dict[str, Any] = {
+        "replicate_unsupported": replicate_unsupported,
+        "custom_rules": custom_rules,
+        "target": target,
+        "options": options,
+    }
+    known = explain(program if base.is_given else base.module, num_partitions, **arguments)
+    hardware = read_hardware(target, known.mesh)
+    candidates = Candidates(known, hardware, memory=save == "memory")
+    before = _outcome(known.partitioned, target)
+    trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
+    promising = [candidate.annotation for candidate in candidates.first(known.conflicts)]
+    trials.run(promising)
+    paying = trials.paying(before)
+    further = [more for annotation, _ in paying[:_WIDENED] for more in candidates.further(annotation)]
+    trials.run(further)
+    lines = SourceLines(base.module)
+    return Suggestions(
+        mesh=known.mesh,
+        target=target,
+        save=save,
+        before=before,
+        found=tuple(_merged(trials.paying(before), FIGURES[save], lines)),
+        tried=len(trials.outcomes),
+        promising=len(dict.fromkeys([*promising, *further])),
+        refused=sum(outcome is None for outcome in trials.outcomes.values()),
+        module=base.module,
+    )
+
+
+def _check(save: Any, tries: Any, time_limit_s: Any) -> None:
+    """Raise UsageError for what is no limit, or nothing that can be saved."""
+    is_time = isinstance(time_limit_s, int | float) and not isinstance(time_limit_s, bool) and time_limit_s >= 0
+    for name, value, is_one, expected in (
+        ("save", save, isinstance(save, str) and save in FIGURES, f"one of {', '.join(FIGURES)}"),
+        ("tries", tries, is_count(tries), "a number"),
+        ("time_limit_s", time_limit_s, is_time, "a number of seconds"),
+    ):
+        if not is_one:
+            raise UsageError(f"{name} is {shown(value)}, expected {expected}", code=Code.BAD_VALUE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Base:
+    """The module that annotations are added to, and whether it is the one that was given."""
+
+    module: ir.Module
+    is_given: bool
+
+
+def _base(program: Any, num_partitions: int | None) -> _Base:
+    """The program itself where it has one mesh, which annotations can name; else the program as ingest leaves it."""
+    module = read_program(program)
+    if is_partitioned(module):
+        raise UsageError(
+            "the program is already partitioned", hint="give the one before", code=Code.PARTITIONED_ALREADY
+        )
+    with module.context, ir.Location.unknown():
+        top = model_of(module)
+        is_named = len(mesh_operations(top)) == 1 and "mhlo.sharding" not in str(module)
+        top.dissolve()
+    if not is_named:
+        with in_memory(module) as top:
+            run_in_memory([Ingest(num_partitions=num_partitions or 0)], top, module)
+    return _Base(module, is_named)
+
+
+def _outcome(product: api.Partitioned, target: str) -> Outcome:
+    cost = cost_of(product.module, target)
+    capacity = cost.memory.capacity
+    return Outcome(
+        cost.sent_bytes, cost.timeline.total_s, cost.memory.peak, not capacity or cost.memory.peak <= capacity
+    )
+
+
+class _Trials:
+    """Partitions the program with one annotation after the other, within limits; keeps what each costs."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        arguments: Mapping[str, Any],
+        target: str,
+        figure: Callable[[Outcome], tuple[float, ...]],
+        until: float,
+        most: int,
+    ) -> None:
+        self._module, self._arguments, self._target = module, arguments, target
+        self._figure, self._until, self._most = figure, until, most
+        self.outcomes: dict[ValueAnnotation, Outcome | None] = {}
+
+    def run(self, annotations: Sequence[ValueAnnotation]) -> None:
+        """Try those that were not tried yet."""
+        new = [each for each in dict.fromkeys(annotations) if each not in self.outcomes]
+        new = new[: self._most - len(self.outcomes)]
+        for number, annotation in enumerate(new, 1):
+            if time.monotonic() > self._until:
+                break
+            tell(str(annotation), number, len(new))
+            with following(_nobody):
+                self.outcomes[annotation] = self._try(annotation)
+
+    def _try(self, annotation: ValueAnnotation) -> Outcome | None:
+        module = read_program(self._module)
+        annotation.apply(module)
+        try:
+            return _outcome(api.partition(module, **self._arguments), self._target)
+        except Error:
+            return None
+
+    def paying(self, before: Outcome) -> list[tuple[ValueAnnotation, Outcome]]:
+        """The annotations that pay, the best first; arguments are before other values that do the same."""
+        least = self._figure(before)[0] * (1 - _LEAST)
+        found = [
+            (annotation, outcome)
+            for annotation, outcome in self.outcomes.items()
+            if outcome is not None and self._figure(outcome)[0] < least and (outcome.fits or not before.fits)
+        ]
+        return sorted(found, key=lambda each: (*self._figure(each[1]), each[0].value.operation is not None))
+
+
+def _nobody(step: object) -> None:
+    """Hears of the passes of a trial, which are no steps of the whole."""
+
+
+def _merged(
+    paying: Sequence[tuple[ValueAnnotation, Outcome]],
+    figure: Callable[[Outcome], tuple[float, ...]],
+    lines: SourceLines,
+) -> Iterator[Suggestion]:
+    """One suggestion for all annotations with the same outcome: an argument's, or one that the source can say."""
+    groups: dict[tuple[str, ...], list[tuple[ValueAnnotation, Outcome]]] = {}
+    for annotation, outcome in paying:
+        groups.setdefault(tuple(f"{number:.9g}" for number in figure(outcome)), []).append((annotation, outcome))
+    for members in groups.values():
+        patches = {annotation: lines.patch(annotation) for annotation, _ in members}
+        fitting = (each for each, patch in patches.items() if patch is not None or each.value.operation is None)
+        best = next(fitting, members[0][0])
+        others = tuple(annotation for annotation, _ in members if annotation != best)
+        yield Suggestion(best, members[0][1], others, patches[best])

@@ -1,0 +1,53 @@
+"""Dimensions that an annotation on one of them splits together: those that the rules of operations tie to each other.
+
+To annotate any of a group does about the same, so that one of each group has to be tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gspmd.transforms.propagate import Completion
+
+
+class TiedDimensions:
+    """The groups of dimensions of a program's slots, by number."""
+
+    def __init__(self, completion: Completion) -> None:
+        graph, rules = completion.graph, completion.rules.rules
+        self._starts: list[int] = []
+        total = 0
+        for type_ in graph.slot_types:
+            self._starts.append(total)
+            total += len(type_.shape)
+        self._parents = list(range(total))
+        for node in graph.nodes:
+            first: dict[int, int] = {}
+            for slot, dims in zip(node.slots, rules[node.rule].tensors, strict=True):
+                for dimension, factors in enumerate(dims):
+                    if factors:  # the most major one is what few devices split
+                        place = self._starts[slot] + dimension
+                        self._join(place, first.setdefault(factors[0], place))
+        for slot, leader in graph.leaders.items():
+            for dimension in range(len(graph.slot_types[slot].shape)):
+                self._join(self._starts[slot] + dimension, self._starts[leader] + dimension)
+
+    def of(self, slot: int, dimension: int) -> int:
+        """The group that a dimension is in."""
+        return self._root(self._starts[slot] + dimension)
+
+    def of_slots(self, slots: tuple[int, ...], ranks: tuple[int, ...]) -> Iterator[int]:
+        """The groups that dimensions of any of the slots are in, each once."""
+        yield from dict.fromkeys(
+            self.of(slot, dimension) for slot, rank in zip(slots, ranks, strict=True) for dimension in range(rank)
+        )
+
+    def _root(self, place: int) -> int:
+        parents = self._parents
+        while parents[place] != place:
+            parents[place] = parents[parents[place]]
+            place = parents[place]
+        return place
+
+    def _join(self, left: int, right: int) -> None:
+        self._parents[self._root(left)] = self._root(right)

@@ -1,0 +1,118 @@
+"""gspmd suggest: annotations that would make a program cheaper, found by trying."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+from gspmd.tools._partitioned import (
+    add_partition_arguments,
+    add_target_argument,
+    partition_options,
+    positive,
+    source_of,
+)
+from gspmd.tools._stages import stage
+from gspmd.tools.command import ArgumentParser, seconds
+from gspmd.tools.presentation import tell
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+NAME = "suggest"
+SUMMARY = "find annotations that would make a program cheaper"
+PRINTS_JSON = True
+_EPILOG = """\
+The program is partitioned with one more annotation at a time, and those that pay are printed, the best first: which
+value, how it should be split, what a step then takes, sends and holds, and how the annotation is written: as a change
+of the Python that JAX traced, for in_shardings, or in the program's own text. Annotations that the program has are
+kept. docs/suggest.md says which ones are tried.
+
+--apply writes the program with the best one, --apply=2 with the second: to the file that -o names, else to stdout, and
+the suggestions to stderr. Where none pays, the program is written as it is.
+
+JSON: "mesh", "target", "save", "before", "suggestions", "tried", "promising" (those worth a try), "refused" (tried, but
+no program that can be partitioned). A suggestion has "value", "kind" (argument or operation), "label", "sharding",
+"sdy" (the annotation in the program's text), "patch" (null, or "file", "line", and the "old" and "new" lines),
+"outcome", "saved" and "alike" (others that save the same). "before", "outcome" and "saved" have "sent_bytes", "step_s"
+(seconds, estimated) and "memory_bytes" (at the peak), the first two also "fits" (in the memory of the target).
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
+    parser.add_argument(
+        "--save",
+        choices=["time", "bytes", "memory"],
+        default="time",
+        help="what to save: time of a step, bytes that a device sends, or memory at the peak (default: time)",
+    )
+    parser.add_argument("--limit", type=positive, default=5, metavar="N", help="print at most so many (default: 5)")
+    parser.add_argument("--tries", type=positive, default=100, metavar="N", help="try at most so many (default: 100)")
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="begin no other try after so long (default: 60)",
+    )
+    parser.add_argument("--apply", type=positive, metavar="N", help="write the program with a suggestion (default: 1)")
+    parser.implied_values["--apply"] = "1"
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write that (default: stdout)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_partition_arguments(parser)
+    add_target_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; errors are exceptions."""
+    from gspmd.output import Output
+    from gspmd.suggestions.suggesting import suggest
+    from gspmd.suggestions.text import suggestion_lines
+
+    if args.output is not None and args.apply is None:
+        args.apply = 1
+    _check(args)
+    output = None if args.apply is None else Output("-" if args.output is None else args.output, stdout=True)
+    with stage("trying annotations"):
+        found = suggest(
+            source_of(args.file),
+            **partition_options(args),
+            save=args.save,
+            tries=args.tries,
+            time_limit_s=args.time_limit,
+        )
+    if args.json:
+        text = json.dumps(found.to_dict(), indent=2)
+    else:
+        text = "\n".join(suggestion_lines(found, args.limit))
+    if output is not None:
+        module = found.apply(args.apply) if found.found else found.module
+        output.write(_text(module, args.file).encode())
+    if output is None or args.output not in (None, "-"):
+        print(text)
+    else:
+        tell(text)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not fit together."""
+    if args.json and args.apply is not None and args.output in (None, "-"):
+        raise UsageError(
+            "--json and --apply both write to stdout", hint="name a file with -o", code=Code.OPTIONS_DISAGREE
+        )
+
+
+def _text(module: ir.Module, file: str) -> str:
+    """The program, with the places of its operations where they say more than where they stand in the file."""
+    from gspmd.explanations.value_names import given_operations
+    from gspmd.transforms.parsing.mlir import source_location
+
+    places: Any = (source_location(op.location) for _, op in given_operations(module))
+    is_traced = any(place is not None and place.file not in (file, "-", "<stdin>") for place in places)
+    return f"{module.operation.get_asm(enable_debug_info=is_traced)}".rstrip("\n") + "\n"
