@@ -58,6 +58,8 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
     reports = set(site_reports.PICTURES)
     if place == HOME:
         page.meta["hide"] = ["navigation"]  # this page lists all of it
+    if place.startswith("measured/"):
+        page.meta["hide"] = ["toc"]  # their tables are wide
 
     def with_report(match: re.Match[str]) -> str:
         if match[3] not in reports:
