@@ -321,6 +321,16 @@ def print_sharding(sharding: TensorSharding) -> str:
     return f"<{', '.join(parts)}>"
 
 
+def print_argument_sharding(sharding: TensorSharding) -> str:
+    """What an argument is annotated by: `sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>`."""
+    return f"sdy.sharding = #sdy.sharding{print_sharding(sharding)}"
+
+
+def print_constraint(value: str, sharding: TensorSharding) -> str:
+    """The operation that annotates the value of that name: `sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]>`."""
+    return f"sdy.sharding_constraint {value} {print_sharding(sharding)}"
+
+
 def dim_at(cursor: Cursor, mesh: Mesh) -> DimSharding:
     """Read `{"x", ?}p1`."""
     items = cursor.listed("{", "}", lambda: None if cursor.accept("?") else axis_at(cursor, mesh))

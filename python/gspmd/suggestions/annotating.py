@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
 from gspmd.dialect.errors import SourceLocation
-from gspmd.dialect.notation import print_dims, print_sharding
+from gspmd.dialect.notation import print_argument_sharding, print_constraint, print_dims
 from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.value_names import given_operations
 from gspmd.transforms.ir.modules import FUNCTION
+from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.parsing.attribute_text import as_dictionary
-
-_CONSTRAINT = sdy.ShardingConstraintOp.OPERATION_NAME
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,8 +54,8 @@ class ValueAnnotation:
     def sdy(self) -> str:
         """What says so in the program's text: the attribute of an argument, or the operation behind another value."""
         if self.value.operation is None:
-            return f"sdy.sharding = #sdy.sharding{print_sharding(self.sharding)}"
-        return f"{_CONSTRAINT} {self.value.name} {print_sharding(self.sharding)}"
+            return print_argument_sharding(self.sharding)
+        return print_constraint(self.value.name, self.sharding)
 
     def apply(self, module: ir.Module) -> None:
         """Write it into the module, in which nothing else changes."""
@@ -85,7 +83,7 @@ class ValueAnnotation:
         op = next(op for index, (_, op) in enumerate(given_operations(module)) if index == number)
         value = op.results[self.value.result]
         made = ir.Operation.create(
-            _CONSTRAINT,
+            CONSTRAINT,
             results=[value.type],
             operands=[value],
             attributes={"sharding": write_sharding(self.sharding, module.context)},
