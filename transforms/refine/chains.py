@@ -52,6 +52,7 @@ MOST_SEARCHES = 2
 """How often as many moves are looked at, in all, as for one operation; then the rest stays as it is."""
 
 _ROUNDING = 1e-9
+_NOTHING: Choice = {}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -307,12 +308,12 @@ class Chains:
 
     def _following(self, op: Op, choice: Choice) -> Choice:
         """What the other values of an operation are if it needs nothing with those that are chosen."""
-        ends = self.places.ends(op)
+        ends, changeable = self.places.ends(op)
+        if changeable <= choice.keys():
+            return _NOTHING
         open_ends = [
             (tensor, each) for tensor, (each, may_change) in enumerate(ends) if may_change and each not in choice
         ]
-        if not open_ends:
-            return {}
         dims_of = self._dims_like(op, tuple([choice.get(each) for each, _ in ends]))
         found: Choice = {}
         for tensor, each in open_ends:

@@ -69,7 +69,7 @@ class ValuePlaces:
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
-        self._ends: dict[int, tuple[tuple[int, bool], ...]] = {}
+        self._ends: dict[int, tuple[tuple[tuple[int, bool], ...], frozenset[int]]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest()  # around what is read
@@ -172,13 +172,16 @@ class ValuePlaces:
         """The first operation that uses a value."""
         return next((use.op for use in self.uses[value] if use.op is not None), None)
 
-    def ends(self, op: Op) -> tuple[tuple[int, bool], ...]:
-        """Operands and results of an operation, by the name whose sharding they have, and whether that may change."""
+    def ends(self, op: Op) -> tuple[tuple[tuple[int, bool], ...], frozenset[int]]:
+        """Operands and results of an operation, by the name whose sharding they have, and whether that may change.
+
+        With them the names of which that may change.
+        """
         found = self._ends.get(op.index)
         if found is None:
             carried = [self.carried[value] for value in (*op.operands, *op.results)]
-            found = tuple([(each, self.may_change(each) and not self.is_free[each]) for each in carried])
-            self._ends[op.index] = found
+            ends = tuple([(each, self.may_change(each) and not self.is_free[each]) for each in carried])
+            found = self._ends[op.index] = ends, frozenset(each for each, may_change in ends if may_change)
         return found
 
     def made_at(self, value: int) -> ValuePlace | None:
