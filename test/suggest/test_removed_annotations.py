@@ -12,7 +12,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import gspmd
-from gspmd.suggestions.suggesting import FIGURES, Outcome
+from gspmd.costs.outcome import FIGURES, Outcome
 
 TARGET = "tpu-v5p"
 

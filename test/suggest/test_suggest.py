@@ -15,7 +15,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import gspmd
-from gspmd.suggestions.suggesting import Outcome, Suggestions
+from gspmd.costs.outcome import Outcome
+from gspmd.suggestions.suggesting import Suggestions
 from gspmd.tools import cli
 
 TARGET = "tpu-v5p"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
@@ -61,23 +62,9 @@ class ValueAnnotation:
         """Write it into the module, in which nothing else changes."""
         with module.context, ir.Location.unknown():
             if self.value.operation is None:
-                self._annotate_argument(module)
+                annotate_arguments(module, {self.value.result: self.sharding})
             else:
                 self._constrain(module, self.value.operation)
-
-    def _annotate_argument(self, module: ir.Module) -> None:
-        function = next(
-            view.operation
-            for view in module.body.operations
-            if view.operation.name == FUNCTION and str(view.operation.attributes["sym_name"].value) == "main"
-        )
-        count = len(function.regions[0].blocks[0].arguments)
-        given = (
-            function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [ir.DictAttr.get({})] * count
-        )
-        entries = [as_dictionary(entry) for entry in given]
-        entries[self.value.result]["sdy.sharding"] = write_sharding(self.sharding, module.context)
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
 
     def _constrain(self, module: ir.Module, number: int) -> None:
         op = next(op for index, (_, op) in enumerate(given_operations(module)) if index == number)
@@ -91,3 +78,21 @@ class ValueAnnotation:
             ip=ir.InsertionPoint.after(op),
         )
         value.replace_all_uses_except(made.result, [made])
+
+
+def annotate_arguments(module: ir.Module, shardings: Mapping[int, TensorSharding]) -> None:
+    """Give arguments of @main, by number, their shardings."""
+    function = next(
+        view.operation
+        for view in module.body.operations
+        if view.operation.name == FUNCTION and str(view.operation.attributes["sym_name"].value) == "main"
+    )
+    with module.context:
+        count = len(function.regions[0].blocks[0].arguments)
+        given = (
+            function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [ir.DictAttr.get({})] * count
+        )
+        entries = [as_dictionary(entry) for entry in given]
+        for number, sharding in shardings.items():
+            entries[number]["sdy.sharding"] = write_sharding(sharding, module.context)
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])

@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from gspmd.costs.operations import flops_of
 from gspmd.dialect.axes import Axis, size_of
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Explainer
 from gspmd.explanations.explanation import Explanation
 from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
+from gspmd.suggestions.operation_times import bytes_of, operation_times
 from gspmd.suggestions.tied_dimensions import TiedDimensions
-from gspmd.transforms.analysis.trip_count import trip_count
-from gspmd.transforms.ir.program import CONSTRAINT, WHILE, Body
-from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.ir.program import CONSTRAINT
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.propagate import Completion
 
 _MOST_WAYS = 4  # of one conflict that are tried
 _MOST_MEMBERS = 2  # arguments, and other values, of a group of tied dimensions that are tried
@@ -74,7 +72,7 @@ class Candidates:
         self._gains: dict[tuple[int, str], float] = defaultdict(float)
         self._count_tensors()
         if not memory:
-            self._count_operations(explainer)
+            self._count_operations(explainer.completion)
 
     def first(self, conflicts: Sequence[Conflict]) -> list[PromisingAnnotation]:
         """What to try in the program as it is, the most promising first."""
@@ -107,37 +105,22 @@ class Candidates:
             used = sharding.used_axes()
             free = [axis for axis in axes if not any(axis.overlaps(other) for other in used)]
             if free:
-                held = _bytes_of(type_.of_shape(sharding.local_shape(type_.shape))) * unit
+                held = bytes_of(type_.of_shape(sharding.local_shape(type_.shape))) * unit
                 for group in self._tied.of_slots((slot,), (len(type_.shape),)):
                     for axis in free:
                         self._gains[group, axis.name] += held * (1 - 1 / axis.size)
 
-    def _count_operations(self, explainer: Explainer) -> None:
+    def _count_operations(self, completion: Completion) -> None:
         """Add the time that operations would take less which an axis divides in no way yet."""
-        program = explainer.completion.annotated.program
-        runs: dict[int, float] = {}
-        _count_runs(program.body, 1.0, runs)
         axes = self._axes()
-        for node in self._graph.nodes:
-            if node.op >= len(program.ops) or program.ops[node.op].regions:
-                continue
+        for node, whole_s in operation_times(completion, self._hardware):
             used = {axis for slot in node.slots for axis in self._shardings[slot].used_axes()}
             free = [axis for axis in axes if not any(axis.overlaps(other) for other in used)]
-            if not free:
-                continue
-            types = [self._graph.slot_types[slot] for slot in node.slots]
-            time_s = runs.get(node.op, 1.0) * self._time(program.ops[node.op].info, types) / size_of(tuple(used))
-            for group in self._tied.of_slots(node.slots, tuple(type_.rank for type_ in types)):
-                for axis in free:
-                    self._gains[group, axis.name] += time_s * (1 - 1 / axis.size)
-
-    def _time(self, info: Any, types: Iterable[TensorType]) -> float:
-        """Seconds of an operation on one device, on tensors of these types."""
-        counted = flops_of(info)
-        moved = sum(map(_bytes_of, types))
-        element = info.operands[0].element if info.operands else "f32"
-        compute_s = counted[1] / self._hardware.flops_of(element) if counted else 0.0
-        return max(compute_s, moved / self._hardware.memory_bytes_per_s)
+            if free:
+                ranks = tuple(self._graph.slot_types[slot].rank for slot in node.slots)
+                for group in self._tied.of_slots(node.slots, ranks):
+                    for axis in free:
+                        self._gains[group, axis.name] += whole_s / size_of(tuple(used)) * (1 - 1 / axis.size)
 
     def _splits(self) -> Iterator[PromisingAnnotation]:
         axes = {axis.name: axis for axis in self._axes()}
@@ -147,7 +130,7 @@ class Candidates:
                 sharding = _split(place.sharding, place.type.shape, dimension, axes[name])
                 if sharding is not None:
                     held = place.type.of_shape(place.sharding.local_shape(place.type.shape))
-                    fitting.append((_bytes_of(held), ValueAnnotation(place.value, sharding)))
+                    fitting.append((bytes_of(held), ValueAnnotation(place.value, sharding)))
             fitting.sort(key=lambda each: -each[0])
             for is_argument in (True, False):
                 those = [each for _, each in fitting if (each.value.operation is None) == is_argument]
@@ -180,10 +163,6 @@ class Candidates:
         wanted = place.sharding.with_axes(sharding.dim_axes())
         if wanted != place.sharding:
             yield ValueAnnotation(place.value, wanted)
-
-
-def _bytes_of(type_: TensorType) -> float:
-    return math.prod(type_.shape) * element_bytes(type_.element) if type_.is_tensor else 0.0
 
 
 def _split(sharding: TensorSharding, shape: tuple[int, ...], dimension: int, axis: Axis) -> TensorSharding | None:
@@ -220,12 +199,3 @@ def _places(explanation: Explanation) -> Iterator[_AnnotatableValue]:
 def _completed(explainer: Explainer, slot: int) -> TensorSharding:
     solver = explainer.completion.solver
     return solver.interner.values[solver.state[slot]].closed()
-
-
-def _count_runs(block: Body, times: float, runs: dict[int, float]) -> None:
-    """How often each operation runs in a call of the program; in loops of unknown length once."""
-    for op in block.ops:
-        runs[op.index] = times
-        inner = times * (trip_count(op.ir) or 1) if op.info.name == WHILE else times
-        for region in op.regions:
-            _count_runs(region, inner, runs)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.costs.program_cost import cost_of
+from gspmd.costs.outcome import FIGURES, Figure, Outcome, outcome_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.dialect.limits import is_count
@@ -37,31 +37,6 @@ TIME_LIMIT_S = 60.0
 """Seconds after which no other annotation is tried where nothing else is said."""
 _LEAST = 1e-3  # the part of a figure that has to be saved
 _WIDENED = 3  # of the best, those that are split along one more axis
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a program costs a device: bytes sent, estimated seconds of a step, bytes of memory at the peak.
-
-    `fits` is whether the memory of the target holds that.
-    """
-
-    sent_bytes: int
-    step_s: float
-    memory_bytes: int
-    fits: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them."""
-        return dataclasses.asdict(self)
-
-
-FIGURES: Mapping[str, Callable[[Outcome], tuple[float, ...]]] = {
-    "time": lambda o: (o.step_s, o.sent_bytes, o.memory_bytes),
-    "bytes": lambda o: (o.sent_bytes, o.step_s, o.memory_bytes),
-    "memory": lambda o: (o.memory_bytes, o.step_s, o.sent_bytes),
-}
-"""What can be saved, and how outcomes are compared for it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -181,7 +156,7 @@ def suggest(
     known = explain(program if base.is_given else base.module, num_partitions, **arguments)
     hardware = read_hardware(target, known.mesh)
     candidates = Candidates(known, hardware, memory=save == "memory")
-    before = _outcome(known.partitioned, target)
+    before = outcome_of(known.partitioned, target)
     trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
     promising = [candidate.annotation for candidate in candidates.first(known.conflicts)]
     trials.run(promising)
@@ -239,14 +214,6 @@ def _base(program: Any, num_partitions: int | None) -> _Base:
     return _Base(module, is_named)
 
 
-def _outcome(product: api.Partitioned, target: str) -> Outcome:
-    cost = cost_of(product.module, target)
-    capacity = cost.memory.capacity
-    return Outcome(
-        cost.sent_bytes, cost.timeline.total_s, cost.memory.peak, not capacity or cost.memory.peak <= capacity
-    )
-
-
 class _Trials:
     """Partitions the program with one annotation after the other, within limits; keeps what each costs."""
 
@@ -255,7 +222,7 @@ class _Trials:
         module: ir.Module,
         arguments: Mapping[str, Any],
         target: str,
-        figure: Callable[[Outcome], tuple[float, ...]],
+        figure: Figure,
         until: float,
         most: int,
     ) -> None:
@@ -278,7 +245,7 @@ class _Trials:
         module = read_program(self._module)
         annotation.apply(module)
         try:
-            return _outcome(api.partition(module, **self._arguments), self._target)
+            return outcome_of(api.partition(module, **self._arguments), self._target)
         except Error:
             return None
 
@@ -299,7 +266,7 @@ def _nobody(step: object) -> None:
 
 def _merged(
     paying: Sequence[tuple[ValueAnnotation, Outcome]],
-    figure: Callable[[Outcome], tuple[float, ...]],
+    figure: Figure,
     lines: SourceLines,
 ) -> Iterator[Suggestion]:
     """One suggestion for all annotations with the same outcome: an argument's, or one that the source can say."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.dialect.notation import print_dims
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourcePatch, jax_can_say, spec_text
-from gspmd.suggestions.suggesting import Outcome, Suggestion, Suggestions
+from gspmd.suggestions.suggesting import Suggestion, Suggestions
 from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
 

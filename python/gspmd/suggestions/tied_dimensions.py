@@ -28,9 +28,9 @@ class TiedDimensions:
                     if factors:  # the most major one is what few devices split
                         place = self._starts[slot] + dimension
                         self._join(place, first.setdefault(factors[0], place))
+        self._ranks = [type_.rank for type_ in graph.slot_types]
         for slot, leader in graph.leaders.items():
-            for dimension in range(len(graph.slot_types[slot].shape)):
-                self._join(self._starts[slot] + dimension, self._starts[leader] + dimension)
+            self.join(slot, leader)
 
     def of(self, slot: int, dimension: int) -> int:
         """The group that a dimension is in."""
@@ -41,6 +41,11 @@ class TiedDimensions:
         yield from dict.fromkeys(
             self.of(slot, dimension) for slot, rank in zip(slots, ranks, strict=True) for dimension in range(rank)
         )
+
+    def join(self, slot: int, other: int) -> None:
+        """Tie the dimensions of two slots of one shape, in order."""
+        for dimension in range(self._ranks[slot]):
+            self._join(self._starts[slot] + dimension, self._starts[other] + dimension)
 
     def _root(self, place: int) -> int:
         parents = self._parents

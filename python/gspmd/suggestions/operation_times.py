@@ -1,0 +1,50 @@
+"""How long the operations of a completed program take on a device, as far as nobody divides them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gspmd.costs.operations import flops_of
+from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.ir.program import WHILE, Body
+from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.propagate import Completion
+from gspmd.transforms.propagate.solver import Node
+
+
+def operation_times(completion: Completion, hardware: Hardware) -> Iterator[tuple[Node, float]]:
+    """The nodes of the graph that compute, each with its seconds on one device in a call of the program.
+
+    What takes longer counts, arithmetic or memory traffic; loops of unknown length run once.
+    """
+    program = completion.annotated.program
+    runs: dict[int, float] = {}
+    _count_runs(program.body, 1.0, runs)
+    for node in completion.graph.nodes:
+        if node.op < len(program.ops) and not program.ops[node.op].regions:
+            types = [completion.graph.slot_types[slot] for slot in node.slots]
+            yield node, runs.get(node.op, 1.0) * _time(program.ops[node.op].info, types, hardware)
+
+
+def bytes_of(type_: TensorType) -> float:
+    """What a value of the type takes in memory."""
+    return math.prod(type_.shape) * element_bytes(type_.element) if type_.is_tensor else 0.0
+
+
+def _time(info: Any, types: Iterable[TensorType], hardware: Hardware) -> float:
+    counted = flops_of(info)
+    element = info.operands[0].element if info.operands else "f32"
+    compute_s = counted[1] / hardware.flops_of(element) if counted else 0.0
+    return max(compute_s, sum(map(bytes_of, types)) / hardware.memory_bytes_per_s)
+
+
+def _count_runs(block: Body, times: float, runs: dict[int, float]) -> None:
+    """How often each operation runs in a call of the program."""
+    for op in block.ops:
+        runs[op.index] = times
+        inner = times * (trip_count(op.ir) or 1) if op.info.name == WHILE else times
+        for region in op.regions:
+            _count_runs(region, inner, runs)
