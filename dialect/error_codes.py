@@ -63,6 +63,7 @@ class Code(enum.StrEnum):
     RESHARD = "G0508"
     REPLICAS = "G0509"
     LIMIT = "G0510"
+    NO_PLAN = "G0511"
 
     EXECUTION = "G0600"
     TOO_FEW_DEVICES = "G0601"

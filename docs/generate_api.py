@@ -22,9 +22,8 @@ GROUPS = {
     "Partitioning programs": ("partition", "propagate", "Partitioned", "Sharding", "Collective", "PassManager"),
     "Running programs": ("compile", "load", "save", "Executable"),
     "Compiling for other machines": ("compile_for", "load_compiled", "CompiledProgram"),
-    "Explaining and pricing": (
-        *("explain", "Explanation", "suggest", "Suggestions", "cost", "CostReport", "report", "Report", "visualize"),
-    ),
+    "Explaining and pricing": (*("explain", "Explanation", "cost", "CostReport", "report", "Report", "visualize"),),
+    "Finding annotations": ("suggest", "Suggestions", "search", "ShardingPlan"),
     "Checking and comparing": (
         *("check", "CheckReport", "compare", "SecondOpinion", "compare_versions", "VersionComparison"),
     ),

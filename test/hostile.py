@@ -42,6 +42,7 @@ _COMMANDS = (
     "report",
     "show",
     "suggest",
+    "search",
     "check",
     "compare",
     "run",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
@@ -18,9 +17,6 @@ from gspmd.tools._partitioned import (
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser, seconds
 from gspmd.tools.presentation import tell
-
-if TYPE_CHECKING:
-    from jaxlib.mlir import ir
 
 NAME = "suggest"
 SUMMARY = "find annotations that would make a program cheaper"
@@ -72,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd.output import Output
     from gspmd.suggestions.suggesting import suggest
-    from gspmd.suggestions.text import suggestion_lines
+    from gspmd.suggestions.text import module_text, suggestion_lines
 
     if args.output is not None and args.apply is None:
         args.apply = 1
@@ -92,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         text = "\n".join(suggestion_lines(found, args.limit))
     if output is not None:
         module = found.apply(args.apply) if found.found else found.module
-        output.write(_text(module, args.file).encode())
+        output.write(module_text(module, args.file).encode())
     if output is None or args.output not in (None, "-"):
         print(text)
     else:
@@ -106,13 +102,3 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             "--json and --apply both write to stdout", hint="name a file with -o", code=Code.OPTIONS_DISAGREE
         )
-
-
-def _text(module: ir.Module, file: str) -> str:
-    """The program, with the places of its operations where they say more than where they stand in the file."""
-    from gspmd.explanations.value_names import given_operations
-    from gspmd.transforms.parsing.mlir import source_location
-
-    places: Any = (source_location(op.location) for _, op in given_operations(module))
-    is_traced = any(place is not None and place.file not in (file, "-", "<stdin>") for place in places)
-    return f"{module.operation.get_asm(enable_debug_info=is_traced)}".rstrip("\n") + "\n"

@@ -186,4 +186,22 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
         ),
         "Write what is repeated as a loop, nest less deeply, or use fewer devices, as the message says.",
     ),
+    Page(
+        Code.NO_PLAN,
+        "No plan fits into memory",
+        "gspmd search found no way to split the program's arguments so that a device of the target holds what it "
+        "needs. The error says how much the best plan needs.",
+        Example(
+            "gspmd search program.mlir --memory 4KiB --time-limit 5",
+            text="""\
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = stablehlo.exponential %a : tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
+}
+""",
+        ),
+        "Use more devices or more of their memory, search longer, or let the program hold less for its backward pass, "
+        "as jax.checkpoint does.",
+    ),
 )

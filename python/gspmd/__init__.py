@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from gspmd.frontend.pipelining import pipeline
     from gspmd.pass_manager import PassManager
     from gspmd.pictures.visualizing import visualize
+    from gspmd.plan_search.plan import ShardingPlan
+    from gspmd.plan_search.searching import search
     from gspmd.reports.report import Report, report
     from gspmd.runtime.executable import Executable, compile, load, save
     from gspmd.runtime.processes import wait
@@ -94,6 +96,8 @@ _HOME = {
     "save": "runtime.executable",
     "ShardedArray": "runtime.sharded_array",
     "wait": "runtime.processes",
+    "ShardingPlan": "plan_search.plan",
+    "search": "plan_search.searching",
     "Report": "reports.report",
     "report": "reports.report",
     "Suggestions": "suggestions.suggesting",
@@ -126,6 +130,7 @@ __all__ = [
     "SecondOpinion",
     "ShardedArray",
     "Sharding",
+    "ShardingPlan",
     "SourceLocation",
     "Suggestions",
     "Unsupported",
@@ -150,6 +155,7 @@ __all__ = [
     "propagate",
     "report",
     "save",
+    "search",
     "suggest",
     "visualize",
     "wait",

@@ -23,8 +23,13 @@ from wanted import Wanted
 
 _FOLDER = Path(__file__).parents[1] / "hostile"
 CORPUS = read_cases(_FOLDER / "corpus")
-_READING = ("opt", "partition", "explain", "cost", "compare", "report", "suggest", "api.partition")
-_MORE_WORDS = {"opt": ("--gspmd-partition",), "report": ("-o", "-"), "suggest": ("--tries", "1")}
+_READING = ("opt", "partition", "explain", "cost", "compare", "report", "suggest", "search", "api.partition")
+_MORE_WORDS = {
+    "opt": ("--gspmd-partition",),
+    "report": ("-o", "-"),
+    "suggest": ("--tries", "1"),
+    "search": ("--time-limit", "0.1"),
+}
 _QUICK = [name for name in FORMATS if name not in ("compiled", "npz", "small", "demo", "terminal")]
 _SEED, _COUNT = 14, 300
 

@@ -75,6 +75,14 @@ def _suggest(case: Case) -> None:
         str(found.apply())
 
 
+def _search(case: Case) -> None:
+    import gspmd
+
+    found = gspmd.search(_source(case), **_keywords(case), time_limit_s=0.1)
+    json.dumps(found.to_dict())
+    str(found), found.jax_code(), str(found.module)
+
+
 def _check(case: Case) -> None:
     import gspmd
 
@@ -167,6 +175,7 @@ CALLS: dict[str, Callable[[Case], None]] = {
     "api.cost": _cost,
     "api.report": _report,
     "api.suggest": _suggest,
+    "api.search": _search,
     "api.check": _check,
     "api.compare": _compare,
     "api.run": _run,

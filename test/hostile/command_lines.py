@@ -30,6 +30,7 @@ _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "report": (("--target", "tpu-v5p"),),
     "show": (("--value", "%0"), ("--value", "a"), ("--color=always", "--value", "%0")),
     "suggest": (("--json",), ("--save", "memory"), ("--save=bytes", "--limit", "1"), ("--time-limit", "0.5")),
+    "search": (("--json",), ("--jax",), ("--mesh", "x=4,y=2"), ("--mesh", "auto"), ("--plan", "-")),
     "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30"), ("--bisect",)),
     "compare": (("--json",), ("--max-increase", "5%"), ("--max-increase", "step=0"), ("--top", "1")),
     "run": (("--seed", "3"), ("--repeat", "2")),
@@ -43,6 +44,7 @@ WITH_OUTPUT = {
     "cost": ("--write-budget", "--trace"),
     "report": ("-o", "--data", "--trace"),
     "suggest": ("-o",),
+    "search": ("-o", "--plan"),
 }
 READERS = (
     "opt",
@@ -53,12 +55,14 @@ READERS = (
     "report",
     "show",
     "suggest",
+    "search",
     "api.partition",
     "api.propagate",
     "api.explain",
     "api.cost",
     "api.report",
     "api.suggest",
+    "api.search",
     "api.passes",
 )
 RUNNERS = ("check", "compare", "run", "compile", "api.check", "api.compare", "api.run", "api.compile")
@@ -79,7 +83,9 @@ def command_line(rng: Random, command: str, name: str) -> tuple[str, ...]:
         words += ["-o", "-"]
     if command == "suggest":
         words += ["--tries", "2"]
-    for chosen in (_OWN[command], () if command in ("show", "suggest") else _CHOICES):
+    if command == "search":
+        words += ["--time-limit", "0.1"]
+    for chosen in (_OWN[command], () if command in ("show", "suggest", "search") else _CHOICES):
         if chosen and rng.random() < 0.35:
             option = rng.choice(chosen)
             if not (command == "compile" and option[0] == "--target"):
@@ -136,7 +142,7 @@ _COUNTS = ("0", "-1", "", "nan", "1.5", "abc", "1e3", " ", "-0", "9" * 5000, "1;
 _BYTES = ("-1", "", "nan", "inf", "abc", "1XiB", "1KiB2", "-5MiB", "1e3", " ", "KiB")
 _WHOLE = ("", "nan", "1.5", "abc", "1e3", "true", "-1", "-1000000000000000000000", "9" * 5000)
 _CHOOSERS = ("partition", "explain", "cost", "report", "check", "compare", "run")
-_PARTITIONING = (*_CHOOSERS, "compile", "suggest")
+_PARTITIONING = (*_CHOOSERS, "compile", "suggest", "search")
 _ALL = ("opt", *_PARTITIONING)
 OPTIONS = (
     Option("--diagnostics", _ALL, ("", "x", "SHORT", "0", "short,json"), "="),
@@ -149,7 +155,10 @@ OPTIONS = (
     Option("--tries", ("suggest",), _COUNTS),
     Option("--apply", ("suggest",), _COUNTS, "="),
     Option("--save", ("suggest",), ("", "x", "TIME", "flops", "time,bytes")),
-    Option("--time-limit", ("suggest",), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
+    Option("--mesh", ("search",), ("", "x", "x=0", "8", "x=4,x=2", "x=4;y=2", "x=-1", "x=" + "9" * 5000, "é=2")),
+    Option("--memory", ("search",), ("", "0%", "101%", "-1", "nan", "abc", "1%%", "0", "1", "1e9")),
+    Option("--start", ("search",), ("", "nothing.json", ".", "a\nb", "p.mlir")),
+    Option("--time-limit", ("suggest", "search"), ("", "-1", "nan", "abc", "0", "1e999", "-inf")),
     Option("--max-increase", ("compare",), ("", "-1", "nan", "inf", "abc", "5%%", "=5%", "flops=1", "bytes=", "1e3",
                                             "9" * 50)),
     Option("--seed", ("run", "check", "compare"), ("-1", "", "nan", "1.5", "abc", "9" * 5000)),
@@ -157,7 +166,7 @@ OPTIONS = (
     Option("--atol", ("check", "compare"), ("-1", "", "nan", "inf", "abc")),
     Option("--tolerance", ("cost",), ("-1", "", "nan", "inf", "abc", "0.5")),
     Option("--strict", (*_CHOOSERS, "compile"), _BYTES, "="),
-    Option("--target", (*_CHOOSERS, "suggest"), ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1",
+    Option("--target", (*_CHOOSERS, "suggest", "search"), ("tpu-v99", ":", "tpu:", "tpu::", "tpu:v5p:", "tpu:v5p:0x1x1",
                                                  "tpu:v5p:4x4", "é",
                                    "nothing.toml",
                                    "tpu:v5p:99999999999x4x4", "tpu:v5p:4x4x4x4", "tpu:v5p:-1x4x4", "/",

@@ -170,6 +170,7 @@ COMMANDS = {
     "compile --hlo": ["compile", "p.mlir", "--target", "cpu", "--hlo"],
     "cost": ["cost", "p.mlir", "--write-budget"],
     "suggest": ["suggest", "p.mlir", "--tries", "2", "-o"],
+    "search": ["search", "p.mlir", "--time-limit", "0.1", "-o"],
 }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-_SHOWN = ("command_line", "cost", "explain", "report", "suggest")
+_SHOWN = ("command_line", "cost", "explain", "report", "search", "suggest")
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = {page.name: page for page in (README, *(ROOT / "docs" / f"{name}.md" for name in _SHOWN))}

@@ -64,6 +64,7 @@ def jit(
     backend: str | None = None,
     compiler_options: Mapping[str, Any] | None = None,
     timeout_s: float = TIMEOUT_S,
+    shardings: str | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
     """Like `jax.jit`, but gspmd partitions the function over `mesh`, and PJRT runs it on the mesh's devices.
@@ -75,8 +76,9 @@ def jit(
     with, else what propagation finds. Shardings need not divide. Inside the function, `gspmd.mesh_split`,
     `gspmd.annotate` and `jax.lax.with_sharding_constraint` annotate values. The other arguments of `jax.jit` are as
     there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
-    `timeout_s` seconds of the others. Further keyword arguments are those of `gspmd.partition`; `target` may also
-    say where to run, as `tpu` or `cpu`.
+    `timeout_s` seconds of the others. `shardings="search"` lets `gspmd.search` find the shardings that are not given; a
+    dictionary is its options, as `{"time_limit_s": 10}`. Further keyword arguments are those of `gspmd.partition`;
+    `target` may also say where to run, as `tpu` or `cpu`.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
     has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
@@ -99,11 +101,14 @@ def jit(
             hint=f"it also takes {', '.join(sorted(_OPTIONS))}",
             code=Code.UNKNOWN_OPTION,
         )
+    if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
+        raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     over = device_mesh_on(mesh, device, backend)
     return Jitted(
-        fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options
-    )
+        fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
+        {} if shardings == "search" else shardings,
+    )  # fmt: skip
 
 
 class Jitted:
@@ -121,8 +126,10 @@ class Jitted:
         compiler_options: Mapping[str, Any] | None,
         timeout_s: float,
         options: dict[str, Any],
+        search: Any,
     ) -> None:
         functools.update_wrapper(self, fun)
+        self._search: Mapping[str, Any] | None = search
         self._fun = fun
         self._name = getattr(fun, "__name__", "function")
         self._parameters, self._mesh = parameters, mesh
@@ -262,7 +269,7 @@ class Jitted:
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(
             lowered, computation, mesh, inputs, outputs, call.tree, results, leaves.paths,
-            self._compiler_options, self._options,
+            self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
     def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:

@@ -28,6 +28,8 @@ from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
+from gspmd.plan_search import searching
+from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
 from gspmd.reports import report
 from gspmd.runtime import arguments, executable_module, processes, refusals
@@ -53,7 +55,7 @@ class Lowered:
     """A function lowered for arguments of known shapes, with what is said of its shardings.
 
     `inputs` are what is said of the leaves of the arguments, `outputs` of the results; `paths` are what errors call
-    the leaves.
+    the leaves. Where there are options of a `search`, it finds what nothing is said of.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class Lowered:
         paths: Sequence[str],
         compiler_options: Options | None,
         options: dict[str, Any],
+        search: Mapping[str, Any] | None = None,
     ) -> None:
         self.mesh = mesh
+        self._search = search
         self.in_tree = in_tree
         self.out_info = results
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
@@ -81,8 +85,20 @@ class Lowered:
         self._explained = {name: self._options[name] for name in _EXPLAINED if name in self._options}
 
     @functools.cached_property
+    def plan(self) -> ShardingPlan:
+        """What `gspmd.search` finds for the function, which is what it is partitioned by if that was asked for.
+
+        Errors: as `gspmd.search`.
+        """
+        return searching.search(self._as_annotated, **self._explained, **(self._search or {}))
+
+    @functools.cached_property
     def program(self) -> ir.Module:
         """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
+        return self._as_annotated if self._search is None else self.plan.module
+
+    @functools.cached_property
+    def _as_annotated(self) -> ir.Module:
         module = read_program(self._computation.module)
         names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
         with in_memory(module) as top:

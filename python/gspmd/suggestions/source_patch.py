@@ -45,7 +45,7 @@ class SourcePatch:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON holds them."""
-        return dataclasses.asdict(self)
+        return {"file": self.file, "line": self.line, "old": list(self.old), "new": list(self.new)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def suggest(
     """
     _check(save, tries, time_limit_s)
     until = time.monotonic() + time_limit_s
-    base = _base(program, num_partitions)
+    base = base_of(program, num_partitions)
     arguments: dict[str, Any] = {
         "replicate_unsupported": replicate_unsupported,
         "custom_rules": custom_rules,
@@ -190,14 +190,14 @@ def _check(save: Any, tries: Any, time_limit_s: Any) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Base:
+class BaseProgram:
     """The module that annotations are added to, and whether it is the one that was given."""
 
     module: ir.Module
     is_given: bool
 
 
-def _base(program: Any, num_partitions: int | None) -> _Base:
+def base_of(program: Any, num_partitions: int | None) -> BaseProgram:
     """The program itself where it has one mesh, which annotations can name; else the program as ingest leaves it."""
     module = read_program(program)
     if is_partitioned(module):
@@ -211,7 +211,7 @@ def _base(program: Any, num_partitions: int | None) -> _Base:
     if not is_named:
         with in_memory(module) as top:
             run_in_memory([Ingest(num_partitions=num_partitions or 0)], top, module)
-    return _Base(module, is_named)
+    return BaseProgram(module, is_named)
 
 
 class _Trials:

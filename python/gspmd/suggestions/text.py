@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from jaxlib.mlir import ir
+
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.dialect.notation import print_dims
+from gspmd.explanations.value_names import given_operations
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourcePatch, jax_can_say, spec_text
 from gspmd.suggestions.suggesting import Suggestion, Suggestions
 from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
+from gspmd.transforms.parsing.mlir import source_location
 
 _ALIKE = 3  # others with the same outcome that are named
 _SEEN = 5e-4  # changes by a smaller part are not told
@@ -105,3 +109,10 @@ def _tried(found: Suggestions) -> str:
     tried = f"{found.tried} annotation{'s' if found.tried != 1 else ''} tried, {pays}"
     rest = found.promising - found.tried
     return f"{tried}; {rest} more were not, for want of tries or time" if rest > 0 else tried
+
+
+def module_text(module: ir.Module, file: str) -> str:
+    """A program, with the places of its operations where they say more than where they stand in the file."""
+    places = (source_location(op.location) for _, op in given_operations(module))
+    is_traced = any(place is not None and place.file not in (file, "-", "<stdin>") for place in places)
+    return f"{module.operation.get_asm(enable_debug_info=is_traced)}".rstrip("\n") + "\n"

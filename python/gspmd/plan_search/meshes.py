@@ -1,0 +1,125 @@
+"""The meshes that a search looks at, and how one gets into a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError, shown
+from gspmd.dialect.limits import is_count
+from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.modules import create_mesh, mesh_operations
+from gspmd.transforms.ir.operations import Point
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.machine.target_file import is_topology, read_target
+from gspmd.transforms.machine.torus import placements
+
+AUTO = "auto"
+NAMES = ("x", "y")
+_AXIS = re.compile(r"([A-Za-z_][\w.-]*)=([1-9][0-9]{0,9})")
+_ANNOTATED = ("sdy.sharding", "mhlo.sharding", "sdy.manual_computation")
+
+
+def parse_mesh_sizes(text: str) -> Mapping[str, int] | str:
+    """`x=8,y=4` as sizes by name; `auto` as it is. Raises UsageError."""
+    if text == AUTO:
+        return text
+    sizes: dict[str, int] = {}
+    for part in text.split(","):
+        match = _AXIS.fullmatch(part.strip())
+        if match is None or match[1] in sizes:
+            raise UsageError(f"{text!r} is no mesh", hint="write it as x=8,y=4, or auto", code=Code.BAD_VALUE)
+        sizes[match[1]] = int(match[2])
+    return sizes
+
+
+def meshes_to_try(
+    module: ir.Module, mesh: Mapping[str, int] | str | None, devices: int | None, target: str
+) -> list[Mesh]:
+    """The meshes for a program: its own, the one that is asked for, or all of one or two axes that fit the target.
+
+    Errors: UsageError where it is not known how many devices there are, and where a mesh is asked for beside the one
+    that the program is annotated over.
+    """
+    own = _mesh_of(module)
+    if isinstance(mesh, Mapping):
+        asked = _checked(mesh)
+        if own is not None and own.axes != asked.axes and _is_annotated(module):
+            raise UsageError(
+                "the program is annotated over a mesh of its own", hint="leave the mesh out", code=Code.OPTIONS_DISAGREE
+            )
+        return [asked]
+    if mesh not in (None, AUTO):
+        raise UsageError(f"mesh is {shown(mesh)}, expected sizes by name, or 'auto'", code=Code.BAD_VALUE)
+    if own is not None and (mesh is None or _is_annotated(module)):
+        return [own]
+    count = devices or (own.size if own is not None else _devices_of(target))
+    if not count:
+        raise UsageError(
+            "it is not known how many devices there are",
+            hint="give a mesh, a number of partitions, or a target with a topology, as tpu:v5p:4x4x4",
+            code=Code.NO_MESH,
+        )
+    return [found for found in _all_meshes(count) if _fits(found, target)] or [Mesh(((NAMES[0], count),), name="mesh")]
+
+
+def put_mesh(module: ir.Module, mesh: Mesh) -> None:
+    """Let a program be over this mesh, and no other."""
+    if _mesh_of(module) == mesh:
+        return
+    with in_memory(module) as top:
+        for op in mesh_operations(top):
+            op.erase()
+        create_mesh(mesh, Point.at_begin(top.regions[0]), top.location)
+        count = ir.IntegerType.get_signless(32)
+        top.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(count, mesh.size)
+
+
+def _mesh_of(module: ir.Module) -> Mesh | None:
+    """The one mesh that a program names, None where it names none or several."""
+    from gspmd.transforms.ir.modules import codec_of
+
+    with module.context, ir.Location.unknown():
+        top = model_of(module)
+        meshes = list(codec_of(top).meshes.values())
+        top.dissolve()
+    return meshes[0] if len(meshes) == 1 else None
+
+
+def _is_annotated(module: ir.Module) -> bool:
+    text = str(module)
+    return any(word in text for word in _ANNOTATED)
+
+
+def _checked(mesh: Mapping[str, int]) -> Mesh:
+    if not all(isinstance(name, str) and name and is_count(size) and size for name, size in mesh.items()):
+        raise UsageError(f"mesh is {shown(mesh)}, expected sizes by name", code=Code.BAD_VALUE)
+    return Mesh(tuple(mesh.items()), name="mesh")
+
+
+def _devices_of(target: str) -> int:
+    """The devices of a topology, 0 of what is none."""
+    if not is_topology(target):
+        return 0
+    torus = read_target(target).torus
+    assert torus is not None, "a topology has one"
+    return torus.devices
+
+
+def _all_meshes(count: int) -> list[Mesh]:
+    """Of one axis, and of two in both orders."""
+    pairs = [(first, count // first) for first in range(2, count // 2 + 1) if count % first == 0]
+    return [Mesh(tuple(zip(NAMES, sizes, strict=False)), name="mesh") for sizes in ((count,), *pairs)]
+
+
+def _fits(mesh: Mesh, target: str) -> bool:
+    """Whether it lies along the dimensions of a topology."""
+    if not is_topology(target):
+        return True
+    torus = read_target(target).torus
+    assert torus is not None, "a topology has one"
+    return bool(placements(mesh, torus.box(mesh.size)))

@@ -1,0 +1,201 @@
+"""What a search found: a decision for each role of arguments, constraints, and what the program costs with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd import output
+from gspmd.costs.outcome import Outcome
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import InputError, ParseError, reason_of
+from gspmd.dialect.mesh import Mesh
+from gspmd.plan_search.pricing import Dims, sharding_of
+from gspmd.suggestions.source_patch import spec_text
+from gspmd.suggestions.suggesting import Suggestion
+
+_FORM = 1
+_MOST_BYTES = 2**26
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArgumentDecision:
+    """How the arguments of one role are split.
+
+    `label` is what they are called, with `*` for numbers that differ between the `arguments`; `shape` is that of each.
+    `dims` are the axes of each dimension, None where it is left to propagation. `is_given` says that the program had
+    the annotation, `is_pinned` that a plan file did. `worth` is what the program costs where this alone is left to
+    propagation; `next_dims` and `next_worth` are the best of the other ways that were tried for it. None where that was
+    not looked at.
+    """
+
+    label: str
+    arguments: tuple[str, ...]
+    shape: tuple[int, ...]
+    type: str
+    dims: Dims | None
+    is_given: bool
+    is_pinned: bool
+    worth: Outcome | None = None
+    next_dims: Dims | None = None
+    next_worth: Outcome | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields in plain values, as JSON holds them."""
+        return {
+            "argument": self.label,
+            "count": len(self.arguments),
+            "type": self.type,
+            "sharding": _listed(self.dims),
+            "given": self.is_given,
+            "pinned": self.is_pinned,
+            "without": None if self.worth is None else self.worth.to_dict(),
+            "next_sharding": _listed(self.next_dims),
+            "next": None if self.next_worth is None else self.next_worth.to_dict(),
+        }
+
+
+def _listed(dims: Dims | None) -> list[list[str]] | None:
+    return None if dims is None else [list(names) for names in dims]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardingPlan:
+    """Annotations for a program, and what it costs with them.
+
+    `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
+    priced. `ideal_s` are the seconds that the program's arithmetic alone takes if it is divided evenly: no plan is
+    faster. `constraints` are annotations on values inside. What `decisions` are worth compares with `reference`, which
+    is the plan's cost priced in the same, rough, way: without constraints and without `gspmd-refine`. `module` is the
+    annotated program.
+    """
+
+    mesh: Mesh
+    target: str
+    outcome: Outcome
+    most_bytes: float
+    ideal_s: float
+    baselines: Mapping[str, Outcome]
+    decisions: tuple[ArgumentDecision, ...]
+    reference: Outcome
+    constraints: tuple[Suggestion, ...]
+    tried: int
+    seconds: float
+    is_complete: bool
+    module: ir.Module = dataclasses.field(repr=False)
+
+    def jax_code(self) -> str:
+        """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
+        lines = ["import re", "", "import jax", "from jax.sharding import PartitionSpec as P", "", "PLAN = {"]
+        for decision in self.decisions:
+            if decision.dims is not None:
+                pattern = re.escape(decision.label).replace(r"\*", r"\d+")
+                lines.append(f"    {pattern!r}: {spec_text(sharding_of(self.mesh, decision.dims), 'P')},")
+        lines += ["}", "", "", *_FUNCTION]
+        return "\n".join(lines) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values, as JSON holds them; `save` writes this."""
+        return {
+            "form": _FORM,
+            "mesh": dict(self.mesh.axes),
+            "target": self.target,
+            "most_bytes": self.most_bytes,
+            "outcome": self.outcome.to_dict(),
+            "reference": self.reference.to_dict(),
+            "ideal_s": self.ideal_s,
+            "baselines": {name: outcome.to_dict() for name, outcome in self.baselines.items()},
+            "decisions": [decision.to_dict() for decision in self.decisions],
+            "constraints": [each.to_dict(each.outcome) for each in self.constraints],
+            "tried": self.tried,
+            "seconds": self.seconds,
+            "complete": self.is_complete,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the decisions as JSON, which the next search can start from. Errors: InputError."""
+        output.write(path, (json.dumps(self.to_dict(), indent=2) + "\n").encode())
+
+    def __str__(self) -> str:
+        """The text that `gspmd search` prints."""
+        from gspmd.plan_search.text import plan_lines
+
+        return "\n".join(plan_lines(self))
+
+
+_FUNCTION = '''\
+def planned(name, tree):
+    """The shardings of the plan for an argument of this name, for in_shardings."""
+
+    def spec(path, leaf):
+        label = name + jax.tree_util.keystr(path)
+        return next((spec for pattern, spec in PLAN.items() if re.fullmatch(pattern, label)), None)
+
+    return jax.tree_util.tree_map_with_path(spec, tree)'''.splitlines()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanFile:
+    """Decisions of an earlier search, by label: the axes of each dimension, and the labels that are pinned."""
+
+    mesh: Mapping[str, int]
+    dims: Mapping[str, Dims | None]
+    pinned: frozenset[str]
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> PlanFile:
+        """Read what `ShardingPlan.save` wrote, and people may have changed. Errors: InputError, ParseError."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise InputError(
+                f"cannot read '{os.fspath(path)}': {reason_of(error).lower()}", code=Code.CANNOT_READ
+            ) from None
+        try:
+            if len(data) > _MOST_BYTES:
+                raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+            return _read_plan(json.loads(data))
+        except (ValueError, RecursionError, TypeError, KeyError) as error:
+            what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
+            raise ParseError(
+                f"'{os.fspath(path)}' is no plan: {what}",
+                hint="give what gspmd search --plan wrote",
+                code=Code.BAD_FILE,
+            ) from None
+
+
+def _read_plan(data: Any) -> PlanFile:
+    """Raises ValueError, TypeError and KeyError for what is no plan."""
+    if not isinstance(data, dict) or data["form"] != _FORM:
+        raise ValueError(f"its form is not {_FORM}")
+    mesh = data["mesh"]
+    if not isinstance(mesh, dict) or not all(type(size) is int and size > 0 for size in mesh.values()):
+        raise ValueError("its mesh is not sizes by name")
+    dims: dict[str, Dims | None] = {}
+    pinned = set()
+    if not isinstance(data["decisions"], list):
+        raise ValueError("its decisions are no list")
+    for decision in data["decisions"]:
+        if not isinstance(decision, dict) or not isinstance(decision["argument"], str):
+            raise ValueError("a decision names no argument")
+        label, found = decision["argument"], decision["sharding"]
+        dims[label] = None if found is None else _read_dims(found, mesh)
+        if decision.get("pinned", False) is True:
+            pinned.add(label)
+    return PlanFile(mesh, dims, frozenset(pinned))
+
+
+def _read_dims(found: Any, mesh: Mapping[str, int]) -> Dims:
+    if not isinstance(found, list) or not all(isinstance(names, list) for names in found):
+        raise ValueError("a sharding is not the axes of each dimension")
+    names = [name for listed in found for name in listed]
+    if not all(isinstance(name, str) and name in mesh for name in names) or len(set(names)) < len(names):
+        raise ValueError("a sharding has axes that the mesh has not, or one twice")
+    return tuple(tuple(listed) for listed in found)

@@ -1,0 +1,99 @@
+"""Arguments that have to be decided upon together: those that do the same in layers that repeat.
+
+Frameworks call them alike but for numbers: `params['layers'][3]['up']` and `params['layers'][4]['up']`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.explanations.explanation import Explanation
+from gspmd.suggestions.operation_times import bytes_of, operation_times
+from gspmd.suggestions.tied_dimensions import TiedDimensions
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.machine.cost import Hardware
+
+_NUMBER = re.compile(r"(?<=\[)\d+(?=\])|(?<=_)\d+(?=')")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArgumentRole:
+    """Arguments, by number, that are split alike: of one type, and with one name but for numbers, which are `*`.
+
+    `colors` has one number a dimension: dimensions of the same color are tied by sharding rules. `given` is how they
+    are annotated, None for those that are to be decided upon. `is_state` says that the program returns values of their
+    type: it updates them, as it does weights.
+    """
+
+    label: str
+    names: tuple[str, ...]
+    arguments: tuple[int, ...]
+    type: TensorType
+    colors: tuple[int, ...]
+    given: TensorSharding | None = None
+    is_state: bool = False
+
+    @property
+    def bytes(self) -> float:
+        """What all of them take on a device that has them whole."""
+        return len(self.arguments) * bytes_of(self.type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Roles:
+    """All arguments of a program by role, and of each color the seconds of operations that it occurs in."""
+
+    roles: tuple[ArgumentRole, ...]
+    times_s: dict[int, float]
+
+    def colors(self) -> list[int]:
+        """Colors of arguments that are to be decided upon, those of most operations first."""
+        free = {color for role in self.roles if role.given is None for color in role.colors}
+        return sorted(free, key=lambda color: (-self.times_s.get(color, 0.0), color))
+
+    def data_colors(self) -> list[int]:
+        """Colors that occur in no state: what examples are counted by, and what they consist of."""
+        state = {color for role in self.roles if role.is_state for color in role.colors}
+        return [color for color in self.colors() if color not in state]
+
+
+def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
+    """The roles of an explained program's arguments. It has to be called before the program is partitioned."""
+    explainer = explained.explainer
+    annotated = explainer.completion.annotated
+    program, tied = annotated.program, TiedDimensions(explainer.completion)
+    members: dict[tuple[str, TensorType, TensorSharding | None], list[int]] = defaultdict(list)
+    labels = [label or explainer.value_names[value] for value, label in
+              zip(program.body.arguments, explainer.argument_labels, strict=True)]  # fmt: skip
+    for number, (value, given) in enumerate(zip(program.body.arguments, annotated.arguments, strict=True)):
+        type_ = program.value_type[value]
+        if type_.shape:
+            said = given if given is not None and given.says_something() else None
+            members[_NUMBER.sub("*", labels[number]), type_, said].append(number)
+    slots = [program.slot_of(value) for value in program.body.arguments]
+    for numbers in members.values():
+        for number in numbers[1:]:
+            tied.join(slots[numbers[0]], slots[number])
+    times_s: dict[int, float] = defaultdict(float)
+    types: Sequence[TensorType] = explainer.completion.graph.slot_types
+    for node, time_s in operation_times(explainer.completion, hardware):
+        for color in tied.of_slots(node.slots, tuple(types[slot].rank for slot in node.slots)):
+            times_s[color] += time_s
+    results = {program.value_type[value] for value in program.body.returned}
+    roles = tuple(
+        ArgumentRole(
+            label if len(numbers) > 1 else labels[numbers[0]],
+            tuple(labels[number] for number in numbers),
+            tuple(numbers),
+            type_,
+            tuple(tied.of(slots[numbers[0]], dimension) for dimension in range(type_.rank)),
+            given,
+            type_ in results,
+        )
+        for (label, type_, given), numbers in members.items()
+    )
+    return Roles(roles, dict(times_s))

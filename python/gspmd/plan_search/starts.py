@@ -1,0 +1,175 @@
+"""Where a search starts: the ways to split a model that people know, as far as they fit a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.plan_search.pricing import Dims, State, divides
+from gspmd.plan_search.roles import ArgumentRole, Roles
+
+AS_IT_IS, DATA, FULLY_SHARDED = "as it is", "data parallel", "fully sharded"
+TENSOR, TWO_DIMENSIONAL = "tensor parallel", "two-dimensional"
+_SMALL_BYTES = 4096.0  # an argument that is not worth splitting
+
+
+def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
+    """States by name: nothing decided; and, where it is known what the batch is, the ways to split a model that fit.
+
+    Data parallel: the batch over all axes, everything else whole. Fully sharded: the other arguments split over all
+    axes, too, as in FSDP and ZeRO-3. Two-dimensional: the batch over all axes but the last, the largest dimension of
+    every other argument over the last axis and the next over the others, as the paper finalises its models.
+    """
+    nothing: State = tuple(None for _ in roles.roles)
+    found = {AS_IT_IS: nothing}
+    names, batch = tuple(name for name, size in mesh.axes if size > 1), batch_color(roles, mesh)
+    if batch is None:
+        return found
+    data = with_color(roles, mesh, nothing, batch, names)
+    found[DATA] = _rest(roles, data, _whole)
+    found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names) or _whole(role))
+    if len(names) > 1:
+        split = with_color(roles, mesh, nothing, batch, names[:-1])
+        found[TWO_DIMENSIONAL] = _rest(roles, split, lambda role: _two_dimensional(role, mesh, names))
+    return found
+
+
+def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[State], State]]]:
+    """The batch over all axes but the last, and what the last may split, one color after the other."""
+    nothing: State = tuple(None for _ in roles.roles)
+    names, batch = tuple(name for name, size in mesh.axes if size > 1), batch_color(roles, mesh)
+    start = nothing if batch is None else with_color(roles, mesh, nothing, batch, names[:-1])
+
+    def splitting(color: int) -> Callable[[State], State]:
+        return lambda state: with_color(roles, mesh, state, color, names[-1:])
+
+    return start, [splitting(color) for color in roles.colors() if color != batch and names]
+
+
+def batch_color(roles: Roles, mesh: Mesh) -> int | None:
+    """The color of most operations that is of data alone and that the mesh divides, all of it or most axes."""
+    nothing: State = tuple(None for _ in roles.roles)
+    names = tuple(name for name, size in mesh.axes if size > 1)
+
+    def split_over(color: int) -> int:
+        state = with_color(roles, mesh, nothing, color, names)
+        return max((len(axes) for dims in state if dims is not None for axes in dims), default=0)
+
+    found = max(roles.data_colors(), key=split_over, default=None)
+    return found if found is not None and split_over(found) else None
+
+
+def _rest(roles: Roles, state: State, dims_of: Callable[[ArgumentRole], Dims]) -> State:
+    """The state with all roles decided that are not yet."""
+    return tuple(
+        dims_of(role) if role.given is None and dims is None else dims
+        for role, dims in zip(roles.roles, state, strict=True)
+    )
+
+
+def with_color(roles: Roles, mesh: Mesh, state: State, color: int, names: tuple[str, ...]) -> State:
+    """The state with a color's dimensions split over axes, as far as these divide them, and no others over these."""
+    return tuple(
+        dims if role.given is not None or color not in role.colors else _colored(role, mesh, dims, color, names)
+        for role, dims in zip(roles.roles, state, strict=True)
+    )
+
+
+def without(dims: Dims, name: str) -> Dims:
+    """The dimensions split over all but one axis."""
+    return tuple(tuple(each for each in names if each != name) for names in dims)
+
+
+def _colored(role: ArgumentRole, mesh: Mesh, dims: Dims | None, color: int, names: tuple[str, ...]) -> Dims | None:
+    dimension = role.colors.index(color)
+    found = dims if dims is not None else _whole(role)
+    for name in names:
+        rest = without(found, name)
+        more = (*rest[:dimension], (*rest[dimension], name), *rest[dimension + 1 :])
+        if divides(role, mesh, more):
+            found = more
+    return found if any(found) else dims
+
+
+def fully_sharded(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...], dims: Dims = ()) -> Dims | None:
+    """The largest dimension that the axes divide, and what splits it, over these; None without one, or for little."""
+    if role.bytes / len(role.arguments) < _SMALL_BYTES:
+        return None
+    have = dims or _whole(role)
+    for dimension in sorted(range(role.type.rank), key=lambda d: -role.type.shape[d]):
+        more = (*have[:dimension], (*have[dimension], *names), *have[dimension + 1 :])
+        if divides(role, mesh, more):
+            return more
+    return None
+
+
+def _two_dimensional(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...]) -> Dims:
+    dims, taken = _whole(role), set[int]()
+    if role.bytes / len(role.arguments) < _SMALL_BYTES:
+        return dims
+    for axes in (names[-1:], names[:-1]):
+        for dimension in sorted(range(role.type.rank), key=lambda d: -role.type.shape[d]):
+            more = (*dims[:dimension], axes, *dims[dimension + 1 :])
+            if dimension not in taken and divides(role, mesh, more):
+                dims = more
+                taken.add(dimension)
+                break
+    return dims
+
+
+def _whole(role: ArgumentRole) -> Dims:
+    return ((),) * role.type.rank
+
+
+def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) -> Iterator[State]:
+    """States that differ in one decision, the largest decisions first.
+
+    A decision is about one axis: which color it splits, in all arguments; that all state is split over it, or nothing;
+    which dimension of one role, or none; or that a role is left to propagation.
+    """
+    names = [name for name, size in mesh.axes if size > 1]
+    for color in roles.colors():
+        for name in names:
+            yield _keep(roles, state, with_color(roles, mesh, state, color, (name,)), pinned)
+    for name in names:
+        fuller = tuple(
+            _fuller(role, mesh, dims, name) if role.given is None else dims
+            for role, dims in zip(roles.roles, state, strict=True)
+        )
+        yield _keep(roles, state, fuller, pinned)
+        cleared = tuple(None if dims is None else without(dims, name) for dims in state)
+        yield _keep(roles, state, cleared, pinned)
+    order = sorted(range(len(roles.roles)), key=lambda number: -roles.roles[number].bytes)
+    for number in order:
+        role, dims = roles.roles[number], state[number]
+        if role.given is None and role.label not in pinned:
+            for other in _other_dims(role, mesh, dims, names):
+                yield (*state[:number], other, *state[number + 1 :])
+
+
+def _fuller(role: ArgumentRole, mesh: Mesh, dims: Dims | None, name: str) -> Dims | None:
+    """The dimensions of a state's role split over one more axis, to hold less of it."""
+    if not role.is_state or dims is None or any(name in names for names in dims):
+        return dims
+    return fully_sharded(role, mesh, (name,), dims) or dims
+
+
+def _other_dims(role: ArgumentRole, mesh: Mesh, dims: Dims | None, names: list[str]) -> Iterator[Dims | None]:
+    have = dims if dims is not None else _whole(role)
+    for name in names:
+        rest = without(have, name)
+        for dimension in range(role.type.rank):
+            more = (*rest[:dimension], (*rest[dimension], name), *rest[dimension + 1 :])
+            if more != dims and divides(role, mesh, more):
+                yield more
+        if rest != dims:
+            yield rest
+    if dims is not None:
+        yield None
+
+
+def _keep(roles: Roles, old: State, new: State, pinned: frozenset[str]) -> State:
+    """The new state, with what is pinned as it was."""
+    return tuple(
+        before if role.label in pinned else after for role, before, after in zip(roles.roles, old, new, strict=True)
+    )

@@ -1,0 +1,82 @@
+"""Plans as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gspmd.costs.outcome import Outcome
+from gspmd.costs.text import time_text
+from gspmd.plan_search.plan import ArgumentDecision, ShardingPlan
+from gspmd.plan_search.pricing import Dims
+from gspmd.suggestions.text import written_lines
+from gspmd.tables import fitted, table
+from gspmd.text_report import bytes_text, mesh_text
+
+_SAME = 5e-4  # a part that is told as nothing
+
+
+def plan_lines(plan: ShardingPlan) -> list[str]:
+    """What was decided, what that is worth, and what the program costs, beside the ways that people know."""
+    lines = [f"{mesh_text(plan.mesh)}, target {plan.target or 'neutral'}", ""]
+    rows = [("", "step", "sent", "memory")]
+    rows += [(name, *_cells(outcome)) for name, outcome in plan.baselines.items()]
+    rows.append(("this plan", *_cells(plan.outcome)))
+    lines += table(rows, right=(1, 2, 3))
+    if plan.ideal_s:
+        part = plan.ideal_s / plan.outcome.step_s if plan.outcome.step_s else 1.0
+        least = f"{time_text(plan.ideal_s)}, {100 * part:.0f} % of the step"
+        lines += fitted([f"no plan takes less than {least}: arithmetic alone, divided evenly"])
+    decided = [decision for decision in plan.decisions if decision.dims is not None]
+    if decided:
+        head = ("arguments", "type", "sharding", "left open", "next best")
+        lines += ["", *table([head, *(_row(decision, plan.reference) for decision in decided)])]
+    free = [decision.label for decision in plan.decisions if decision.dims is None]
+    if free:
+        lines += fitted([f"left to propagation: {', '.join(free)}"])
+    for number, constraint in enumerate(plan.constraints, 1):
+        lines += [
+            "",
+            *fitted([f"constraint {number}: {constraint.annotation}"]),
+            *(f"   {line}" for line in written_lines(constraint)),
+        ]
+    end = "none of the decisions can be changed for the better" if plan.is_complete else "the time was up"
+    return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
+
+
+def dims_text(dims: Dims) -> str:
+    """`x, -, y z`: the axes of each dimension."""
+    return "[" + ", ".join(" ".join(names) or "-" for names in dims) + "]"
+
+
+def _cells(outcome: Outcome) -> tuple[str, str, str]:
+    too_much = "" if outcome.fits else " (too much)"
+    return time_text(outcome.step_s), bytes_text(outcome.sent_bytes), bytes_text(outcome.memory_bytes) + too_much
+
+
+def _row(decision: ArgumentDecision, best: Outcome) -> tuple[str, ...]:
+    assert decision.dims is not None, "it was decided"
+    count = f" (x{len(decision.arguments)})" if len(decision.arguments) > 1 else ""
+    said = " (given)" if decision.is_given else " (pinned)" if decision.is_pinned else ""
+    next_ = ""
+    if decision.next_worth is not None:
+        way = "open" if decision.next_dims is None else dims_text(decision.next_dims)
+        next_ = f"{way}: {_change(decision.next_worth, best)}"
+    worth = "" if decision.worth is None else _change(decision.worth, best)
+    return decision.label + count, decision.type, dims_text(decision.dims) + said, worth, next_
+
+
+def _change(other: Outcome, best: Outcome) -> str:
+    """`step +12.0 %`: how much worse the other is."""
+    changes: Sequence[tuple[str, float, float]] = (
+        ("step", other.step_s, best.step_s),
+        ("sent", other.sent_bytes, best.sent_bytes),
+        ("memory", other.memory_bytes, best.memory_bytes),
+    )
+    if best.fits and not other.fits:
+        return f"does not fit: {bytes_text(other.memory_bytes)}"
+    for name, theirs, ours in changes:
+        if ours and abs(theirs / ours - 1) >= _SAME:
+            return f"{name} {100 * (theirs / ours - 1):+.1f} %"
+        if not ours and theirs:
+            return f"{name} {bytes_text(theirs)}"
+    return "the same"

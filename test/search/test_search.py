@@ -1,0 +1,296 @@
+"""`gspmd.search` and `gspmd search`: plans fit, compute the same, are as good as what people write, and can be kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import gspmd
+from gspmd.costs.outcome import Outcome
+from gspmd.plan_search.meshes import parse_mesh_sizes
+from gspmd.plan_search.plan import PlanFile
+from gspmd.tools import cli
+
+TARGET = "tpu-v5p"
+LONG_S = 600.0
+
+
+def perceptron(params: Any, x: Any) -> Any:
+    return jnp.sum((jax.nn.relu(x @ params["up"]) @ params["down"]).astype(jnp.float32) ** 2)
+
+
+def step(params: Any, x: Any) -> Any:
+    grads = jax.grad(perceptron)(params, x)
+    return jax.tree.map(lambda weight, grad: weight - grad.astype(weight.dtype) * 1e-3, params, grads)
+
+
+def layered(params: Any, x: Any) -> Any:
+    for layer in params:
+        x = x + jax.nn.relu(x @ layer["up"]) @ layer["down"]
+    return x
+
+
+def attention(weights: Any, x: Any) -> Any:
+    heads = [jnp.einsum("bsd,dhk->bshk", x, weight) for weight in weights[:3]]
+    scores = jax.nn.softmax(jnp.einsum("bshk,bthk->bhst", heads[0], heads[1]))
+    return jnp.einsum("bhst,bthk,hkd->bsd", scores, heads[2], weights[3])
+
+
+def of(*shape: int, dtype: Any = jnp.float32) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+SMALL = {
+    "perceptron": (step, ({"up": of(64, 256), "down": of(256, 64)}, of(128, 64))),
+    "layers": (layered, ([{"up": of(32, 64), "down": of(64, 32)} for _ in range(3)], of(64, 32))),
+    "attention": (attention, ((of(32, 8, 4), of(32, 8, 4), of(32, 8, 4), of(8, 4, 32)), of(8, 16, 32))),
+}
+D, F, B = 2048, 8192, 16384
+LARGE = ({"up": of(D, F, dtype=jnp.bfloat16), "down": of(F, D, dtype=jnp.bfloat16)}, of(B, D, dtype=jnp.bfloat16))
+
+
+def outcome_of(program: Any) -> Outcome:
+    report = gspmd.cost(program, target=TARGET)
+    return Outcome(report.sent_bytes, report.timeline.total_s, report.memory.peak)
+
+
+def annotated_by_hand(*specs: Any) -> Outcome:
+    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
+    return outcome_of(gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE).program)
+
+
+@pytest.fixture(scope="module")
+def plan() -> gspmd.ShardingPlan:
+    return gspmd.search(jax.jit(step).lower(*LARGE), mesh={"x": 4, "y": 2}, target=TARGET, time_limit_s=LONG_S)
+
+
+# ---- what is found ----
+
+
+@pytest.mark.parametrize("mesh", [{"x": 8}, {"x": 4, "y": 2}])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_plan_computes_the_same(name: str, mesh: dict[str, int]) -> None:
+    function, arguments = SMALL[name]
+    found = gspmd.search(jax.jit(function).lower(*arguments), mesh=mesh, time_limit_s=10)
+    assert dict(found.mesh.axes) == mesh
+    assert gspmd.check(found.module).passed
+
+
+def test_it_is_no_worse_than_what_people_write(plan: gspmd.ShardingPlan) -> None:
+    weights = [
+        (P(), P(("x", "y"))),
+        ({"up": P(None, "y"), "down": P("y")}, P("x")),
+        ({"up": P(("x", "y")), "down": P(("x", "y"))}, P(("x", "y"))),
+        ({"up": P("x", "y"), "down": P("y", "x")}, P("x", None)),
+    ]
+    for specs in weights:
+        assert plan.outcome.step_s <= annotated_by_hand(*specs).step_s * 1.001
+    assert plan.is_complete
+    assert plan.ideal_s < plan.outcome.step_s
+    assert {"as it is", "data parallel", "fully sharded", "tensor parallel", "two-dimensional"} <= plan.baselines.keys()
+    assert plan.outcome.step_s <= min(outcome.step_s for outcome in plan.baselines.values())
+
+
+def test_its_figures_are_those_of_its_module(plan: gspmd.ShardingPlan) -> None:
+    assert dataclasses.replace(plan.outcome, fits=True) == outcome_of(plan.module)
+
+
+def test_its_code_gives_the_same(plan: gspmd.ShardingPlan) -> None:
+    found: dict[str, Any] = {}
+    exec(plan.jax_code(), found)
+    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
+    specs = (found["planned"]("params", LARGE[0]), found["planned"]("x", LARGE[1]))
+    assert any(spec is not None for spec in jax.tree.leaves(specs))
+    lowered = gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE)
+    outcome = outcome_of(lowered.program)
+    if not plan.constraints:
+        assert outcome.step_s == pytest.approx(plan.outcome.step_s)
+    assert outcome.step_s < plan.baselines["as it is"].step_s / 4
+
+
+def test_layers_that_repeat_are_decided_together() -> None:
+    function, arguments = SMALL["layers"]
+    found = gspmd.search(jax.jit(function).lower(*arguments), mesh={"x": 8}, time_limit_s=10)
+    labels = [decision.label for decision in found.decisions]
+    assert labels == ["params[*]['down']", "params[*]['up']", "x"]
+    assert [len(decision.arguments) for decision in found.decisions] == [3, 3, 1]
+
+
+def test_what_is_given_is_kept() -> None:
+    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
+    specs = ({"up": P("x", "y"), "down": None}, None)
+    program = gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE).program
+    found = gspmd.search(program, target=TARGET, time_limit_s=LONG_S)
+    given = next(decision for decision in found.decisions if decision.label.endswith("['up']"))
+    assert (given.is_given, given.dims) == (True, (("x",), ("y",)))
+    assert '[{"x"}, {"y"}]' in str(found.module)
+    with pytest.raises(gspmd.UsageError, match="over a mesh of its own"):
+        gspmd.search(program, mesh={"x": 8}, target=TARGET)
+
+
+def test_less_memory_is_used_where_there_is_less(plan: gspmd.ShardingPlan) -> None:
+    program = jax.jit(step).lower(*LARGE)
+    most = min(outcome.memory_bytes for outcome in plan.baselines.values())
+    narrow = gspmd.search(program, mesh={"x": 4, "y": 2}, target=TARGET, memory=most, time_limit_s=LONG_S)
+    assert narrow.outcome.memory_bytes <= most
+    assert narrow.outcome.step_s >= plan.outcome.step_s * 0.999
+    assert not narrow.baselines["data parallel"].fits
+
+
+def test_no_plan_fits() -> None:
+    with pytest.raises(gspmd.Unsupported, match=r"no plan that was found fits: a device has 1000 bytes to use"):
+        gspmd.search(jax.jit(step).lower(*LARGE), mesh={"x": 8}, target=TARGET, memory=1000, time_limit_s=5)
+
+
+def test_the_mesh_is_found() -> None:
+    program = jax.jit(step).lower(*LARGE)
+    found = gspmd.search(program, target="tpu:v5p:2x2x2", time_limit_s=20)
+    assert found.mesh.size == 8
+    asked = gspmd.search(program, 4, target=TARGET, mesh="auto", time_limit_s=10)
+    assert asked.mesh.size == 4
+
+
+# ---- plans that are kept ----
+
+
+def test_a_plan_is_where_the_next_search_starts(plan: gspmd.ShardingPlan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    assert json.loads(path.read_text()) == plan.to_dict()
+    again = gspmd.search(jax.jit(step).lower(*LARGE), target=TARGET, plan=str(path), time_limit_s=LONG_S)
+    assert again.mesh == plan.mesh
+    assert again.outcome.step_s <= plan.outcome.step_s * 1.001
+
+
+def test_pinned_decisions_are_kept(plan: gspmd.ShardingPlan, tmp_path: Path) -> None:
+    data = plan.to_dict()
+    for decision in data["decisions"]:
+        if decision["argument"] == "params['up']":
+            decision.update(sharding=[["y"], []], pinned=True)
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(data))
+    found = gspmd.search(jax.jit(step).lower(*LARGE), target=TARGET, plan=str(path), time_limit_s=LONG_S)
+    pinned = next(decision for decision in found.decisions if decision.label == "params['up']")
+    assert (pinned.is_pinned, pinned.dims) == (True, (("y",), ()))
+    assert "(pinned)" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"form": 2}, "its form is not 1"),
+        ({"form": None}, "its form"),
+        ({"mesh": {"x": 0}}, "its mesh"),
+        ({"mesh": [8]}, "its mesh"),
+        ({"decisions": {}}, "its decisions are no list"),
+        ({"decisions": [3]}, "a decision names no argument"),
+        ({"decisions": [{"argument": "x", "sharding": [["q"]]}]}, "axes that the mesh has not"),
+        ({"decisions": [{"argument": "x", "sharding": [["x"], ["x"]]}]}, "or one twice"),
+        ({"decisions": [{"argument": "x", "sharding": "x"}]}, "not the axes of each dimension"),
+        ({"decisions": [{"argument": "x"}]}, "no 'sharding'"),
+    ],
+)
+def test_files_that_are_no_plans(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"form": 1, "mesh": {"x": 8}, "decisions": [], **change}))
+    with pytest.raises(gspmd.ParseError, match=re.escape(said)):
+        PlanFile.read(path)
+    path.write_text("[" * 100000)
+    with pytest.raises(gspmd.ParseError, match="is no plan"):
+        PlanFile.read(path)
+    with pytest.raises(gspmd.InputError, match="cannot read"):
+        PlanFile.read(tmp_path / "none")
+
+
+def test_a_plan_that_does_not_fit_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    decisions = [{"argument": "params['up']", "sharding": [["x"]]}]
+    path.write_text(json.dumps({"form": 1, "mesh": {"x": 8}, "decisions": decisions}))
+    with pytest.raises(gspmd.UsageError, match=re.escape("sharding of params['up'] does not fit bf16[2048,8192]")):
+        gspmd.search(jax.jit(step).lower(*LARGE), target=TARGET, plan=str(path))
+
+
+# ---- gspmd.jit ----
+
+
+def test_a_function_searches_for_its_shardings() -> None:
+    function, shapes = SMALL["perceptron"]
+    keys = iter(jax.random.split(jax.random.key(0), 3))
+    values = jax.tree.map(lambda s: jax.random.normal(next(keys), s.shape, s.dtype), shapes)
+    searched = gspmd.jit(function, mesh={"x": 4, "y": 2}, shardings={"time_limit_s": 5})
+    expected = jax.jit(function)(*values)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), searched(*values), expected)
+    lowered = searched.lower(*values)
+    assert lowered.partitioned.num_partitions == 8
+    assert lowered.plan.module is lowered.program
+    with pytest.raises(gspmd.UsageError, match="expected 'search'"):
+        gspmd.jit(function, shardings="find")
+
+
+# ---- arguments and the command ----
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"memory": 0}, "memory is 0"),
+        ({"memory": "90%"}, "memory is '90%'"),
+        ({"memory": float("nan")}, "memory is nan"),
+        ({"time_limit_s": -1}, "time_limit_s is -1"),
+        ({"mesh": "x"}, "mesh is 'x'"),
+        ({"mesh": {"x": 0}}, "mesh is"),
+        ({"target": "nowhere"}, "nowhere"),
+        ({}, "it is not known how many devices there are"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(gspmd.UsageError, match=re.escape(said)):
+        gspmd.search(jax.jit(step).lower(*LARGE), **options)
+
+
+@pytest.mark.parametrize("text", ["", "x", "x=", "x=0", "x=8,x=4", "x=8;y=4", "=8", "x=-1", "8"])
+def test_texts_that_are_no_meshes(text: str) -> None:
+    with pytest.raises(gspmd.UsageError, match="is no mesh"):
+        parse_mesh_sizes(text)
+
+
+def test_a_partitioned_program_is_refused() -> None:
+    mesh, function = 'sdy.mesh @mesh = <["x"=2]>', "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32>"
+    program = gspmd.partition(f"{mesh}\n{function} {{\n  return %a : tensor<8xf32>\n}}")
+    with pytest.raises(gspmd.UsageError, match="already partitioned"):
+        gspmd.search(program.module)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "p.mlir"
+    path.write_text(jax.jit(step).lower(*LARGE).as_text(debug_info=True))
+    return path
+
+
+@pytest.mark.usefixtures("program")
+def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["search", "p.mlir", "--target", TARGET, "--mesh", "x=4,y=2", "--time-limit", "20"]
+    assert cli.main([*words, "-o", "found.mlir", "--plan", "plan.json"]) == 0
+    said = capsys.readouterr().out
+    assert max(len(line) for line in said.splitlines() if not line.startswith(("   -", "   +"))) <= 80
+    assert "this plan" in said
+    plan = json.loads(Path("plan.json").read_text())
+    outcome = outcome_of("found.mlir")
+    assert outcome.to_dict() == plan["outcome"]
+    assert cli.main([*words, "--start", "plan.json", "--jax"]) == 0
+    assert "def planned(name, tree):" in capsys.readouterr().out
+    assert cli.main([*words, "--memory", "1KiB"]) == 1
+    assert "no plan that was found fits" in capsys.readouterr().err
+    assert cli.main([*words, "--json", "--jax"]) == 2
