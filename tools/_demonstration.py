@@ -18,18 +18,24 @@ from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
 from gspmd.output import Output, beside, outputs
+from gspmd.plan_search.text import plan_lines
 from gspmd.tables import fitted, table
 from gspmd.tools._stages import stage
 
+_SEARCH_S = 30.0
+
 
 class Demonstration:
-    """An example of a configuration on a mesh; `times` are seconds by what took them."""
+    """An example of a configuration on a mesh; `times` are seconds by what took them.
 
-    def __init__(self, name: str, example: Any, config: Any, mesh: dict[str, int]) -> None:
-        self.name, self.config, self.mesh = name, config, mesh
+    One that `searches` is split as `gspmd search` finds, and not as its recipe says.
+    """
+
+    def __init__(self, name: str, example: Any, config: Any, mesh: dict[str, int], searches: bool = False) -> None:
+        self.name, self.config, self.mesh, self.searches = name, config, mesh, searches
         self.recipe = example.RECIPES[config.recipe]
-        self.program: Program = example.program(config, self.recipe)
         self.single: Program = example.program(config, ONE_DEVICE)
+        self.program: Program = self.single if searches else example.program(config, self.recipe)
         self.times: dict[str, float] = {}
 
     def run(self, args: argparse.Namespace, brief: bool) -> bool:
@@ -44,7 +50,12 @@ class Demonstration:
         self, steps: int, annotated: Output | None, module: Output | None, picture: Output | None, brief: bool
     ) -> bool:
         with self._timed("trace", "tracing the model"):
-            low = lowered(self.program, self.mesh)
+            low = lowered(self.program, self.mesh, {"time_limit_s": _SEARCH_S} if self.searches else None)
+        if self.searches:
+            with self._timed("search", "searching"):
+                plan = low.plan
+            if not brief:
+                print("\n".join(plan_lines(plan)) + "\n")
         if annotated:
             annotated.write(low.as_text(debug_info=True).encode())
         with self._timed("partition", "partitioning"):
@@ -68,14 +79,16 @@ class Demonstration:
 
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
-        lines = [f"{self.name}: {self.recipe.summary}", f"  {sizes}", ""]
+        summary = "split as gspmd search found" if self.searches else self.recipe.summary
+        lines = [f"{self.name}: {summary}", f"  {sizes}", ""]
         lines += text_report.program_lines(partitioned.signature, partitioned.collectives)
         print("\n".join(fitted(lines)) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)
         said = f"{len(done)} steps agree with one device" if passed else "differs from one device"
-        name = f"{self.name} ({self.config.recipe}), {sum(self.times.values()):.0f} s: " if brief else ""
+        recipe = "search" if self.searches else self.config.recipe
+        name = f"{self.name} ({recipe}), {sum(self.times.values()):.0f} s: " if brief else ""
         return (
             f"{'PASS' if passed else 'FAIL'}: {name}{said}; largest difference of a metric {worst:.2g} (allowed "
             f"{METRIC_TOLERANCE:.0e}), of the state at the end {done[-1].state_error:.2g} ({STATE_TOLERANCE:.0e})"

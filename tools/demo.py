@@ -18,6 +18,7 @@ from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 NAME = "demo"
 SUMMARY = "partition a model's step, run it on virtual CPU devices and compare it with one device"
 _KINDS = {bool: "true or false", int: "a number from 1 on", str: "a word"}
+SEARCH = "search"  # no recipe of an example, but for each
 _DEVICES = 8  # what the recipes are written for
 
 
@@ -25,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", default="decoder_lm", help="which example (default: decoder_lm)")
     parser.add_argument("--list", action="store_true", help="list the examples and their recipes")
     parser.add_argument("--all", action="store_true", help="run every example in its default recipe, a line each")
-    parser.add_argument("--recipe", help="how the model is split (default: the example's); all: each in turn")
+    parser.add_argument(
+        "--recipe",
+        help="how the model is split (default: the example's); all: each in turn; search: as gspmd search finds",
+    )
     parser.add_argument("--mesh", metavar="AXES", help="sizes of the recipe's mesh axes, as x=4,y=2")
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
@@ -67,15 +71,16 @@ def _run_one(
     started = time.perf_counter()
     with stage("starting JAX"):
         example = _example(name)
-        config = _config(example, args.set, recipe_name)
+        searches = recipe_name == SEARCH
+        config = _config(example, args.set, None if searches else recipe_name)
     recipe = example.RECIPES[config.recipe]
-    if axes is not None and list(axes) != list(recipe.mesh):
+    if axes is not None and list(axes) != list(recipe.mesh) and not searches:
         raise UsageError(
             f"--mesh has axes {', '.join(axes)}, recipe '{config.recipe}' has {', '.join(recipe.mesh)}",
             hint="give each of these a size",
             code=Code.OPTIONS_DISAGREE,
         )
-    demonstration = Demonstration(name, example, config, axes or dict(recipe.mesh))
+    demonstration = Demonstration(name, example, config, axes or dict(recipe.mesh), searches)
     demonstration.times["start"] = time.perf_counter() - started
     return EXIT_DONE if demonstration.run(args, brief) else EXIT_VERDICT
 
@@ -116,7 +121,7 @@ def _list() -> list[str]:
             mesh = ", ".join(f"{axis}={size}" for axis, size in meaning.mesh.items())
             chosen = "*" if recipe == default else " "
             lines.append(f"  {chosen} {recipe.ljust(width)}  {meaning.summary} ({mesh})")
-    return [*lines[1:], "", "Recipes marked * are the default; choose others with --recipe."]
+    return [*lines[1:], "", "Recipes marked * are the default; choose others with --recipe, or search to find one."]
 
 
 def _config(example: Any, given: list[str], recipe: str | None) -> Any:

@@ -225,10 +225,14 @@ def test_a_plan_that_does_not_fit_the_program(tmp_path: Path) -> None:
 def test_a_function_searches_for_its_shardings() -> None:
     function, shapes = SMALL["perceptron"]
     keys = iter(jax.random.split(jax.random.key(0), 3))
-    values = jax.tree.map(lambda s: jax.random.normal(next(keys), s.shape, s.dtype), shapes)
+    values = jax.tree.map(lambda s: 0.05 * jax.random.normal(next(keys), s.shape, s.dtype), shapes)
     searched = gspmd.jit(function, mesh={"x": 4, "y": 2}, shardings={"time_limit_s": 5})
     expected = jax.jit(function)(*values)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), searched(*values), expected)
+    again = searched(searched(*values), values[1])  # what it returns is no other kind of argument
+    twice = jax.jit(function)(expected, values[1])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), again, twice)
+    assert len(searched._compiled) == 1
     lowered = searched.lower(*values)
     assert lowered.partitioned.num_partitions == 8
     assert lowered.plan.module is lowered.program
@@ -294,3 +298,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert cli.main([*words, "--memory", "1KiB"]) == 1
     assert "no plan that was found fits" in capsys.readouterr().err
     assert cli.main([*words, "--json", "--jax"]) == 2
+
+
+def test_the_demo_searches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "mlp", "--recipe", "search", "--steps", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "this plan" in said
+    assert "PASS: 2 steps agree" in said

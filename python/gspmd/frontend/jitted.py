@@ -23,7 +23,15 @@ from gspmd.frontend.bound_call import BoundCall, Parameters, bind
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
 from gspmd.frontend.lowered import Compiled, Lowered, explained
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
-from gspmd.frontend.value_shardings import Given, given_shardings, shardings, specs_in, wanted_by_array, wanted_by_ref
+from gspmd.frontend.value_shardings import (
+    NOTHING,
+    Given,
+    given_shardings,
+    shardings,
+    specs_in,
+    wanted_by_array,
+    wanted_by_ref,
+)
 from gspmd.runtime import arguments
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.target_file import is_topology
@@ -191,7 +199,7 @@ class Jitted:
 
     def _compiled_for(self, call: BoundCall) -> Compiled:
         self._check_here()
-        split = self._in_shardings is None
+        split = self._takes_as_split
         found = self._find_mesh(call.leaves)
         mesh = None if found is None else found.mesh
         config = jax.config
@@ -246,6 +254,11 @@ class Jitted:
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
+    @property
+    def _takes_as_split(self) -> bool:
+        """Whether arguments have the shardings that they come with; those of a search are its own."""
+        return self._in_shardings is None and self._search is None
+
     def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
         """The mesh of the function for these arguments, where anything but its body says one."""
         return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), leaves)
@@ -259,7 +272,7 @@ class Jitted:
         if found is None:
             raise no_mesh()
         mesh = found.mesh
-        split = self._in_shardings is None
+        split = self._takes_as_split
         inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
         for index, leaf in enumerate(call.leaves):
             if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
@@ -301,6 +314,8 @@ class Jitted:
 
     def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What `in_shardings` say of the leaves."""
+        if self._in_shardings is None:
+            return [NOTHING] * len(call.leaves)
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
             raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")

@@ -43,7 +43,7 @@ def divides(role: ArgumentRole, mesh: Mesh, dims: Dims) -> bool:
 class PlanPrices:
     """Prices states of a program over one mesh, each once; a device may hold `most_bytes`, 0 for all that it has.
 
-    Rough prices leave `gspmd-refine` out, which takes most of the time and seldom changes what is better.
+    Rough prices leave `gspmd-refine` out, which is the slowest pass.
     """
 
     module: ir.Module
