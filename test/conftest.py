@@ -31,7 +31,8 @@ _SLOW = frozenset(
             "machines",
             "models",
         ),
-        *("ops", "optimize", "pipeline", "proof", "python", "reshard", "runtime", "test_package.py", "test_site.py"),
+        *("ops", "optimize", "pipeline", "proof", "python", "reshard", "runtime", "search"),
+        *("test_package.py", "test_site.py"),
         *("errors/test_hostile.py", "errors/test_large_numbers.py", "tools/test_supervision.py"),
         "reports/test_report_browser.py",
     )

@@ -22,6 +22,7 @@ from gspmd.tools import cli
 
 TARGET = "tpu-v5p"
 LONG_S = 600.0
+SHORT_S = 4.0
 
 
 def perceptron(params: Any, x: Any) -> Any:
@@ -80,7 +81,7 @@ def plan() -> gspmd.ShardingPlan:
 @pytest.mark.parametrize("name", SMALL)
 def test_a_plan_computes_the_same(name: str, mesh: dict[str, int]) -> None:
     function, arguments = SMALL[name]
-    found = gspmd.search(jax.jit(function).lower(*arguments), mesh=mesh, time_limit_s=10)
+    found = gspmd.search(jax.jit(function).lower(*arguments), mesh=mesh, time_limit_s=SHORT_S)
     assert dict(found.mesh.axes) == mesh
     assert gspmd.check(found.module).passed
 
@@ -129,7 +130,7 @@ def test_what_is_given_is_kept() -> None:
     mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
     specs = ({"up": P("x", "y"), "down": None}, None)
     program = gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE).program
-    found = gspmd.search(program, target=TARGET, time_limit_s=LONG_S)
+    found = gspmd.search(program, target=TARGET, time_limit_s=SHORT_S)
     given = next(decision for decision in found.decisions if decision.label.endswith("['up']"))
     assert (given.is_given, given.dims) == (True, (("x",), ("y",)))
     assert '[{"x"}, {"y"}]' in str(found.module)
@@ -140,7 +141,7 @@ def test_what_is_given_is_kept() -> None:
 def test_less_memory_is_used_where_there_is_less(plan: gspmd.ShardingPlan) -> None:
     program = jax.jit(step).lower(*LARGE)
     most = min(outcome.memory_bytes for outcome in plan.baselines.values())
-    narrow = gspmd.search(program, mesh={"x": 4, "y": 2}, target=TARGET, memory=most, time_limit_s=LONG_S)
+    narrow = gspmd.search(program, mesh={"x": 4, "y": 2}, target=TARGET, memory=most, time_limit_s=SHORT_S)
     assert narrow.outcome.memory_bytes <= most
     assert narrow.outcome.step_s >= plan.outcome.step_s * 0.999
     assert not narrow.baselines["data parallel"].fits
@@ -153,9 +154,9 @@ def test_no_plan_fits() -> None:
 
 def test_the_mesh_is_found() -> None:
     program = jax.jit(step).lower(*LARGE)
-    found = gspmd.search(program, target="tpu:v5p:2x2x2", time_limit_s=20)
+    found = gspmd.search(program, target="tpu:v5p:2x2x2", time_limit_s=SHORT_S)
     assert found.mesh.size == 8
-    asked = gspmd.search(program, 4, target=TARGET, mesh="auto", time_limit_s=10)
+    asked = gspmd.search(program, 4, target=TARGET, mesh="auto", time_limit_s=SHORT_S)
     assert asked.mesh.size == 4
 
 
@@ -178,7 +179,7 @@ def test_pinned_decisions_are_kept(plan: gspmd.ShardingPlan, tmp_path: Path) -> 
             decision.update(sharding=[["y"], []], pinned=True)
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(data))
-    found = gspmd.search(jax.jit(step).lower(*LARGE), target=TARGET, plan=str(path), time_limit_s=LONG_S)
+    found = gspmd.search(jax.jit(step).lower(*LARGE), target=TARGET, plan=str(path), time_limit_s=SHORT_S)
     pinned = next(decision for decision in found.decisions if decision.label == "params['up']")
     assert (pinned.is_pinned, pinned.dims) == (True, (("y",), ()))
     assert "(pinned)" in str(found)
@@ -285,7 +286,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("program")
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    words = ["search", "p.mlir", "--target", TARGET, "--mesh", "x=4,y=2", "--time-limit", "20"]
+    words = ["search", "p.mlir", "--target", TARGET, "--mesh", "x=4,y=2", "--time-limit", "4"]
     assert cli.main([*words, "-o", "found.mlir", "--plan", "plan.json"]) == 0
     said = capsys.readouterr().out
     assert max(len(line) for line in said.splitlines() if not line.startswith(("   -", "   +"))) <= 80

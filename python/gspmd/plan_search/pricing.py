@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
@@ -16,11 +20,15 @@ from gspmd.dialect.errors import Error
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import following
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.isolation import Worker
 from gspmd.pass_manager.manager import run_pipeline
 from gspmd.plan_search.roles import ArgumentRole, Roles
 from gspmd.reading import read_program
 from gspmd.suggestions.annotating import annotate_arguments
 from gspmd.transforms.refine import Refine
+
+_WORTH_HELP_S = 0.25  # for less, a process is not started
+_PATIENCE_S = 600.0
 
 Dims: TypeAlias = tuple[tuple[str, ...], ...]
 """The axes of each dimension, the most major first."""
@@ -39,53 +47,171 @@ def divides(role: ArgumentRole, mesh: Mesh, dims: Dims) -> bool:
     return all(n % size_of(tuple(map(mesh.axis, names))) == 0 for n, names in zip(role.type.shape, dims, strict=True))
 
 
-@dataclasses.dataclass(slots=True)
-class PlanPrices:
-    """Prices states of a program over one mesh, each once; a device may hold `most_bytes`, 0 for all that it has.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of every state: the mesh, the target, what a device may hold, and arguments of `partition`.
 
-    Rough prices leave `gspmd-refine` out, which is the slowest pass.
+    `axes`, `name` and `device_ids` are the mesh's, in plain values, so that another process can be asked.
     """
 
-    module: ir.Module
-    mesh: Mesh
-    roles: Roles
+    axes: tuple[tuple[str, int], ...]
+    name: str
+    device_ids: tuple[int, ...]
     target: str
     most_bytes: float
     arguments: Mapping[str, Any]
+
+    @property
+    def mesh(self) -> Mesh:
+        return Mesh(self.axes, self.device_ids, self.name)
+
+
+Decided: TypeAlias = tuple[tuple[int, Dims], ...]
+"""The arguments that are decided upon, by number."""
+
+
+def annotated(module: ir.Module, mesh: Mesh, decided: Decided) -> ir.Module:
+    """A copy of the program with decisions written to its arguments."""
+    copy = read_program(module)
+    if decided:
+        annotate_arguments(copy, {number: sharding_of(mesh, dims) for number, dims in decided})
+    return copy
+
+
+def exact_price(module: ir.Module, decided: Decided, question: Question) -> Outcome | None:
+    """What the program costs with these decisions; None where it cannot be partitioned so."""
+    return _priced(module, decided, question, lambda copy: api.partition(copy, **question.arguments))
+
+
+def rough_price(module: ir.Module, decided: Decided, question: Question) -> Outcome | None:
+    """The same without `gspmd-refine`, which is the slowest pass."""
+
+    def partition(copy: ir.Module) -> api.Partitioned:
+        rest = {name: value for name, value in question.arguments.items() if name != "custom_rules"}
+        passes = [pass_ for pass_ in api.passes_of(None, **rest) if not isinstance(pass_, Refine)]
+        run_pipeline(passes, copy, api.attaching(question.arguments.get("custom_rules")))
+        return api.Partitioned(copy)
+
+    return _priced(module, decided, question, partition)
+
+
+def rough_price_of_text(text: str, decided: Decided, question: Question) -> Outcome | None:
+    """The same for a program as text, as another process is asked."""
+    return rough_price(_read(text), decided, question)
+
+
+@functools.lru_cache(maxsize=2)
+def _read(text: str) -> ir.Module:
+    return read_program(text)
+
+
+def _priced(
+    module: ir.Module, decided: Decided, question: Question, partition: Callable[[ir.Module], api.Partitioned]
+) -> Outcome | None:
+    with following(_nobody), telling(_unheard):
+        try:
+            product = partition(annotated(module, question.mesh, decided))
+            return outcome_of(product, question.target, question.most_bytes)
+        except Error:
+            return None
+
+
+@dataclasses.dataclass(slots=True)
+class PlanPrices:
+    """Prices states of a program over one mesh, each once, with the help of other processes."""
+
+    module: ir.Module
+    roles: Roles
+    question: Question
+    helpers: Helpers
     rough: dict[State, Outcome | None] = dataclasses.field(default_factory=dict)
     exact: dict[State, Outcome | None] = dataclasses.field(default_factory=dict)
 
+    @property
+    def mesh(self) -> Mesh:
+        return self.question.mesh
+
     def price(self, state: State, is_rough: bool = False) -> Outcome | None:
-        """None where the program cannot be partitioned so."""
-        known = self.rough if is_rough else self.exact
+        """What a state costs; None where the program cannot be partitioned so."""
+        known, price = (self.rough, rough_price) if is_rough else (self.exact, exact_price)
         if state not in known:
-            with following(_nobody), telling(_unheard):
-                try:
-                    module = self.annotated(state)
-                    product = self._roughly(module) if is_rough else api.partition(module, **self.arguments)
-                    known[state] = outcome_of(product, self.target, self.most_bytes)
-                except Error:
-                    known[state] = None
+            known[state] = price(self.module, self.decided(state), self.question)
         return known[state]
 
-    def _roughly(self, module: ir.Module) -> api.Partitioned:
-        rest = {name: value for name, value in self.arguments.items() if name not in ("custom_rules", "on_stage")}
-        passes = [pass_ for pass_ in api.passes_of(None, **rest) if not isinstance(pass_, Refine)]
-        run_pipeline(passes, module, api.attaching(self.arguments.get("custom_rules")))
-        return api.Partitioned(module)
+    def price_roughly(self, states: Sequence[State]) -> None:
+        """Price as many of the first states that are not priced yet as can be at the same time."""
+        new = [state for state in dict.fromkeys(states) if state not in self.rough]
+        if not new:
+            return
+        started = time.monotonic()
+        asked = {state: self.helpers.ask(self.module, self.decided(state), self.question)
+                 for state in new[1 : 1 + self.helpers.count]}  # fmt: skip
+        self.price(new[0], is_rough=True)
+        for state, answer in asked.items():
+            found = answer()
+            if not isinstance(found, BaseException):
+                self.rough[state] = found
+        self.helpers.took(time.monotonic() - started)
+
+    def decided(self, state: State) -> Decided:
+        """The arguments that a state decides upon."""
+        pairs = zip(self.roles.roles, state, strict=True)
+        return tuple((number, dims) for role, dims in pairs if dims is not None for number in role.arguments)
 
     def annotated(self, state: State) -> ir.Module:
         """The program with these decisions written to its arguments."""
-        module = read_program(self.module)
-        shardings = {
-            number: sharding_of(self.mesh, dims)
-            for role, dims in zip(self.roles.roles, state, strict=True)
-            if dims is not None
-            for number in role.arguments
-        }
-        if shardings:
-            annotate_arguments(module, shardings)
-        return module
+        return annotated(self.module, self.mesh, self.decided(state))
+
+
+class Helpers:
+    """Other processes that price states, where that takes long enough to be worth it."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self.count = most, 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._workers = threading.local()
+        self._all: list[Worker] = []
+        self._text: tuple[ir.Module, str] | None = None
+
+    def __enter__(self) -> Helpers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._all:
+            worker.stop()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def took(self, seconds: float) -> None:
+        """Hear how long one price took."""
+        if seconds >= _WORTH_HELP_S and not self.count and self._most:
+            self.count = self._most
+            self._threads = ThreadPoolExecutor(self._most)
+
+    def ask(
+        self, module: ir.Module, decided: Decided, question: Question
+    ) -> Callable[[], Outcome | BaseException | None]:
+        """Begin to price a state; what is returned waits for the answer, or for why there is none."""
+        assert self._threads is not None, "there are helpers"
+        if self._text is None or self._text[0] is not module:
+            self._text = module, str(module)
+        future = self._threads.submit(self._call, self._text[1], decided, question)
+
+        def answer() -> Outcome | BaseException | None:
+            error = future.exception()
+            if error is not None:
+                self.count = 0  # they cannot help here
+                return error
+            return future.result()
+
+        return answer
+
+    def _call(self, text: str, decided: Decided, question: Question) -> Outcome | None:
+        worker: Worker | None = getattr(self._workers, "own", None)
+        if worker is None:
+            worker = self._workers.own = Worker(_PATIENCE_S)
+            self._all.append(worker)
+        return worker.call(rough_price_of_text, text, decided, question)
 
 
 def _nobody(step: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
 from gspmd.plan_search.meshes import meshes_to_try, put_mesh
 from gspmd.plan_search.plan import ArgumentDecision, PlanFile, ShardingPlan
-from gspmd.plan_search.pricing import PlanPrices, State, rank
+from gspmd.plan_search.pricing import Helpers, PlanPrices, Question, State, rank
 from gspmd.plan_search.roles import Roles, find_roles
 from gspmd.plan_search.starts import AS_IT_IS, TENSOR, neighbors, starts, tensor_parallel
 from gspmd.reading import read_program
@@ -38,6 +39,7 @@ _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _MESHES_SEARCHED = 2  # of many, those that begin best
 _SEARCHING, _OPENING, _CONSTRAINING = 0.55, 0.7, 0.85  # the parts of the time limit by which these end
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
+_HELPERS = 3  # processes that price beside this one
 _LOOKED_AT_AGAIN = 4  # of the states that are best by rough prices
 
 
@@ -80,14 +82,15 @@ def search(
     if mesh is None and file is not None:
         mesh = file.mesh
     module = _readable(program, num_partitions)
-    search_ = _WholeSearch(module, target, memory, arguments, file, started, time_limit_s)
-    over = [search_.begun(found) for found in meshes_to_try(module, mesh, num_partitions, target)]
-    over.sort(key=lambda each: rank(each.rough))
-    searched = over[:_MESHES_SEARCHED]
-    for number, each in enumerate(searched, 1):
-        each.improve(*(started + part * number / len(searched) * time_limit_s for part in (_SEARCHING, _OPENING)))
-    best = min(searched, key=lambda each: rank(each.exact))
-    return search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
+    with Helpers(0 if custom_rules else min(_HELPERS, (os.cpu_count() or 1) - 1)) as helpers:
+        search_ = _WholeSearch(module, target, memory, arguments, file, started, time_limit_s, helpers)
+        over = [search_.begun(found) for found in meshes_to_try(module, mesh, num_partitions, target)]
+        over.sort(key=lambda each: rank(each.rough))
+        searched = over[:_MESHES_SEARCHED]
+        for number, each in enumerate(searched, 1):
+            each.improve(*(started + part * number / len(searched) * time_limit_s for part in (_SEARCHING, _OPENING)))
+        best = min(searched, key=lambda each: rank(each.exact))
+        return search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
 
 
 def _check(memory: Any, time_limit_s: Any) -> None:
@@ -116,6 +119,8 @@ class _MeshSearch:
 
     def __init__(self, prices: PlanPrices, ideal_s: float, pinned: frozenset[str], states: Mapping[str, State]) -> None:
         self.prices, self.ideal_s, self.pinned, self.states = prices, ideal_s, pinned, dict(states)
+        while any(state not in prices.rough for state in states.values()):
+            prices.price_roughly(list(states.values()))
         self.state = min(states.values(), key=lambda state: rank(self.prices.price(state, is_rough=True)))
         self.is_complete = False
 
@@ -167,6 +172,8 @@ class _MeshSearch:
                 if time.monotonic() > until:
                     return
                 self._tell(position % len(moves), len(moves))
+                start = position % len(moves)
+                prices.price_roughly([*moves[start:], *moves[:start]])
             position, unchanged = position + 1, unchanged + 1
             if _is_better(prices.price(other, is_rough=True), self.rough):
                 self.state, unchanged = other, 0
@@ -207,6 +214,7 @@ class _WholeSearch:
     file: PlanFile | None
     started: float
     time_limit_s: float
+    helpers: Helpers
 
     def begun(self, mesh: Mesh) -> _MeshSearch:
         """A search over a mesh that knows where it may start."""
@@ -219,7 +227,9 @@ class _WholeSearch:
         ideal_s = sum(count / hardware.flops_of(element) for (_, element), count in flops.items()) / mesh.size
         roles = find_roles(explained, hardware)
         most = self.memory * hardware.memory_bytes if self.memory <= 1 else self.memory
-        prices = PlanPrices(module, explained.mesh, roles, self.target, most, self.arguments)
+        mesh = explained.mesh
+        question = Question(mesh.axes, mesh.name, mesh.device_ids, self.target, most, self.arguments)
+        prices = PlanPrices(module, roles, question, self.helpers)
         states = starts(roles, explained.mesh)
         pinned: frozenset[str] = frozenset()
         if self.file is not None:
@@ -253,8 +263,8 @@ class _WholeSearch:
         module, constraints, outcome = self._constrained(best, outcome)
         if not outcome.fits:
             raise Unsupported(
-                f"no plan that was found fits: a device has {prices.most_bytes:.0f} bytes to use, and needs "
-                f"{outcome.memory_bytes} ({outcome.memory_bytes / prices.most_bytes:.2f} times as many)",
+                f"no plan that was found fits: a device has {prices.question.most_bytes:.0f} bytes to use, and needs "
+                f"{outcome.memory_bytes} ({outcome.memory_bytes / prices.question.most_bytes:.2f} times as many)",
                 hint="use more devices or more of their memory, search longer, or hold less for the backward pass",
                 code=Code.NO_PLAN,
             )
@@ -263,7 +273,7 @@ class _WholeSearch:
             mesh=prices.mesh,
             target=self.target,
             outcome=outcome,
-            most_bytes=prices.most_bytes,
+            most_bytes=prices.question.most_bytes,
             ideal_s=best.ideal_s,
             baselines=best.baselines(),
             decisions=decisions,
@@ -293,7 +303,9 @@ class _WholeSearch:
             inside[0].annotation.apply(module)
             found.append(inside[0])
             with telling(_nobody):
-                outcome = outcome_of(api.partition(module, **self.arguments), self.target, best.prices.most_bytes)
+                outcome = outcome_of(
+                    api.partition(module, **self.arguments), self.target, best.prices.question.most_bytes
+                )
         return module, tuple(found), outcome
 
     def _decisions(self, best: _MeshSearch) -> tuple[ArgumentDecision, ...]:
