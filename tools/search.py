@@ -13,6 +13,7 @@ from gspmd.tools._partitioned import (
     add_target_argument,
     byte_count,
     partition_options,
+    positive,
     source_of,
 )
 from gspmd.tools._stages import stage
@@ -31,7 +32,8 @@ program that pay. docs/search.md explains the method.
 there.
 
 JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "ideal_s", "baselines"
-(outcomes by name), "decisions", "constraints" (as the suggestions of gspmd suggest), "tried", "seconds" and "complete".
+(outcomes by name), "decisions", "constraints" (as the suggestions of gspmd suggest), "compiled" (null, or "step_s" and
+"memory_bytes"), "tried", "seconds" and "complete".
 A decision has "argument", "count", "type", "sharding" (the axes of each dimension, or null where that is left to
 propagation), "given", "pinned", "without" and "next" (outcomes, to be compared with "reference") and "next_sharding".
 An outcome has "sent_bytes", "step_s", "memory_bytes" and "fits".
@@ -55,6 +57,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--time-limit", type=seconds, default=60.0, metavar="SECONDS", help="search for so long (default: 60)"
+    )
+    parser.add_argument(
+        "--compile",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="compile the N best plans for the target, and take the one whose step is the fastest",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the annotated program")
     parser.add_argument("--plan", metavar="FILE", help="write the decisions as JSON")
@@ -87,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
             memory=args.memory,
             time_limit_s=args.time_limit,
             plan=start,
+            compiled=args.compile,
         )
     text = json.dumps(found.to_dict(), indent=2) + "\n"
     if annotated is not None:

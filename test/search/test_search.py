@@ -254,6 +254,8 @@ def test_a_function_searches_for_its_shardings() -> None:
         ({"mesh": "x"}, "mesh is 'x'"),
         ({"mesh": {"x": 0}}, "mesh is"),
         ({"target": "nowhere"}, "nowhere"),
+        ({"compiled": -1}, "compiled is -1"),
+        ({"compiled": 2, "target": TARGET}, "plans cannot be compiled for 'tpu-v5p'"),
         ({}, "it is not known how many devices there are"),
     ],
 )

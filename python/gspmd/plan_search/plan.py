@@ -16,6 +16,7 @@ from gspmd.costs.outcome import Outcome
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, reason_of
 from gspmd.dialect.mesh import Mesh
+from gspmd.plan_search.judging import CompiledOutcome
 from gspmd.plan_search.pricing import Dims, sharding_of
 from gspmd.suggestions.source_patch import spec_text
 from gspmd.suggestions.suggesting import Suggestion
@@ -73,7 +74,7 @@ class ShardingPlan:
     priced. `ideal_s` are the seconds that the program's arithmetic alone takes if it is divided evenly: no plan is
     faster. `constraints` are annotations on values inside. What `decisions` are worth compares with `reference`, which
     is the plan's cost priced in the same, rough, way: without constraints and without `gspmd-refine`. `module` is the
-    annotated program.
+    annotated program, and `compiled` what the target's compiler makes of it, where that was asked for.
     """
 
     mesh: Mesh
@@ -89,6 +90,7 @@ class ShardingPlan:
     seconds: float
     is_complete: bool
     module: ir.Module = dataclasses.field(repr=False)
+    compiled: CompiledOutcome | None = None
 
     def jax_code(self) -> str:
         """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
@@ -113,6 +115,7 @@ class ShardingPlan:
             "baselines": {name: outcome.to_dict() for name, outcome in self.baselines.items()},
             "decisions": [decision.to_dict() for decision in self.decisions],
             "constraints": [each.to_dict(each.outcome) for each in self.constraints],
+            "compiled": None if self.compiled is None else self.compiled.to_dict(),
             "tried": self.tried,
             "seconds": self.seconds,
             "complete": self.is_complete,

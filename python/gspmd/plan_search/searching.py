@@ -17,10 +17,12 @@ from gspmd.costs.work import work_of
 from gspmd.dialect.diagnostic import telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported, UsageError, shown
+from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axis_name
 from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
+from gspmd.plan_search.judging import check_judge, compiled_outcome
 from gspmd.plan_search.meshes import meshes_to_try, put_mesh
 from gspmd.plan_search.plan import ArgumentDecision, PlanFile, ShardingPlan
 from gspmd.plan_search.pricing import Helpers, PlanPrices, Question, State, rank
@@ -52,6 +54,7 @@ def search(
     memory: float = 1.0,
     time_limit_s: float = TIME_LIMIT_S,
     plan: PlanFile | str | None = None,
+    compiled: int = 0,
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -63,13 +66,16 @@ def search(
     or `"auto"` for the best of all meshes of one or two axes; by default it is the program's, and auto where it has
     none. `memory` is how much of a device's memory may be used: a part of it up to 1, or a number of bytes. The search
     ends after about `time_limit_s` seconds with the best plan that it has. `plan` is the file of an earlier one to
-    start from, with decisions that are pinned there kept.
+    start from, with decisions that are pinned there kept. With `compiled` so many of the best plans are compiled by the
+    compiler of the target, a topology, and the one is taken that is fastest in its order; that takes more time.
 
     Errors: those of `gspmd.partition`; UsageError for a mesh or limits that make no sense; Unsupported where no plan
     that was found fits into memory; InputError and ParseError for a bad file.
     """
     started = time.monotonic()
     _check(memory, time_limit_s)
+    if not is_count(compiled):
+        raise UsageError(f"compiled is {shown(compiled)}, expected a number of plans", code=Code.BAD_VALUE)
     if target not in ("", NEUTRAL):
         read_target(target)
     arguments: dict[str, Any] = {
@@ -78,6 +84,8 @@ def search(
         "target": target,
         "options": options,
     }
+    if compiled:
+        check_judge(target)
     file = PlanFile.read(plan) if isinstance(plan, str) else plan
     if mesh is None and file is not None:
         mesh = file.mesh
@@ -90,7 +98,8 @@ def search(
         for number, each in enumerate(searched, 1):
             each.improve(*(started + part * number / len(searched) * time_limit_s for part in (_SEARCHING, _OPENING)))
         best = min(searched, key=lambda each: rank(each.exact))
-        return search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
+        found = search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
+        return search_.judged(found, best, compiled) if compiled else found
 
 
 def _check(memory: Any, time_limit_s: Any) -> None:
@@ -284,6 +293,31 @@ class _WholeSearch:
             is_complete=best.is_complete,
             module=module,
         )
+
+    def judged(self, plan: ShardingPlan, best: _MeshSearch, count: int) -> ShardingPlan:
+        """The plan, or one of the next best, which the compiler makes faster; with what it makes of it."""
+        prices, contenders = best.prices, [(best.state, plan)]
+        for state, outcome in sorted(prices.exact.items(), key=lambda item: rank(item[1])):
+            if outcome is not None and outcome.fits and (state != best.state or plan.constraints):
+                module = prices.annotated(state)
+                contenders.append((state, dataclasses.replace(plan, outcome=outcome, constraints=(), module=module)))
+        judged = []
+        for number, (state, each) in enumerate(contenders[:count], 1):
+            tell("compiling the best plans", number, min(count, len(contenders)))
+            with following(_nobody), telling(_nobody):
+                made = compiled_outcome(each.module, self.target, self.arguments, prices.question.most_bytes)
+            if made is not None:
+                judged.append((made.step_s, number, state, dataclasses.replace(each, compiled=made)))
+        if not judged:
+            return plan
+        *_, state, chosen = min(judged, key=lambda each: each[:2])
+        if state == best.state:
+            return chosen
+        best.state = state
+        return dataclasses.replace(
+            chosen, decisions=self._decisions(best), reference=best.rough or chosen.outcome,
+            seconds=time.monotonic() - self.started,
+        )  # fmt: skip
 
     def _left_s(self, part: float) -> float:
         return max(self.started + part * self.time_limit_s - time.monotonic(), 0.0)

@@ -26,6 +26,9 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         part = plan.ideal_s / plan.outcome.step_s if plan.outcome.step_s else 1.0
         least = f"{time_text(plan.ideal_s)}, {100 * part:.0f} % of the step"
         lines += fitted([f"no plan takes less than {least}: arithmetic alone, divided evenly"])
+    if plan.compiled is not None:
+        made = plan.compiled
+        lines.append(f"as compiled: {time_text(made.step_s)} a step, {bytes_text(made.memory_bytes)} held")
     decided = [decision for decision in plan.decisions if decision.dims is not None]
     if decided:
         head = ("arguments", "type", "sharding", "left open", "next best")
@@ -39,7 +42,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
             *fitted([f"constraint {number}: {constraint.annotation}"]),
             *(f"   {line}" for line in written_lines(constraint)),
         ]
-    end = "none of the decisions can be changed for the better" if plan.is_complete else "the time was up"
+    end = "no other decision is better, by rough prices" if plan.is_complete else "the time was up"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
