@@ -27,7 +27,15 @@ from gspmd.plan_search.meshes import meshes_to_try, put_mesh
 from gspmd.plan_search.plan import ArgumentDecision, PlanFile, ShardingPlan
 from gspmd.plan_search.pricing import Helpers, PlanPrices, Question, State, rank
 from gspmd.plan_search.roles import Roles, find_roles
-from gspmd.plan_search.starts import AS_IT_IS, TENSOR, neighbors, starts, tensor_parallel
+from gspmd.plan_search.starts import (
+    AS_IT_IS,
+    TENSOR,
+    TWO_DIMENSIONAL,
+    neighbors,
+    starts,
+    tensor_parallel,
+    two_dimensional,
+)
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.suggesting import Suggestion, base_of, suggest
@@ -39,7 +47,8 @@ TIME_LIMIT_S = 60.0
 """Seconds after which a search ends with the best that it has, where nothing else is said."""
 _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _MESHES_SEARCHED = 2  # of many, those that begin best
-_SEARCHING, _OPENING, _CONSTRAINING = 0.55, 0.7, 0.85  # the parts of the time limit by which these end
+# The parts of the time limit by which these end.
+_BEGINNING, _SEARCHING, _OPENING, _CONSTRAINING = 0.3, 0.55, 0.7, 0.85
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
 _LOOKED_AT_AGAIN = 4  # of the states that are best by rough prices
@@ -53,7 +62,7 @@ def search(
     mesh: Mapping[str, int] | str | None = None,
     memory: float = 1.0,
     time_limit_s: float = TIME_LIMIT_S,
-    plan: PlanFile | str | None = None,
+    plan: PlanFile | str | os.PathLike[str] | None = None,
     compiled: int = 0,
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
@@ -86,18 +95,22 @@ def search(
     }
     if compiled:
         check_judge(target)
-    file = PlanFile.read(plan) if isinstance(plan, str) else plan
+    file = plan if plan is None or isinstance(plan, PlanFile) else PlanFile.read(plan)
     if mesh is None and file is not None:
         mesh = file.mesh
     module = _readable(program, num_partitions)
     with Helpers(0 if custom_rules else min(_HELPERS, (os.cpu_count() or 1) - 1)) as helpers:
         search_ = _WholeSearch(module, target, memory, arguments, file, started, time_limit_s, helpers)
-        over = [search_.begun(found) for found in meshes_to_try(module, mesh, num_partitions, target)]
+        over: list[_MeshSearch] = []
+        for found_mesh in meshes_to_try(module, mesh, num_partitions, target):
+            if not over or time.monotonic() < started + _BEGINNING * time_limit_s:
+                over.append(search_.begun(found_mesh))
         over.sort(key=lambda each: rank(each.rough))
         searched = over[:_MESHES_SEARCHED]
         for number, each in enumerate(searched, 1):
             each.improve(*(started + part * number / len(searched) * time_limit_s for part in (_SEARCHING, _OPENING)))
         best = min(searched, key=lambda each: rank(each.exact))
+        best.compare_with_starts()
         found = search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
         return search_.judged(found, best, compiled) if compiled else found
 
@@ -152,6 +165,10 @@ class _MeshSearch:
             if time.monotonic() < end and rank(self.prices.price(state)) < rank(self.exact):
                 self.state = state
 
+    def compare_with_starts(self) -> None:
+        """Take the start that is better by exact prices than what was found, if one is: no plan is worse than these."""
+        self.state = min((self.state, *self.states.values()), key=lambda state: rank(self.prices.price(state)))
+
     def baselines(self) -> dict[str, Outcome]:
         """What the known ways cost."""
         found = {name: self.prices.price(state) for name, state in self.states.items()}
@@ -168,8 +185,9 @@ class _MeshSearch:
             if _is_better(self.prices.price(other, is_rough=True), self.prices.price(state, is_rough=True)):
                 state = other
         self.states[TENSOR] = state
-        if rank(self.prices.price(state, is_rough=True)) < rank(self.rough):
-            self.state = state
+        if len(self.prices.mesh.axes) > 1:
+            self.states[TWO_DIMENSIONAL] = two_dimensional(self.prices.roles, self.prices.mesh, state)
+        self.state = min((self.state, *self.states.values()), key=lambda state: rank(self.prices.price(state, True)))
 
     def _descend(self, until: float) -> None:
         """Take the first decision that is better than the one there is, until none is or the time is up."""

@@ -14,11 +14,10 @@ _SMALL_BYTES = 4096.0  # an argument that is not worth splitting
 
 
 def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
-    """States by name: nothing decided; and, where it is known what the batch is, the ways to split a model that fit.
+    """States by name: nothing decided; and, where it is known what the batch is, two ways to split a model.
 
     Data parallel: the batch over all axes, everything else whole. Fully sharded: the other arguments split over all
-    axes, too, as in FSDP and ZeRO-3. Two-dimensional: the batch over all axes but the last, the largest dimension of
-    every other argument over the last axis and the next over the others, as the paper finalises its models.
+    axes, too, as in FSDP and ZeRO-3.
     """
     nothing: State = tuple(None for _ in roles.roles)
     found = {AS_IT_IS: nothing}
@@ -28,9 +27,6 @@ def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
     data = with_color(roles, mesh, nothing, batch, names)
     found[DATA] = _rest(roles, data, _whole)
     found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names) or _whole(role))
-    if len(names) > 1:
-        split = with_color(roles, mesh, nothing, batch, names[:-1])
-        found[TWO_DIMENSIONAL] = _rest(roles, split, lambda role: _two_dimensional(role, mesh, names))
     return found
 
 
@@ -44,6 +40,22 @@ def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[Sta
         return lambda state: with_color(roles, mesh, state, color, names[-1:])
 
     return start, [splitting(color) for color in roles.colors() if color != batch and names]
+
+
+def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
+    """A tensor-parallel state with all that the program updates split over the other axes, too.
+
+    So the paper finalises its models (arXiv 2105.04663, section 5.1).
+    """
+    for name, size in mesh.axes:
+        if size > 1:
+            state = tuple(
+                _fuller(role, mesh, _whole(role) if dims is None else dims, name)
+                if role.given is None and role.is_state
+                else dims
+                for role, dims in zip(roles.roles, state, strict=True)
+            )
+    return state
 
 
 def batch_color(roles: Roles, mesh: Mesh) -> int | None:
@@ -101,20 +113,6 @@ def fully_sharded(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...], dims: 
         if divides(role, mesh, more):
             return more
     return None
-
-
-def _two_dimensional(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...]) -> Dims:
-    dims, taken = _whole(role), set[int]()
-    if role.bytes / len(role.arguments) < _SMALL_BYTES:
-        return dims
-    for axes in (names[-1:], names[:-1]):
-        for dimension in sorted(range(role.type.rank), key=lambda d: -role.type.shape[d]):
-            more = (*dims[:dimension], axes, *dims[dimension + 1 :])
-            if dimension not in taken and divides(role, mesh, more):
-                dims = more
-                taken.add(dimension)
-                break
-    return dims
 
 
 def _whole(role: ArgumentRole) -> Dims:
