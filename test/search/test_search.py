@@ -21,6 +21,7 @@ from gspmd.plan_search.plan import PlanFile
 from gspmd.tools import cli
 
 TARGET = "tpu-v5p"
+MESH = {"x": 4, "y": 2}
 LONG_S = 600.0
 SHORT_S = 4.0
 
@@ -65,8 +66,7 @@ def outcome_of(program: Any) -> Outcome:
 
 
 def annotated_by_hand(*specs: Any) -> Outcome:
-    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
-    return outcome_of(gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE).program)
+    return outcome_of(gspmd.jit(step, mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE).program)
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,9 @@ def test_its_figures_are_those_of_its_module(plan: gspmd.ShardingPlan) -> None:
 def test_its_code_gives_the_same(plan: gspmd.ShardingPlan) -> None:
     found: dict[str, Any] = {}
     exec(plan.jax_code(), found)
-    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
     specs = (found["planned"]("params", LARGE[0]), found["planned"]("x", LARGE[1]))
     assert any(spec is not None for spec in jax.tree.leaves(specs))
-    lowered = gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE)
+    lowered = gspmd.jit(step, mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE)
     outcome = outcome_of(lowered.program)
     if not plan.constraints:
         assert outcome.step_s == pytest.approx(plan.outcome.step_s)
@@ -127,9 +126,8 @@ def test_layers_that_repeat_are_decided_together() -> None:
 
 
 def test_what_is_given_is_kept() -> None:
-    mesh = jax.sharding.AbstractMesh((4, 2), ("x", "y"))
     specs = ({"up": P("x", "y"), "down": None}, None)
-    program = gspmd.jit(step, mesh=mesh, in_shardings=specs, target=TARGET).lower(*LARGE).program
+    program = gspmd.jit(step, mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE).program
     found = gspmd.search(program, target=TARGET, time_limit_s=SHORT_S)
     given = next(decision for decision in found.decisions if decision.label.endswith("['up']"))
     assert (given.is_given, given.dims) == (True, (("x",), ("y",)))

@@ -33,14 +33,13 @@ class Removal:
     save: str = "time"
 
     def lowered(self, whole: bool) -> Any:
-        mesh = jax.sharding.AbstractMesh(tuple(self.mesh.values()), tuple(self.mesh))
         specs = [None if not whole and number == self.taken else spec for number, spec in enumerate(self.specs)]
         values = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in self.shapes]
 
         def function(*args: Any) -> Any:
             return self.function(*args) if self.taken is not None else self.function(*args, whole)
 
-        return gspmd.jit(function, mesh=mesh, in_shardings=tuple(specs), target=TARGET).lower(*values)
+        return gspmd.jit(function, mesh=self.mesh, in_shardings=tuple(specs), target=TARGET).lower(*values)
 
 
 def perceptron(x: Any, up: Any, down: Any) -> Any:

@@ -20,7 +20,7 @@ from gspmd.suggestions.suggesting import Suggestions
 from gspmd.tools import cli
 
 TARGET = "tpu-v5p"
-MESH = jax.sharding.AbstractMesh((8,), ("x",))
+MESH = {"x": 8}
 
 MLP = """\
 module {
