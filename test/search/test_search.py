@@ -125,6 +125,20 @@ def test_layers_that_repeat_are_decided_together() -> None:
     assert [len(decision.arguments) for decision in found.decisions] == [3, 3, 1]
 
 
+def test_layers_without_names_are_found_by_their_operations() -> None:
+    params = [{"up": of(32, 64), "down": of(64, 32)} for _ in range(8)]
+    text = jax.jit(layered).lower(params, of(64, 32)).as_text()
+    found = gspmd.search(text, mesh={"x": 8}, time_limit_s=SHORT_S)
+    assert {decision.label: len(decision.arguments) for decision in found.decisions} == {
+        "%arg0 .. %arg14": 8,
+        "%arg1 .. %arg15": 8,
+        "%arg16": 1,
+    }
+    code = found.jax_code()
+    assert "# %arg" in code
+    exec(code, {})
+
+
 def test_what_is_given_is_kept() -> None:
     specs = ({"up": P("x", "y"), "down": None}, None)
     program = gspmd.jit(step, mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE).program

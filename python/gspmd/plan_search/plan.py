@@ -96,7 +96,9 @@ class ShardingPlan:
         """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
         lines = ["import re", "", "import jax", "from jax.sharding import PartitionSpec as P", "", "PLAN = {"]
         for decision in self.decisions:
-            if decision.dims is not None:
+            if decision.dims is not None and decision.label.startswith("%"):
+                lines.append(f"    # {decision.label}: {spec_text(sharding_of(self.mesh, decision.dims), 'P')}")
+            elif decision.dims is not None:
                 pattern = re.escape(decision.label).replace(r"\*", r"\d+")
                 lines.append(f"    {pattern!r}: {spec_text(sharding_of(self.mesh, decision.dims), 'P')},")
         lines += ["}", "", "", *_FUNCTION]

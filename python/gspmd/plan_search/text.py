@@ -13,6 +13,7 @@ from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
 
 _SAME = 5e-4  # a part that is told as nothing
+_MOST = 40  # decisions that are told
 
 
 def plan_lines(plan: ShardingPlan) -> list[str]:
@@ -32,7 +33,9 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     decided = [decision for decision in plan.decisions if decision.dims is not None]
     if decided:
         head = ("arguments", "type", "sharding", "left open", "next best")
-        lines += ["", *table([head, *(_row(decision, plan.reference) for decision in decided)])]
+        lines += ["", *table([head, *(_row(decision, plan.reference) for decision in decided[:_MOST])])]
+        if len(decided) > _MOST:
+            lines.append(f"  ... and {len(decided) - _MOST} more, which --json and --plan have")
     free = [decision.label for decision in plan.decisions if decision.dims is None]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
