@@ -30,7 +30,7 @@ from gspmd.transforms.reshard.assignments import valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
 from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 
-MOST_VALUES = 512
+MOST_VALUES = 128
 """How many values change together."""
 
 MUCH_SENT = 2**20
@@ -126,7 +126,7 @@ class Chains:
         """
         found: set[int] = set()
         beside: set[int] = set()
-        for use in self.places.place.values():
+        for use in self.costs.sending():
             assert use.op is not None
             op, situation = use.op, self.costs.situation(use.op, {})
             strategy = self.costs.weigh(op, situation).strategy

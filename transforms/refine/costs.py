@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gspmd.transforms.refine.places import Choice, ValuePlace, ValuePlaces
 from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.path import Path
 from gspmd.transforms.reshard.rewrite import summed_only
-from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy, local_bytes
+from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
 from gspmd.transforms.reshard.traffic import sent_bytes
 
 _WORTH = 1 - 1e-6  # what is cheaper by less is equal
@@ -151,7 +151,9 @@ class Costs:
             strategy = self.chooser.choose(self.places.rule(op), situation)
             types = op.info.operands + op.info.results
             ends = strategy.operands + strategy.results, situation.shardings
-            held = max((local_bytes(t, s) for end in ends for t, s in zip(types, end, strict=True)), default=0.0)
+            held = max(
+                [self.chooser.local_bytes(t, s) for end in ends for t, s in zip(types, end, strict=True)], default=0.0
+            )
             found = self._weighed[situation] = _Weighed(strategy, *self.chooser.work_of(situation, strategy), held)
         return found
 
@@ -167,6 +169,13 @@ class Costs:
                 for use in self.places.uses[name]:
                     if use not in settled:
                         self._settled.pop(use, None)
+
+    def sending(self) -> Iterator[ValuePlace]:
+        """The operations that something is sent for with the shardings that are decided, in program order."""
+        for use in self.places.place.values():
+            settled = self._settled.get(use)
+            if settled is None or settled.send is not None:
+                yield use
 
     def as_decided(self, uses: list[ValuePlace]) -> Cost:
         """What places cost together with the shardings that are decided."""
@@ -190,10 +199,10 @@ class Costs:
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
         for use in uses:
-            if cost.time_s > most_s:
-                return None
             place = known[use] if is_known else self._place_cost(use, choice, moves)
             cost.add(place)
+            if cost.time_s > most_s:
+                return None
             for value, made in place.unreduced:
                 if self._stays_partial(value, made, choice):
                     cost.partial.append((value, made))
@@ -216,7 +225,7 @@ class Costs:
     def _need_cost(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
         need, have = self.places.need(use, choice), self.places.at(use.value, choice)
         type_ = self.places.program.value_type[use.value]
-        held_bytes = local_bytes(type_, need)
+        held_bytes = self.chooser.local_bytes(type_, need)
         if have == need or self.places.is_free[use.value]:
             return _PlaceCost(use.times, 0.0, held_bytes)
         known = (have, *self._moved_before(use.value, use.order, choice, moves))

@@ -6,9 +6,8 @@ Source: arXiv 2105.04663, section 4 (the partitioner's choice per operator), as 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -98,6 +97,25 @@ class Strategy:
     complete: bool = True
 
 
+class _Way(NamedTuple):
+    """An assignment of axes to the factors of a rule, the shardings under it, and the fewest seconds that it takes.
+
+    With idle axes, `alone` is the assignment without them. `compute_s` are the seconds of arithmetic and memory
+    traffic; moving operands and results adds to them what devices lack, at least.
+    """
+
+    axes: FactorAxes
+    alone: FactorAxes
+    made: tuple[TensorSharding, ...]
+    compute_s: float
+    least_s: float
+
+    @property
+    def weight(self) -> float:
+        """How many times its seconds count in a comparison."""
+        return 1 if self.axes is self.alone else SHARING_WORTH
+
+
 class Chooser:
     """Chooses strategies; equal situations are decided once."""
 
@@ -109,6 +127,9 @@ class Chooser:
         self._chosen: dict[tuple[OpShardingRule, Situation], Strategy] = {}
         self._flops: dict[OpInfo, float] = {}
         self._sent: dict[Any, tuple[Sent, ...] | None] = {}
+        self._ways: dict[tuple[OpShardingRule, Situation], list[_Way]] = {}
+        self._lacked: dict[tuple[TensorType, TensorSharding, TensorSharding], float] = {}
+        self._held: dict[tuple[TensorType, TensorSharding], float] = {}
 
     def choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
         """The cheapest strategy by any of the operation's rules."""
@@ -124,7 +145,7 @@ class Chooser:
             if not self._local_form(rule, situation.info, situation.operands, situation.results):
                 return Strategy(rule, situation.operands, situation.results, 0.0)
             axes = _axes_of(rule, situation.shardings)
-            as_it_is = self._price(rule, axes, axes, situation, math.inf)
+            as_it_is = self._price(rule, self._way(rule, axes, axes, situation), situation, math.inf)
         with self.planner.choosing() as budget:
             ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
         best = ways[0]
@@ -141,27 +162,27 @@ class Chooser:
 
     def _best(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> Strategy:
         """The cheapest strategy by one rule."""
-        split = situation.split(rule)
-        common = agreed(rule, split)
+        common = agreed(rule, situation.split(rule))
         worth = LOOKUP_WORTH if _puts_or_takes(situation.info) else AGREEMENT_WORTH
         # The best of those that keep what is agreed on, and of all, with what counts for the comparison.
         kept: tuple[float, Strategy] | None = None
         best: tuple[float, Strategy] | None = None
-        for axes, alone in assignments(rule, split, situation.idle(self.planner.mesh)):
+        # Those that may take least come first, so that few of the others are planned.
+        for way in sorted(self._possible(rule, situation), key=lambda way: way.weight * way.least_s):
             if budget.used_up and best is not None:
                 break
-            keeps = all(starts_with(axes.get(factor, ()), mine) for factor, mine in common.items())
-            bound, weight = kept if keeps else best, 1 if axes is alone else SHARING_WORTH
-            found = self._price(rule, axes, alone, situation, bound[0] / weight if bound else math.inf)
+            keeps = all(starts_with(way.axes.get(factor, ()), mine) for factor, mine in common.items())
+            bound = kept if keeps else best
+            found = self._price(rule, way, situation, bound[0] / way.weight if bound else math.inf)
             if found is None:
                 continue
-            counted = (weight * found.time_s, found)
+            counted = (way.weight * found.time_s, found)
             if keeps and (kept is None or _is_less(counted[0], kept[0])):
                 kept = counted
             if best is None or _is_less(counted[0], best[0]):
                 best = counted
         if best is None:
-            whole = self._price(rule, {}, {}, situation, math.inf)
+            whole = self._price(rule, self._whole(rule, situation), situation, math.inf)
             assert whole is not None, "computing everything whole is always possible"
             return whole
         return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
@@ -181,11 +202,10 @@ class Chooser:
     def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
         for way in (rule, *self._others(situation.info)):
-            ways = assignments(way, situation.split(way), situation.idle(self.planner.mesh))
-            for axes, alone in itertools.chain(ways, [({}, {})]):
+            for each in (*self._possible(way, situation), self._whole(way, situation)):
                 if budget.used_up and found:
                     break
-                priced = self._price(way, axes, alone, situation, math.inf)
+                priced = self._price(way, each, situation, math.inf)
                 if priced is not None:
                     found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
@@ -238,20 +258,35 @@ class Chooser:
             made.append(sharding.with_axes(dims, partial if tensor >= len(rule.operands) else ()))
         return tuple(made)
 
-    def _price(
-        self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation, bound_s: float
-    ) -> Strategy | None:
-        """The strategy with its cost, None when it cannot be written or costs more than `bound_s`.
+    def _possible(self, rule: OpShardingRule, situation: Situation) -> list[_Way]:
+        """The assignments that can be written, in the order in which they are found."""
+        key = rule, situation
+        found = self._ways.get(key)
+        if found is None:
+            pairs = assignments(rule, situation.split(rule), situation.idle(self.planner.mesh))
+            ways = [self._way(rule, axes, alone, situation) for axes, alone in pairs]
+            found = self._ways[key] = [way for way in ways if way is not None]
+        return found
+
+    def _whole(self, rule: OpShardingRule, situation: Situation) -> _Way | None:
+        return self._way(rule, {}, {}, situation)
+
+    def _way(self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation) -> _Way | None:
+        """An assignment with what follows from it; None where it cannot be written.
 
         Arithmetic is counted as `alone` has it: that devices along idle axes repeat it is what was asked for.
         """
         made = self._shardings(rule, axes, situation.shardings)
         if made is None:
             return None
-        info, count = situation.info, len(situation.operands)
-        time_s = self._compute_time(rule, info, alone, made)
-        if time_s + self._least_time(situation, made) >= bound_s:
+        compute_s = self._compute_time(rule, situation.info, alone, made)
+        return _Way(axes, alone, made, compute_s, compute_s + self._least_time(situation, made))
+
+    def _price(self, rule: OpShardingRule, way: _Way | None, situation: Situation, bound_s: float) -> Strategy | None:
+        """The strategy with its cost, None when it cannot be written or costs more than `bound_s`."""
+        if way is None or way.least_s >= bound_s:
             return None
+        info, count, made, time_s = situation.info, len(situation.operands), way.made, way.compute_s
         for index, need in enumerate(made[:count]):
             if time_s >= bound_s:
                 return None
@@ -278,12 +313,29 @@ class Chooser:
         sent, info, count = 0.0, situation.info, len(situation.operands)
         for index, (type_, have, need) in enumerate(zip(info.operands, situation.operands, made, strict=False)):
             if have != need and not situation.free[index]:
-                least = min(least_bytes(type_, source, need) for source in situation.sources(index))
+                least = min([self._lacks(type_, source, need) for source in situation.sources(index)])
                 sent += least / situation.runs_with(index)
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if have != need:
-                sent += least_bytes(type_, have, need)
+                sent += self._lacks(type_, have, need)
         return sent / self.hardware.link_bytes_per_s
+
+    def _lacks(self, type_: TensorType, have: TensorSharding, need: TensorSharding) -> float:
+        """Bytes that a device lacks of what it needs."""
+        key = type_, have, need
+        found = self._lacked.get(key)
+        if found is None:
+            found = self._lacked[key] = least_bytes(type_, have, need)
+        return found
+
+    def local_bytes(self, type_: TensorType, sharding: TensorSharding) -> float:
+        """Bytes of a device's part of a value."""
+        key = type_, sharding
+        found = self._held.get(key)
+        if found is None:
+            elements = math.prod(sharding.local_shape(type_.shape))
+            found = self._held[key] = elements * element_bytes(type_.element)
+        return found
 
     def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
         """Bytes that a device sends for a strategy in one run: before the operation, in it, and after it."""
@@ -303,12 +355,24 @@ class Chooser:
         self, rule: OpShardingRule, info: OpInfo, axes: FactorAxes, made: tuple[TensorSharding, ...]
     ) -> float:
         """Seconds of arithmetic and memory traffic on one device."""
-        time_s = _touched_bytes(info, made) / self.hardware.memory_bytes_per_s
+        time_s = self._touched_bytes(info, made) / self.hardware.memory_bytes_per_s
         flops = self._flops_of(info)
         if flops:
             flops *= self._share(rule, axes)
             time_s += flops / self.hardware.flops_of(info.operands[0].element)
         return time_s
+
+    def _touched_bytes(self, info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
+        """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""
+        count, traits = len(info.operands), traits_of(info.name)
+        pairs = zip(info.operands + info.results, made, strict=True)
+        touched = [self.local_bytes(t, sharding) if t.shape else 0.0 for t, sharding in pairs]
+        if traits.looks_up:
+            touched[0] = min(touched[0], sum(touched[count:]))
+        if traits.update is not None:
+            part = touched[:count][traits.update]
+            touched[0], touched[count] = min(touched[0], part), min(touched[count], part)
+        return sum(touched)
 
     def work_of(self, situation: Situation, strategy: Strategy) -> tuple[float, float]:
         """The seconds that a strategy takes, also where nothing is sent, and a device's operations in contractions."""
@@ -379,20 +443,3 @@ def _puts_or_takes(info: OpInfo) -> bool:
 def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:
     """Whether an operand is split along a factor of which devices need what others hold."""
     return any(rule.kinds[factor] is PERMUTATION for t, s in enumerate(operands) for factor in factor_axes(rule, t, s))
-
-
-def _touched_bytes(info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
-    """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""
-    types, count, traits = info.operands + info.results, len(info.operands), traits_of(info.name)
-    touched = [local_bytes(t, sharding) if t.shape else 0.0 for t, sharding in zip(types, made, strict=True)]
-    if traits.looks_up:
-        touched[0] = min(touched[0], sum(touched[count:]))
-    if traits.update is not None:
-        part = touched[:count][traits.update]
-        touched[0], touched[count] = min(touched[0], part), min(touched[count], part)
-    return sum(touched)
-
-
-def local_bytes(type_: TensorType, sharding: TensorSharding) -> float:
-    """Bytes of a device's part of a value."""
-    return math.prod(sharding.local_shape(type_.shape)) * element_bytes(type_.element)
