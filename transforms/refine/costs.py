@@ -92,9 +92,12 @@ class _ValuesMoved:
 
     def before(self, value: int, order: int) -> tuple[TensorSharding, ...]:
         """What a value has been moved to before a place."""
-        others = () if value in self._chosen else self._kept[value].items()
-        here = self._here.get(value, {}).values()
-        return (*(need for at, need in others if at < order and at not in self._places), *here)
+        kept, here = self._kept[value], self._here.get(value)
+        if kept and value not in self._chosen:
+            others = [need for at, need in kept.items() if at < order and at not in self._places]
+        else:
+            others = []
+        return (*others, *here.values()) if here else tuple(others)
 
     def add(self, value: int, order: int, need: TensorSharding) -> None:
         self._here.setdefault(value, {})[order] = need
@@ -237,8 +240,11 @@ class Costs:
         order = use.order
         before = [self._moved_before(value, order, choice, moves) for value in op.operands]
         later = [self._needed_later(value, use, choice) for value in op.operands]
-        situation = self.situation(op, choice, [(*b, *n) for b, n in zip(before, later, strict=True)])
+        moved = [(*b, *n) for b, n in zip(before, later, strict=True)] if any(before) or any(later) else ()
+        situation = self.situation(op, choice, moved)
         work = self.weigh(op, situation)
+        if not work.strategy.time_s:
+            return _PlaceCost(use.times, use.times * work.time_s, work.held_bytes, use.times * work.flops)
         ends = zip(op.operands, situation.operands, work.strategy.operands, later, strict=True)
         for value, have, need, wanted in ends:
             # What is wanted in any case is paid for there.
@@ -250,7 +256,7 @@ class Costs:
             use.times * work.time_s,
             work.held_bytes,
             use.times * work.flops,
-            _StrategyTaken(situation, work.strategy) if work.strategy.time_s else None,
+            _StrategyTaken(situation, work.strategy),
             tuple([(value, sharding) for value, sharding in made if sharding.unreduced]),
         )
 
@@ -298,8 +304,11 @@ class Costs:
 
     def _needed_later(self, value: int, place: ValuePlace, choice: Choice) -> list[TensorSharding]:
         """What a value is to be moved to behind a place in its block, whatever is decided there."""
+        needs = self.places.needs.get(value)
+        if needs is None:
+            return []
         found, have = list[TensorSharding](), self.places.at(value, choice)
-        for use in self.places.needs.get(value, ()):
+        for use in needs:
             if use.order > place.order and use.block == place.block and (need := self.places.need(use, choice)) != have:
                 found.append(need)
         return found
