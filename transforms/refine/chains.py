@@ -28,13 +28,10 @@ from gspmd.transforms.refine.costs import Cost, Costs
 from gspmd.transforms.refine.places import Choice, ValuePlace, ValuePlaces
 from gspmd.transforms.reshard.assignments import valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
-from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
+from gspmd.transforms.reshard.strategy import Chooser, Situation
 
 MOST_VALUES = 128
 """How many values change together."""
-
-MUCH_SENT = 2**20
-"""Bytes that a device sends for an operation above which all ways to run it, and all values of it, are looked at."""
 
 MOST_BESIDE = 32
 """How many values change together with one that is only beside a value that is moved."""
@@ -77,7 +74,7 @@ class Chains:
         self.costs = Costs(self.places, chooser)
         self._before: Choice = {}  # what has changed was this
         self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None]] = {}
-        self._ways_of: dict[Situation, list[Strategy]] = {}
+        self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Any] = set()
         self._most_moves = chooser.planner.moves_tried + MOST_SEARCHES * chooser.planner.max_moves
@@ -134,13 +131,9 @@ class Chains:
                 continue
             shardings = strategy.operands + strategy.results
             alike = shardings == situation.shardings
-            is_large = self.chooser.sent_bytes(situation, strategy) > MUCH_SENT
-            pairs = zip((*op.operands, *op.results), shardings, situation.shardings, strict=True)
-            for value, runs, have in pairs:
-                if alike or runs != have or value not in self.places.maker:
-                    found.add(value)
-                elif is_large:
-                    beside.add(value)
+            for value, runs, have in zip((*op.operands, *op.results), shardings, situation.shardings, strict=True):
+                is_moved = alike or runs != have or value not in self.places.maker
+                (found if is_moved else beside).add(value)
         for value, uses in self.places.needs.items():
             have = self.places.at(value, {})
             for use in uses:
@@ -215,7 +208,7 @@ class Chains:
         maker, found = self.places.maker.get(value), dict[TensorSharding, None]()
         if maker is not None and self.places.made_at(value) is not None:
             for way in self._ways(maker):
-                made = way.results[maker.results.index(value)]
+                made = way[len(maker.operands) + maker.results.index(value)]
                 found[made.with_axes(made.dim_axes())] = None
         names = self.places.names_of(value)
         for use in (use for name in names for use in self.places.uses[name]):
@@ -224,25 +217,25 @@ class Chains:
                 found[self.places.at(use.value, {})] = None
             else:
                 places = [index for index, each in enumerate(use.op.operands) if each in names]
-                found.update({way.operands[index]: None for way in self._ways(use.op) for index in places})
+                found.update({way[index]: None for way in self._ways(use.op) for index in places})
         return [each for each in found if self.places.fits(value, each)]
 
-    def _ways(self, op: Op) -> list[Strategy]:
-        """How an operation would be run as things are; all ways if it sends much, or sends with operands as they are.
+    def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
+        """The shardings of operands and results as an operation is run now, and in other ways if something is sent.
 
         Axes that none of its values uses stay unused: that devices along them do the same is what was asked for.
         """
         situation = self.costs.situation(op, {})
         strategy = self.costs.weigh(op, situation).strategy
-        is_large = self.chooser.sent_bytes(situation, strategy) > MUCH_SENT
-        if not strategy.time_s or (strategy.operands != situation.operands and not is_large):
-            return [strategy]
+        now = strategy.operands + strategy.results
+        if not strategy.time_s:
+            return [now]
         found = self._ways_of.get(situation)
         if found is None:
             idle = situation.idle(self.annotated.mesh)
-            ways = self.chooser.ways(self.places.rule(op), situation)
-            found = [way for way in ways if not any(overlap(s.used_axes(), idle) for s in way.operands + way.results)]
-            self._ways_of[situation] = found = [strategy, *found][:MOST_WAYS]
+            ways = self.chooser.possible(self.places.rule(op), situation)
+            found = [way for way in ways if not any(overlap(s.used_axes(), idle) for s in way)]
+            self._ways_of[situation] = found = [now, *found][:MOST_WAYS]
         return found
 
     def _choices(self, value: int, offer: TensorSharding, most: int) -> Iterator[Choice]:

@@ -136,6 +136,7 @@ class Costs:
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
+        self._summed: dict[int, bool] = {}  # whether a value is only added to others
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
         return Situation(
@@ -164,7 +165,9 @@ class Costs:
         """Let places be run from now on as is best with the shardings that are decided."""
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, set())
         for use in uses:
-            self._settled[use] = self._place_cost(use, {}, moves)
+            place = self._place_cost(use, {}, moves)
+            assert place is not None, "there is no limit"
+            self._settled[use] = place
         taken = {value for use in uses for value in (use.op.operands if use.op else [use.value])}
         settled = set(uses)
         for value in moves.keep(taken):
@@ -202,10 +205,10 @@ class Costs:
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
         for use in uses:
-            place = known[use] if is_known else self._place_cost(use, choice, moves)
-            cost.add(place)
-            if cost.time_s > most_s:
+            place = known[use] if is_known else self._place_cost(use, choice, moves, most_s - cost.time_s)
+            if place is None or place.time_s > most_s - cost.time_s:
                 return None
+            cost.add(place)
             for value, made in place.unreduced:
                 if self._stays_partial(value, made, choice):
                     cost.partial.append((value, made))
@@ -222,8 +225,13 @@ class Costs:
             total += times * sent
         return total
 
-    def _place_cost(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
-        return self._need_cost(use, choice, moves) if use.op is None else self._op_cost(use, use.op, choice, moves)
+    def _place_cost(
+        self, use: ValuePlace, choice: Choice, moves: _ValuesMoved, most_s: float = math.inf
+    ) -> _PlaceCost | None:
+        """What a place costs; None where it is known to be more than `most_s` before it is planned."""
+        if use.op is not None:
+            return self._op_cost(use, use.op, choice, moves, most_s)
+        return self._need_cost(use, choice, moves)
 
     def _need_cost(self, use: ValuePlace, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
         need, have = self.places.need(use, choice), self.places.at(use.value, choice)
@@ -236,12 +244,17 @@ class Costs:
         moves.add(use.value, use.order, need)
         return _PlaceCost(use.times, use.times * path.time_s, held_bytes, send=_PathTaken(type_, source, path))
 
-    def _op_cost(self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved) -> _PlaceCost:
+    def _op_cost(
+        self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved, most_s: float
+    ) -> _PlaceCost | None:
         order = use.order
         before = [self._moved_before(value, order, choice, moves) for value in op.operands]
         later = [self._needed_later(value, use, choice) for value in op.operands]
         moved = [(*b, *n) for b, n in zip(before, later, strict=True)] if any(before) or any(later) else ()
         situation = self.situation(op, choice, moved)
+        is_new = most_s < math.inf and situation not in self._weighed
+        if is_new and self.chooser.takes_more(self.places.rule(op), situation, most_s / use.times):
+            return None
         work = self.weigh(op, situation)
         if not work.strategy.time_s:
             return _PlaceCost(use.times, use.times * work.time_s, work.held_bytes, use.times * work.flops)
@@ -262,7 +275,10 @@ class Costs:
 
     def _stays_partial(self, value: int, made: TensorSharding, choice: Choice) -> bool:
         """Whether the partial sums may be added to others before they are reduced."""
-        if not summed_only(self.places.program.value_ir[value]):
+        is_summed = self._summed.get(value)
+        if is_summed is None:
+            is_summed = self._summed[value] = summed_only(self.places.program.value_ir[value])
+        if not is_summed:
             return False
         user = self.places.user(value)
         while user is not None and traits_of(user.info.name).is_linear_image:

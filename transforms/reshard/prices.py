@@ -45,6 +45,10 @@ class Prices:
             found = self._local[dims] = self._element_bytes * math.prod(local_shape(self.shape, dims))
         return found
 
+    def bytes_of(self, elements: float) -> float:
+        """Bytes of so many elements."""
+        return self._element_bytes * elements
+
     def time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
         """Seconds for a collective over `axes`, or, without a kind, for what a device does alone."""
         held = self.local_bytes(before)

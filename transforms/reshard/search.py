@@ -14,13 +14,14 @@ import heapq
 import itertools
 import math
 
-from gspmd.dialect.axes import Axes, atoms, canonical, split_at
+from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import ReshardStep
 from gspmd.transforms.reshard.moves import Moves
 from gspmd.transforms.reshard.path import Move, MoveBudget, Path, State
 from gspmd.transforms.reshard.prices import Prices
+from gspmd.transforms.reshard.traffic import least_elements
 
 Cuts = dict[str, tuple[int, ...]]
 
@@ -54,6 +55,8 @@ class Search:
         self.source, self.target = (_state(sharding, cut) for sharding, cut in zip((source, target), cuts, strict=True))
         self.moves = Moves(prices, self.source, self.target)
         self.finer = finer
+        self._devices = source.mesh.size // size_of(source.manual)
+        self._ahead: dict[State, float] = {}
         self.limited = False  # whether some path was not followed for the bytes that it takes
 
     def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
@@ -85,7 +88,10 @@ class Search:
             for move in self.moves.of(state, min(most_s, best.get(self.target, math.inf)) - time_s):
                 self.budget.left -= 1
                 total = time_s + move.time_s
-                known = min(most_s, best.get(move.after, math.inf), best.get(self.target, math.inf))
+                at_target = min(most_s, best.get(self.target, math.inf))
+                known = min(at_target, best.get(move.after, math.inf))
+                if total < known and total + self._ahead_s(move.after) >= at_target:
+                    continue  # it leads to nothing better
                 if total < known and self._peak(move) > most_bytes:
                     self.limited = True
                 elif total < known:
@@ -94,6 +100,18 @@ class Search:
                     heapq.heappush(queue, (total, next(counter), move.after))
             self.budget.left -= _DIRECT * (self.moves.priced_directly - directly)
         return self._given_up(came, best, most_bytes, most_s) if queue else None
+
+    def _ahead_s(self, state: State) -> float:
+        """Seconds that the way from a state to the target takes at least: one collective that sends what is lacking."""
+        hardware = self.prices.hardware
+        if hardware.axes or state == self.target:
+            return 0.0
+        found = self._ahead.get(state)
+        if found is None:
+            least = self.prices.bytes_of(least_elements(self.prices.shape, state, self.target, self._devices))
+            latency_s = hardware.collective_latency_s if least else 0.0
+            found = self._ahead[state] = least / hardware.link_bytes_per_s + latency_s
+        return found
 
     def _given_up(
         self, came: dict[State, tuple[State, Move]], best: dict[State, float], most_bytes: float, most_s: float

@@ -156,6 +156,11 @@ class Chooser:
             best = as_it_is  # fewer collectives alone are not worth doing it otherwise
         return dataclasses.replace(best, complete=False) if budget.used_up else best
 
+    def takes_more(self, rule: OpShardingRule, situation: Situation, than_s: float) -> bool:
+        """Whether all ways to run an operation take more seconds, as far as is known before moves are planned."""
+        rules = (rule, *self._others(situation.info))
+        return all(way.least_s > than_s for each in rules for way in self._possible(each, situation))
+
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
         definition = self.table.get(info.name)
         return definition.others(info) if definition is not None and definition.others is not None else ()
@@ -198,6 +203,15 @@ class Chooser:
         """The strategies that `choose` compares, the cheapest first."""
         with self.planner.choosing() as budget:
             return self._candidates(rule, situation, budget)
+
+    def possible(self, rule: OpShardingRule, situation: Situation) -> list[tuple[TensorSharding, ...]]:
+        """The shardings of operands and results of all ways that `choose` compares, those that may take least first.
+
+        Nothing is planned for them.
+        """
+        rules = (rule, *self._others(situation.info))
+        ways = [way for each in rules for way in self._possible(each, situation)]
+        return list(dict.fromkeys([way.made for way in sorted(ways, key=lambda way: way.weight * way.least_s)]))
 
     def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
