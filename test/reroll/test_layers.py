@@ -98,6 +98,8 @@ def layers(count: int, body: str, results: str = "%x{last} : tensor<8x8xf32>", t
       }}"""
 
 
+ROWS = '#sdy.sharding<@mesh, [{"x"}, {}]>'
+
 LAYER = """
   %a{i} = stablehlo.dot_general %x{before}, %w{i}, contracting_dims = [1] x [0]
       : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -108,7 +110,9 @@ LAYER = """
 
 
 def test_what_is_left_out_and_put_back(watch: Watch) -> None:
-    assert check_same(layers(12, LAYER), watch)
+    # With an argument that is split as what layers make, the first layer is like the others.
+    text = layers(12, LAYER).replace("%x0: tensor<8x8xf32>", f"%x0: tensor<8x8xf32> {{sdy.sharding = {ROWS}}}")
+    assert check_same(text, watch)
     assert watch.fold is not None
     assert len(watch.fold.missing) == 8
     assert watch.stages == [

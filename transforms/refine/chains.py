@@ -334,7 +334,8 @@ class Chains:
     def _around(self, choice: Choice) -> list[ValuePlace]:
         """All that takes or makes these values, in the order of the program.
 
-        With them what moves other values that they take, or the same under a constraint: one move may serve both.
+        With them what comes next to move another value that they take, or the same under a constraint, to each of the
+        shardings that it is moved to: one move may serve both. What comes after that is as before.
         """
         found: dict[tuple[int, int], ValuePlace] = {}
         names = [name for value in choice for name in self.places.names_of(value)]
@@ -344,13 +345,32 @@ class Chains:
             made = self.places.made_at(name)
             if made is not None:
                 found[made.order, made.value] = made
-        taken = [value for use in found.values() if use.op is not None for value in use.op.operands]
-        pending = list(dict.fromkeys((*names, *taken)))
+        first: dict[int, int] = {}  # by value: the first place that takes it
+        for order, value in sorted((use.order, value) for use in found.values() for value in _taken(use)):
+            first.setdefault(value, order)
+        for name in names:
+            first.setdefault(name, 0)
+        pending = list(first)
         for value in pending:
-            moved = self.costs.moved[value]
-            if moved:
-                for use in self.places.uses[value]:
-                    if use.order in moved:
-                        found[use.order, use.value] = use
-            pending += self.places.again.get(value, ())
+            for use in self._moved_next(value, first[value]):
+                found[use.order, use.value] = use
+            for again in self.places.again.get(value, ()):
+                if again not in first:
+                    first[again] = first[value]
+                    pending.append(again)
         return [found[key] for key in sorted(found)]
+
+    def _moved_next(self, value: int, order: int) -> Iterator[ValuePlace]:
+        """Of the places behind one, the first to move a value to each of the shardings that it is moved to."""
+        moved = self.costs.moved[value]
+        if moved:
+            seen: set[TensorSharding] = set()
+            for use in self.places.uses[value]:
+                if use.order > order and use.order in moved and moved[use.order] not in seen:
+                    seen.add(moved[use.order])
+                    yield use
+
+
+def _taken(use: ValuePlace) -> tuple[int, ...]:
+    """The values that a place takes."""
+    return tuple(use.op.operands) if use.op is not None else (use.value,)

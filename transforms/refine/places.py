@@ -108,6 +108,7 @@ class ValuePlaces:
         for value in self.program.body.arguments:
             if value not in self.boundary:
                 given.setdefault(types[value], {})[self.sharding[value]] = None
+        self._free_types = {types[value] for value in self.boundary}
         ends = [self.carried[value] for value in self.free_results.values()]
         return {value: list(given.get(types[value], ())) for value in ends}
 
@@ -122,15 +123,18 @@ class ValuePlaces:
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have a sharding.
 
-        An argument of the program is split no further, and a result only less. What a loop hands on is as it was, or
-        whole along dimensions that its steps take slices of, which may be split along the others for that.
+        An argument of the program is split no further, and a result that may be what an argument without annotations
+        becomes only less. What a loop hands on is as it was, or whole along dimensions that its steps take slices of,
+        which may be split along the others for that.
         """
         old = self.sharding[value]
         if value in self.names:
             return self._fits_loop(value, sharding)
         if value in self.ends_like:
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
-            return all(not new or new == before for new, before in pairs)
+            is_less = all(not new or new == before for new, before in pairs)
+            type_ = self.program.value_type[value]
+            return is_less or (type_ not in self._free_types and sharding.divides(type_.shape))
         if value not in self.boundary:
             return True
         is_coarser = size_of(sharding.used_axes()) <= size_of(old.used_axes())

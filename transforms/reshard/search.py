@@ -68,12 +68,13 @@ class Search:
         if direct is not None:
             return Path((self._step(direct),), direct.time_s) if direct.time_s < most_s else None
         counter = itertools.count()
-        queue: list[tuple[float, int, State]] = [(0.0, next(counter), self.source)]
+        # By what a path takes at least: up to a state, and from there on.
+        queue: list[tuple[float, int, float, State]] = [(0.0, next(counter), 0.0, self.source)]
         best: dict[State, float] = {self.source: 0.0}
         came: dict[State, tuple[State, Move]] = {}
         looked_at = 0
         while queue and not (looked_at and self.budget.used_up):
-            time_s, _, state = heapq.heappop(queue)
+            _, _, time_s, state = heapq.heappop(queue)
             if state == self.target:
                 return self._path(came, time_s)
             if time_s > best[state]:
@@ -90,14 +91,15 @@ class Search:
                 total = time_s + move.time_s
                 at_target = min(most_s, best.get(self.target, math.inf))
                 known = min(at_target, best.get(move.after, math.inf))
-                if total < known and total + self._ahead_s(move.after) >= at_target:
+                at_least = total + self._ahead_s(move.after)
+                if total < known and at_least >= at_target:
                     continue  # it leads to nothing better
                 if total < known and self._peak(move) > most_bytes:
                     self.limited = True
                 elif total < known:
                     best[move.after] = total
                     came[move.after] = (state, move)
-                    heapq.heappush(queue, (total, next(counter), move.after))
+                    heapq.heappush(queue, (at_least, next(counter), total, move.after))
             self.budget.left -= _DIRECT * (self.moves.priced_directly - directly)
         return self._given_up(came, best, most_bytes, most_s) if queue else None
 
