@@ -13,10 +13,11 @@ between have the sharding of the operand, and two if they have that of whole row
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Iterator
 from typing import Any
 
-from gspmd.dialect.axes import Axes, overlap
+from gspmd.dialect.axes import Axes, overlap, starts_with
 from gspmd.dialect.placement import factor_axes, tensor_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -50,6 +51,19 @@ MOST_SEARCHES = 2
 
 _ROUNDING = 1e-9
 _NOTHING: Choice = {}
+
+
+class _Following(enum.Enum):
+    """How it is looked for what follows from a sharding.
+
+    In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
+    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one.
+    """
+
+    ALL = enum.auto()
+    BACK = enum.auto()
+    SPLIT = enum.auto()
+    MOVED = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -239,13 +253,10 @@ class Chains:
         return found
 
     def _choices(self, value: int, offer: TensorSharding, most: int) -> Iterator[Choice]:
-        """The value with what follows from it through operations that would need nothing then, and alone.
-
-        What follows is looked for in both directions, and only in that of what it is made of.
-        """
+        """The value with what follows from it through operations that would need nothing then, and alone."""
         alone = {value: offer}
         tried: list[Choice] = []
-        for choice in (self._followed(alone, most), self._followed(alone, most, back_only=True), alone):
+        for choice in (*(self._followed(alone, most, how) for how in _Following), alone):
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
@@ -263,7 +274,7 @@ class Chains:
                 yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
         whole = self.places.whole(value)
         if whole != self.places.sharding[value] and self.places.fits(value, whole):
-            remade = self._followed({value: whole}, most, back_only=True)
+            remade = self._followed({value: whole}, most, _Following.BACK)
             if remade and self._is_made_of_whole(remade):
                 yield remade, True
 
@@ -280,41 +291,47 @@ class Chains:
         taken = {value for maker in makers for value in maker.operands if not self.places.is_free[value]}
         return all(self.places.at(value, choice).is_replicated() for value in taken)
 
-    def _followed(self, start: Choice, most: int, back_only: bool = False) -> Choice:
+    def _followed(self, start: Choice, most: int, how: _Following) -> Choice:
         """What follows from a choice, with itself: of more than `most` values nothing, but the first of MOST_VALUES."""
-        choice, pending = dict(start), list(start)
+        most = min(most, MOST_BESIDE) if how is _Following.MOVED else most
+        choice, moved, pending = dict(start), dict[int, TensorSharding](), list(start)
         while pending:
             if len(choice) >= most:
                 return choice if most == MOST_VALUES else {}
             value = pending.pop()
-            names = self.places.names_of(value)
-            around = (
-                [] if back_only else [use.op for name in names for use in self.places.uses[name] if use.op is not None]
-            )
-            if self.places.made_at(value) is not None:
+            around = [
+                use.op for name in self.places.names_of(value) for use in self.places.uses[name] if use.op is not None
+            ]
+            if how is _Following.BACK:
+                around.clear()
+            if value in choice and self.places.made_at(value) is not None:
                 around.append(self.places.maker[value])
             for op in around:
-                for each, sharding in self._following(op, choice).items():
-                    choice[each] = sharding
+                for each, sharding in self._following(op, choice, moved, how).items():
+                    (choice if self.places.may_change(each) else moved)[each] = sharding
                     pending.append(each)
         return choice
 
-    def _following(self, op: Op, choice: Choice) -> Choice:
-        """What the other values of an operation are if it needs nothing with those that are chosen."""
+    def _following(self, op: Op, choice: Choice, moved: Choice, how: _Following) -> Choice:
+        """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it."""
         ends, changeable = self.places.ends(op)
-        if changeable <= choice.keys():
+        if how is not _Following.MOVED and changeable <= choice.keys():
             return _NOTHING
-        open_ends = [
-            (tensor, each) for tensor, (each, may_change) in enumerate(ends) if may_change and each not in choice
-        ]
-        dims_of = self._dims_like(op, tuple([choice.get(each) for each, _ in ends]))
+        chosen = {**choice, **moved} if moved else choice
+        dims_of = self._dims_like(op, tuple([chosen.get(each) for each, _ in ends]))
         found: Choice = {}
-        for tensor, each in open_ends:
-            dims, have = dims_of[tensor], self.places.sharding[each]
-            if dims is not None and dims != have.dim_axes():
-                sharding = have.with_axes(dims)
+        for (each, may_change), dims in zip(ends, dims_of, strict=True):
+            if dims is None or each in chosen:
+                continue
+            have = self.places.sharding[each]
+            if dims == have.dim_axes() or (how is _Following.SPLIT and _is_less_split(dims, have.dim_axes())):
+                continue
+            sharding = have.with_axes(dims)
+            if may_change:
                 if self.places.fits(each, sharding):
                     found[each] = sharding
+            elif how is _Following.MOVED and not self.places.is_free[each] and len(self.places.uses[each]) > 1:
+                found[each] = sharding
         return found
 
     def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None]:
@@ -374,3 +391,8 @@ class Chains:
 def _taken(use: ValuePlace) -> tuple[int, ...]:
     """The values that a place takes."""
     return tuple(use.op.operands) if use.op is not None else (use.value,)
+
+
+def _is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:
+    """Whether each dimension is split as it is, or over fewer axes."""
+    return all(starts_with(had, has) for has, had in zip(dims, than, strict=True))
