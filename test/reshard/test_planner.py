@@ -142,7 +142,7 @@ def test_large_uneven_tensors_are_not_gathered() -> None:
     assert kinds((x, y), ((), y + x)) == ["all_to_all"]
     assert kinds((x + y, ()), (x, ())) == ["reshard"]
     assert kinds((x, ()), (x + y, ())) == ["reshard"]
-    assert set(kinds((x, ()), (y, ()))) == {"reshard"}
+    assert "all_gather" not in kinds((x, ()), (y, ()))
 
 
 def local_bytes(shape: tuple[int, ...], sharding: TensorSharding) -> int:

@@ -62,11 +62,11 @@ class Hardware:
         return self.flops_by_element.get(element, self.flops_per_s)
 
 
-BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=2e12, name="bytes first")
+BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=3e12, name="bytes first")
 """What is chosen for where no target is named: another collective has to save the bytes that are sent in 30 ns.
 
 Bytes are what a program sends everywhere. What a collective takes besides depends on the target, and where programs are
-compiled several often become one, or run beside the arithmetic. Memory counts half of what it takes on usual
+compiled several often become one, or run beside the arithmetic. Memory counts a third of what it takes on usual
 devices, for the same reason.
 """
 

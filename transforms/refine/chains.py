@@ -310,6 +310,10 @@ class Chains:
                 for each, sharding in self._following(op, choice, moved, how).items():
                     (choice if self.places.may_change(each) else moved)[each] = sharding
                     pending.append(each)
+            for each in self.places.tied(value):
+                if each not in choice and choice.get(value) is not None and self.places.fits(each, choice[value]):
+                    choice[each] = choice[value]
+                    pending.append(each)
         return choice
 
     def _following(self, op: Op, choice: Choice, moved: Choice, how: _Following) -> Choice:

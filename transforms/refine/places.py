@@ -63,6 +63,8 @@ class ValuePlaces:
         self.free_results: dict[int, int] = {}
         self.carried: list[int] = list(range(count))
         self.names: dict[int, list[int]] = {}
+        self._handed_on: set[int] = set()
+        self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
@@ -146,8 +148,11 @@ class ValuePlaces:
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
 
     def _fits_loop(self, value: int, sharding: TensorSharding) -> bool:
-        old, sliced = self.sharding[value], self._sliced(value)
+        old = self.sharding[value]
         before, after = old.dim_axes(), sharding.dim_axes()
+        if value not in self._handed_on:
+            return all(not has or has == had for has, had in zip(after, before, strict=True))
+        sliced = self._sliced(value)
         freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
         for dim, (had, has) in enumerate(zip(before, after, strict=True)):
             if has == had or (not has and dim in sliced):
@@ -192,6 +197,11 @@ class ValuePlaces:
         """Where a result is made that may change, None for those of loops and branches."""
         maker = self.maker.get(value)
         return self.place.get(maker.index) if maker is not None else None
+
+    def tied(self, value: int) -> list[int]:
+        """What a loop has to carry, or branches return, as this value, where that may change: next to it, not all."""
+        found = (self.carried[each] for each in self._tied.get(value, ()))
+        return [each for each in found if each != value and self.may_change(each) and not self.is_free[each]]
 
     def names_of(self, value: int) -> list[int]:
         """The values that have the sharding of this one, with itself."""
@@ -249,7 +259,9 @@ class ValuePlaces:
     def _read_regions(self, op: Op, held: Axes, block: int, times: int) -> None:
         is_loop = op.info.name == WHILE
         if ANNOTATED not in op.ir.attributes:
-            self.maker.update(dict.fromkeys(_handed_on(op) if is_loop else op.results, op))
+            self.maker.update(dict.fromkeys(op.results, op))
+            if is_loop:
+                self._handed_on.update(_handed_on(op))
         if is_loop:
             self._want_alike(op.operands, op.results, block, times)
             times *= self._loops.enter(block, op.ir)
@@ -285,6 +297,8 @@ class ValuePlaces:
         """Each value is wanted as another one is."""
         self._order += 1
         for value, other in zip(values, others, strict=True):
+            self._tied.setdefault(other, []).append(value)
+            self._tied.setdefault(value, []).append(other)
             place = ValuePlace(self._order, block, times, None, value, None, other)
             self.uses[value].append(place)
             self.uses[other].append(place)
