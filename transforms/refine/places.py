@@ -126,11 +126,11 @@ class ValuePlaces:
         """Whether a value may have a sharding.
 
         An argument of the program is split no further, and a result that may be what an argument without annotations
-        becomes only less. What a loop hands on is as it was, or whole along dimensions that its steps take slices of,
-        which may be split along the others for that.
+        becomes only less. What a loop hands on unchanged is as it was, or whole along dimensions that its steps take
+        slices of, which may be split along the others for that.
         """
         old = self.sharding[value]
-        if value in self.names:
+        if value in self._handed_on:
             return self._fits_loop(value, sharding)
         if value in self.ends_like:
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
@@ -148,10 +148,7 @@ class ValuePlaces:
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
 
     def _fits_loop(self, value: int, sharding: TensorSharding) -> bool:
-        old = self.sharding[value]
-        before, after = old.dim_axes(), sharding.dim_axes()
-        if value not in self._handed_on:
-            return all(not has or has == had for has, had in zip(after, before, strict=True))
+        before, after = self.sharding[value].dim_axes(), sharding.dim_axes()
         sliced = self._sliced(value)
         freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
         for dim, (had, has) in enumerate(zip(before, after, strict=True)):
@@ -305,7 +302,7 @@ class ValuePlaces:
 
 
 def _handed_on(loop: Op) -> list[int]:
-    """The results of a loop that its body reads only: how what it changes is divided is left to propagation."""
+    """The results of a loop that its body only reads."""
     body = loop.regions[-1]
     ends = zip(loop.results, body.arguments, body.returned, strict=True)
     return [result for result, argument, returned in ends if argument == returned]
