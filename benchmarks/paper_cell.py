@@ -7,7 +7,7 @@ from typing import Any
 import topologies
 from paper_table import OVERLAPPED, REGATHERED, Row
 
-SEQUENCE, HEAD_SIZE, VOCABULARY = 1024, 256, 32000
+SEQUENCE, VOCABULARY = 1024, 32000
 # What libtpu hides communication with. For TPU v3 it has that off, and gspmd turns it on.
 _COMPILER = ("xla_enable_async_all_gather", "xla_enable_async_collective_permute")
 
@@ -30,27 +30,25 @@ def measure(row: Row, how: str) -> dict[str, Any]:
     return topologies.measure(task, partitioner)
 
 
-def _config(row: Row, remat: bool) -> Any:
-    from gspmd.examples import decoder_lm
-
-    return decoder_lm.Config(
-        layers=row.layers,
-        model=row.model,
-        heads=row.heads,
-        head_size=HEAD_SIZE,
-        hidden=row.hidden,
-        vocabulary=VOCABULARY,
-        sequence=SEQUENCE,
-        batch=row.batch,
-        scan=True,
-        remat=remat,
-        dtype="bfloat16",
-        optimizer="factored",
-    )
-
-
 def program(row: Row, remat: bool) -> Any:
     """The training step of a row, with 2-D sharding; `remat`: layers are computed again in the backward pass."""
+    sizes: dict[str, Any] = {
+        "layers": row.layers,
+        "model": row.model,
+        "heads": row.heads,
+        "head_size": row.head_size,
+        "hidden": row.hidden,
+        "vocabulary": VOCABULARY,
+        "sequence": SEQUENCE,
+        "batch": row.batch,
+        "gated": row.gated,
+        "remat": remat,
+    }
+    if row.text == "second_text":
+        import second_text
+
+        return second_text.program(second_text.Sizes(**sizes))
     from gspmd.examples import decoder_lm
 
-    return decoder_lm.program(_config(row, remat), decoder_lm.RECIPES["2d"])
+    config = decoder_lm.Config(**sizes, scan=True, dtype="bfloat16", optimizer="factored")
+    return decoder_lm.program(config, decoder_lm.RECIPES["2d"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import paper_cell
 from jax.sharding import AbstractMesh, AxisType
-from paper_table import ROWS
+from paper_table import ROWS, TABLE_2
 
 import gspmd
 from gspmd import api
@@ -93,7 +93,7 @@ def _row(name: str, way: str, outcome: Outcome, authors: Outcome | None = None) 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
+    parser.add_argument("--rows", type=lambda text: text.split(","), default=list(TABLE_2))
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--markdown", metavar="FILE")
     return parser.parse_args(arguments)

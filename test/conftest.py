@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,7 +101,7 @@ class LitTest(pytest.Item):
             shared = not hasattr(self.config, "workerinput")  # a worker of xdist does not know its own items
             items = self.session.items if shared else [self]
             paths = [item.path for item in items if isinstance(item, LitTest)]
-            results = self.session.stash[_results] = _run_lit(paths, self.config)
+            results = self.session.stash[_results] = _run_lit(paths)
         code, output = results.get(self.path, ("not found by lit", ""))
         if code in ("UNSUPPORTED", "SKIPPED"):
             pytest.skip(code.lower())
@@ -120,15 +121,16 @@ class LitFailure(Exception):
     """A lit test that failed, with what it printed."""
 
 
-def _run_lit(paths: list[Path], config: pytest.Config) -> dict[Path, tuple[str, str]]:
-    """The result code and the output of each lit test."""
-    directory = config.cache.mkdir("lit")  # type: ignore[union-attr] - the cache plugin is built in
-    report = directory / f"{os.getpid()}.json"
+def _run_lit(paths: list[Path]) -> dict[Path, tuple[str, str]]:
+    """The result code and the output of each lit test. Processes of pytest-xdist share no folder that lit writes to."""
     start = "from lit.main import main; main()"  # the package has no __main__
-    command = [sys.executable, "-c", start, "--quiet", "--output", str(report), *map(str, paths)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not report.exists():
-        raise LitFailure(f"lit did not run:\n{finished.stdout}{finished.stderr}")
-    tests = json.loads(report.read_text())["tests"]
-    report.unlink()
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory, "report.json")
+        options = ["--quiet", "--output", str(report), "--param", f"exec_root={directory}"]
+        finished = subprocess.run(
+            [sys.executable, "-c", start, *options, *map(str, paths)], capture_output=True, text=True, check=False
+        )
+        if not report.exists():
+            raise LitFailure(f"lit did not run:\n{finished.stdout}{finished.stderr}")
+        tests = json.loads(report.read_text())["tests"]
     return {_TEST_ROOT / test["name"].partition(" :: ")[2]: (test["code"], test["output"]) for test in tests}

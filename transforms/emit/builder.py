@@ -18,6 +18,7 @@ from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.reducers import Number, reducer_operation, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
 
+_LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
 Body = Callable[[list[Value]], Sequence[Value]]
 """What makes the values that a block returns of those it is given."""
 
@@ -186,6 +187,22 @@ class Builder:
     def kept_apart(self, value: Value) -> Value:
         """The value, which the compiler does not look through from here."""
         return self.op("stablehlo.optimization_barrier", [value], [value.type])
+
+    def laid_out(self, value: Value, order: Sequence[int]) -> Value:
+        """The value with its dimensions in the memory in this order, the major one first, where XLA compiles it."""
+        index = ir.IndexType.get(self.context)
+        minor_to_major = np.array([*order][::-1], np.int64)
+        layouts = ir.ArrayAttr.get(
+            [ir.DenseElementsAttr.get(minor_to_major, type=index, shape=[len(minor_to_major)])], self.context
+        )
+        return self.op(
+            "stablehlo.custom_call",
+            [value],
+            [value.type],
+            call_target_name=ir.StringAttr.get(_LAYOUT, self.context),
+            operand_layouts=layouts,
+            result_layouts=layouts,
+        )
 
     def pad_to(self, value: Value, shape: Sequence[int]) -> Value:
         """Extend every dimension at its end to `shape`; what is added is zero."""

@@ -40,12 +40,26 @@ class AxisLinks:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ScatterTiles:
+    """Which reduce-scatters a compiler keeps; of any other it makes an all-reduce, which sends twice as much.
+
+    The memory is tiled along the last two dimensions of a value. Along the last one, a device has to be left with a
+    multiple of `last[element]` elements, and along the one before it with a multiple of `rows`. Reduce-scatters of
+    elements that `last` does not have are never kept. A row of a tile has `lanes` elements.
+    """
+
+    last: Mapping[str, int]
+    rows: int
+    lanes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Hardware:
     """A device and its links. The defaults are of the order of a current accelerator, and all axes alike.
 
     `flops_by_element` has what is known of single element types; `axes` the links of the mesh's axes, by name, of each
     the most major part first (none: every collective goes over one link of `link_bytes_per_s`). `memory_bytes` is 0
-    where unknown.
+    where unknown. `scatter_tiles` is None where compilers keep every reduce-scatter.
     """
 
     link_bytes_per_s: float = 1e11
@@ -56,6 +70,7 @@ class Hardware:
     memory_bytes: float = 0.0
     flops_by_element: Mapping[str, float] = dataclasses.field(default_factory=dict)
     axes: Mapping[str, tuple[AxisLinks, ...]] = dataclasses.field(default_factory=dict)
+    scatter_tiles: ScatterTiles | None = None
 
     def flops_of(self, element: str) -> float:
         """Operations a second on elements of a type."""

@@ -134,6 +134,7 @@ class _Reader:
             self._integer(self._table(table, "network"), "devices", "network.", base.domain if base else 0),
             outside,
             {name: self._network(axes, name, network, "axes.") for name in axes},
+            scatter_tiles=base.scatter_tiles if base else None,
         )
 
     def _parsed(self) -> dict[str, Any]:

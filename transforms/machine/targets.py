@@ -9,6 +9,7 @@ GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follo
 usual order. Where JAX makes two devices of a chip, each has half of the chip's figures. f32 has the rate of what JAX's
 default precision computes with: bf16 on TPUs, TF32 on GPUs. Clocks: the paper on TPU v4 (arXiv 2304.01433) for v3 and
 v4, the book for v5e and v5p, and what follows from the peak rate and the size and number of matrix units for others.
+Which reduce-scatters libtpu keeps was found by compiling with it, version 0.0.42 (docs/compile.md has the table).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.limits import MAX_TOPOLOGY_CHIPS
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.machine.cost import AxisLinks, Hardware, collective_time
+from gspmd.transforms.machine.cost import AxisLinks, Hardware, ScatterTiles, collective_time
 from gspmd.transforms.machine.torus import Placement, Slot, Torus, best_placement
 
 GIB = 2**30
@@ -79,7 +80,7 @@ class Target:
     domains; `axes` gives mesh axes networks of their own by name, instead of these. `chip_devices` is how many devices
     compilers for a topology make of a chip; `fused` says that the figures are those of all of them as one device.
     `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid onto that, so that the axes
-    with most traffic get the best links.
+    with most traffic get the best links. `scatter_tiles` says which reduce-scatters its compiler keeps.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Target:
     fused: bool = False
     clock_hz: float = 0.0
     torus: Torus | None = None
+    scatter_tiles: ScatterTiles | None = None
 
     def on(self, dims: tuple[int, ...]) -> Target:
         """The target as chips in a torus of these dimensions.
@@ -198,6 +200,7 @@ class Target:
             self.memory_bytes,
             self.flops,
             axes,
+            self.scatter_tiles,
         )
 
     def _links(self, mesh: Mesh) -> dict[str, AxisLinks]:
@@ -240,6 +243,10 @@ class Target:
         return min(used, self.network.dims - 1)
 
 
+# test/machines/test_scatter_tiles.py compares with what libtpu does.
+_TILES = ScatterTiles({"f32": 128, "bf16": 256}, 8, 128)
+
+
 def _tpu(
     name: str,
     flops: Mapping[str, float],
@@ -250,11 +257,12 @@ def _tpu(
     clock_hz: float,
     chip_devices: int = 1,
     fused: bool = False,
+    scatter_tiles: ScatterTiles | None = _TILES,
 ) -> Target:
     """`memory` is bytes and bytes a second; products of f32 are made of bf16 unless higher precision is asked for."""
     flops = {**flops, "f32": flops["bf16"]}
     outside = Network(dcn, 1e-5)
-    return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz)
+    return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz, None, scatter_tiles)
 
 
 _ICI_S = 1e-6
@@ -285,6 +293,7 @@ _TARGETS = (
         6.25e9,
         2.2e9,
         2,
+        scatter_tiles=None,
     ),
     Target(
         "a100",

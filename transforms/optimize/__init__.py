@@ -20,6 +20,7 @@ from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.optimize.swap import SwapProducts
+from gspmd.transforms.optimize.whole_tiles import ScatterWholeTiles
 from gspmd.transforms.passes import Pass, option, same_option, select_options
 from gspmd.transforms.preconditions import ONE_MAIN
 
@@ -36,6 +37,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     CollectiveMatmul,
     GatherInPieces,
     MovePermutes,
+    ScatterWholeTiles,
     CombineCollectives,
 )
 """Every pass on collectives, each of which can be run alone, in the order in which `gspmd-optimize` runs them."""

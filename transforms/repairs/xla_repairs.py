@@ -15,16 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from jaxlib.mlir import ir
-
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
-_LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
 _NUMBER = TensorType((), "i32")
 _HALF_BITS = 32  # of the widest integers
 
@@ -50,20 +46,8 @@ def _keep_dims_in_order(build: Builder, op: Operation) -> None:
     result.replace_all_uses_with(pinned, [pinned.op])
 
 
-def _in_order(build: Builder, value: Value) -> Any:
-    type_ = value.type
-    minor_to_major = np.arange(type_.rank, dtype=np.int64)[::-1]
-    index = ir.IndexType.get(build.context)
-    layout = ir.DenseElementsAttr.get(np.ascontiguousarray(minor_to_major), type=index, shape=[type_.rank])
-    layouts = ir.ArrayAttr.get([layout], build.context)
-    return build.op(
-        "stablehlo.custom_call",
-        [value],
-        [type_],
-        call_target_name=ir.StringAttr.get(_LAYOUT, build.context),
-        operand_layouts=layouts,
-        result_layouts=layouts,
-    )
+def _in_order(build: Builder, value: Value) -> Value:
+    return build.laid_out(value, range(value.type.rank))
 
 
 def _keep_apart(build: Builder, op: Operation) -> None:

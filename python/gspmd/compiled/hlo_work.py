@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
-from gspmd.compiled.step_time import is_free, traffic_bytes
+from gspmd.compiled.step_time import collective_in, is_free, traffic_bytes
 from gspmd.dialect.axes import Axes, Axis
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.hlo_groups import groups, pairs
@@ -71,14 +71,16 @@ def work_in(module: OptimizedModule, mesh: Mesh) -> HloWork:
 
 
 def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollective]:
-    """The collectives of a module that send anything. Errors: as `work_in`."""
-    for visit in module.visits(fused=True):
-        kind = visit.instruction.collective
-        if kind is None:
+    """The collectives of a module that send anything, fused ones as what they are there. Errors: as `work_in`."""
+    for visit in module.visits():
+        collective = collective_in(module, visit)
+        kind = collective.collective if collective is not None else None
+        if collective is None or kind is None:
             continue
-        devices, local_bytes = operand_of(module, visit.instruction)
-        axes = axes_of(visit.instruction.attributes, mesh)
-        source = _source(module, module.computations[visit.computation], visit.instruction)
+        devices, local_bytes = operand_of(module, collective)
+        axes = axes_of(collective.attributes, mesh)
+        source = module.source(collective)
+        source = source or _source(module, module.computations[visit.computation], visit.instruction)
         found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source)
         if found.sent_bytes:
             yield found

@@ -107,7 +107,7 @@ def step_time(
     for visit in module.visits():
         if not visit.known:
             loops.add(visit.computation)
-        found = _collective_in(module, visit)
+        found = collective_in(module, visit)
         if found is not None:
             axes = "" if mesh is None else _axes_between(_exchanging(module, found), mesh)
             collectives.append(dataclasses.replace(_priced(module, visit, found, target, coordinates), axes=axes))
@@ -134,7 +134,7 @@ def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Har
     return traffic_bytes(module, visit) / hardware.memory_bytes_per_s, False
 
 
-def _collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
+def collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
     """The collective that an instruction is, or that it is fused with."""
     if visit.instruction.collective is not None:
         return visit.instruction
