@@ -166,3 +166,28 @@ module @sum_of_scaled {
     return %4 : tensor<16x32xf32>
   }
 }
+
+// -----
+
+// What is taken from a whole value is reduced where it is made, beside the second product, and not behind it. The sum is
+// scattered, so that a shard is scaled.
+// CHECK-LABEL: module @weight_update
+// CHECK: %[[GRADIENT:.*]] = stablehlo.dot_general {{.*}}unreduced={"x"}
+// CHECK-NEXT: %[[SHARD:.*]] = sdy.reduce_scatter {{.*}} %[[GRADIENT]]
+// CHECK: stablehlo.dot_general
+// CHECK: stablehlo.multiply {{.*}} %[[SHARD]]
+module @weight_update {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%weight: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %b: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+          tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<16x64xf32>, tensor<16x32xf32>) -> tensor<64x32xf32>
+    %1 = stablehlo.dot_general %b, %b, contracting_dims = [1] x [1] : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x16xf32>
+    %rate = stablehlo.constant dense<0.1> : tensor<64x32xf32>
+    %2 = stablehlo.multiply %rate, %0 : tensor<64x32xf32>
+    %3 = stablehlo.subtract %weight, %2 : tensor<64x32xf32>
+    return %3, %1 : tensor<64x32xf32>, tensor<16x16xf32>
+  }
+}

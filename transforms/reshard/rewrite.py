@@ -74,7 +74,8 @@ def summed_only(value: Value) -> bool:
     """Whether a value's single user is a linear operation beside its definition that may save something.
 
     What scales or changes the layout saves nothing: there it depends on what comes after, as a constraint that splits.
-    What is padded or repeated is reduced before, while it is small.
+    What is padded or repeated is reduced before, while it is small, and so is what is added to a value that is whole:
+    the sooner it is reduced, the longer the collective may take beside other work.
     """
     first = value
     while True:
@@ -85,12 +86,24 @@ def summed_only(value: Value) -> bool:
             return True
         if not traits_of(user.name).linear or user.block is not value.block:
             return bool(user.name == _CONSTRAINT and value != first)
-        if not traits_of(user.name).is_linear_image:
-            return True
+        traits = traits_of(user.name)
+        if not traits.is_linear_image:
+            return not traits.is_sum or all(other is value or _may_be_partial(other) for other in user.operands)
         result = user.results[0]
         if math.prod(result.type.shape) > math.prod(value.type.shape):
             return False
         value = result
+
+
+def _may_be_partial(value: Value) -> bool:
+    """Whether a value that something is added to may be a partial result, too: not where it is plainly whole."""
+    while value.op is not None and traits_of(value.op.name).is_linear_image and len(value.op.operands) == 1:
+        value = value.op.operands[0]
+    if value.op is None:
+        parent = value.block.owner
+        return parent is not None and parent.name == WHILE
+    traits = traits_of(value.op.name)
+    return not traits.elementwise or bool(traits.linear)
 
 
 def _partial_cause(op: Op, index: int, made: TensorSharding) -> str:

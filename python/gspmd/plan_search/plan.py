@@ -72,9 +72,9 @@ class ShardingPlan:
 
     `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
     priced. `ideal_s` are the seconds that the program's arithmetic alone takes if it is divided evenly: no plan is
-    faster. `constraints` are annotations on values inside. What `decisions` are worth compares with `reference`, which
-    is the plan's cost priced in the same, rough, way: without constraints and without `gspmd-refine`. `module` is the
-    annotated program, and `compiled` what the target's compiler makes of it, where that was asked for.
+    faster. `constraints` are annotations on values inside. What `decisions` are worth compares with `reference`, the
+    plan's cost without constraints. `module` is the annotated program, and `compiled` what the target's compiler makes
+    of it, where that was asked for.
     """
 
     mesh: Mesh

@@ -78,42 +78,35 @@ def annotated(module: ir.Module, mesh: Mesh, decided: Decided) -> ir.Module:
     return copy
 
 
-def exact_price(module: ir.Module, decided: Decided, question: Question) -> Outcome | None:
-    """What the program costs with these decisions; None where it cannot be partitioned so."""
-    return _priced(module, decided, question, lambda copy: api.partition(copy, **question.arguments))
+def plan_price(module: ir.Module, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
+    """What the program costs with these decisions; None where it cannot be partitioned so.
+
+    A rough price is without `gspmd-refine`, which is the slowest pass.
+    """
+    with following(_nobody), telling(_unheard):
+        try:
+            copy = annotated(module, question.mesh, decided)
+            product = _quickly(copy, question) if is_rough else api.partition(copy, **question.arguments)
+            return outcome_of(product, question.target, question.most_bytes)
+        except Error:
+            return None
 
 
-def rough_price(module: ir.Module, decided: Decided, question: Question) -> Outcome | None:
-    """The same without `gspmd-refine`, which is the slowest pass."""
-
-    def partition(copy: ir.Module) -> api.Partitioned:
-        rest = {name: value for name, value in question.arguments.items() if name != "custom_rules"}
-        passes = [pass_ for pass_ in api.passes_of(None, **rest) if not isinstance(pass_, Refine)]
-        run_pipeline(passes, copy, api.attaching(question.arguments.get("custom_rules")))
-        return api.Partitioned(copy)
-
-    return _priced(module, decided, question, partition)
+def _quickly(module: ir.Module, question: Question) -> api.Partitioned:
+    rest = {name: value for name, value in question.arguments.items() if name != "custom_rules"}
+    passes = [pass_ for pass_ in api.passes_of(None, **rest) if not isinstance(pass_, Refine)]
+    run_pipeline(passes, module, api.attaching(question.arguments.get("custom_rules")))
+    return api.Partitioned(module)
 
 
-def rough_price_of_text(text: str, decided: Decided, question: Question) -> Outcome | None:
+def plan_price_of_text(text: str, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
     """The same for a program as text, as another process is asked."""
-    return rough_price(_read(text), decided, question)
+    return plan_price(_read(text), decided, question, is_rough)
 
 
 @functools.lru_cache(maxsize=2)
 def _read(text: str) -> ir.Module:
     return read_program(text)
-
-
-def _priced(
-    module: ir.Module, decided: Decided, question: Question, partition: Callable[[ir.Module], api.Partitioned]
-) -> Outcome | None:
-    with following(_nobody), telling(_unheard):
-        try:
-            product = partition(annotated(module, question.mesh, decided))
-            return outcome_of(product, question.target, question.most_bytes)
-        except Error:
-            return None
 
 
 @dataclasses.dataclass(slots=True)
@@ -133,24 +126,29 @@ class PlanPrices:
 
     def price(self, state: State, is_rough: bool = False) -> Outcome | None:
         """What a state costs; None where the program cannot be partitioned so."""
-        known, price = (self.rough, rough_price) if is_rough else (self.exact, exact_price)
+        known = self.known(is_rough)
         if state not in known:
-            known[state] = price(self.module, self.decided(state), self.question)
+            known[state] = plan_price(self.module, self.decided(state), self.question, is_rough)
         return known[state]
 
-    def price_roughly(self, states: Sequence[State]) -> None:
+    def known(self, is_rough: bool) -> dict[State, Outcome | None]:
+        """The prices of one kind that there are."""
+        return self.rough if is_rough else self.exact
+
+    def price_some(self, states: Sequence[State], is_rough: bool = False) -> None:
         """Price as many of the first states that are not priced yet as can be at the same time."""
-        new = [state for state in dict.fromkeys(states) if state not in self.rough]
+        known = self.known(is_rough)
+        new = [state for state in dict.fromkeys(states) if state not in known]
         if not new:
             return
         started = time.monotonic()
-        asked = {state: self.helpers.ask(self.module, self.decided(state), self.question)
+        asked = {state: self.helpers.ask(self.module, self.decided(state), self.question, is_rough)
                  for state in new[1 : 1 + self.helpers.count]}  # fmt: skip
-        self.price(new[0], is_rough=True)
+        self.price(new[0], is_rough)
         for state, answer in asked.items():
             found = answer()
             if not isinstance(found, BaseException):
-                self.rough[state] = found
+                known[state] = found
         self.helpers.took(time.monotonic() - started)
 
     def decided(self, state: State) -> Decided:
@@ -189,13 +187,13 @@ class Helpers:
             self._threads = ThreadPoolExecutor(self._most)
 
     def ask(
-        self, module: ir.Module, decided: Decided, question: Question
+        self, module: ir.Module, decided: Decided, question: Question, is_rough: bool
     ) -> Callable[[], Outcome | BaseException | None]:
         """Begin to price a state; what is returned waits for the answer, or for why there is none."""
         assert self._threads is not None, "there are helpers"
         if self._text is None or self._text[0] is not module:
             self._text = module, str(module)
-        future = self._threads.submit(self._call, self._text[1], decided, question)
+        future = self._threads.submit(self._call, self._text[1], decided, question, is_rough)
 
         def answer() -> Outcome | BaseException | None:
             error = future.exception()
@@ -206,12 +204,12 @@ class Helpers:
 
         return answer
 
-    def _call(self, text: str, decided: Decided, question: Question) -> Outcome | None:
+    def _call(self, text: str, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
         worker: Worker | None = getattr(self._workers, "own", None)
         if worker is None:
             worker = self._workers.own = Worker(_PATIENCE_S)
             self._all.append(worker)
-        return worker.call(rough_price_of_text, text, decided, question)
+        return worker.call(plan_price_of_text, text, decided, question, is_rough)
 
 
 def _nobody(step: object) -> None:

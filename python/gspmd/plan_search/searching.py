@@ -48,7 +48,7 @@ TIME_LIMIT_S = 60.0
 _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _MESHES_SEARCHED = 2  # of many, those that begin best
 # The parts of the time limit by which these end.
-_BEGINNING, _SEARCHING, _OPENING, _CONSTRAINING = 0.3, 0.55, 0.7, 0.85
+_BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.4, 0.6, 0.75), 0.85
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
 _LOOKED_AT_AGAIN = 4  # of the states that are best by rough prices
@@ -105,12 +105,11 @@ def search(
         for found_mesh in meshes_to_try(module, mesh, num_partitions, target):
             if not over or time.monotonic() < started + _BEGINNING * time_limit_s:
                 over.append(search_.begun(found_mesh))
-        over.sort(key=lambda each: rank(each.rough))
+        over.sort(key=lambda each: each.rank_of(each.state))
         searched = over[:_MESHES_SEARCHED]
         for number, each in enumerate(searched, 1):
-            each.improve(*(started + part * number / len(searched) * time_limit_s for part in (_SEARCHING, _OPENING)))
-        best = min(searched, key=lambda each: rank(each.exact))
-        best.compare_with_starts()
+            each.improve(*(started + part * number / len(searched) * time_limit_s for part in _PARTS))
+        best = min(searched, key=lambda each: each.rank_of(each.state))
         found = search_.finished(best, sum(len(each.prices.rough) + len(each.prices.exact) for each in over))
         return search_.judged(found, best, compiled) if compiled else found
 
@@ -137,37 +136,45 @@ def _readable(program: Any, num_partitions: int | None) -> ir.Module:
 
 
 class _MeshSearch:
-    """The search over one mesh: the best state so far, by rough prices and then by exact ones."""
+    """The search over one mesh: the best state so far, by rough prices first and then by exact ones."""
 
     def __init__(self, prices: PlanPrices, ideal_s: float, pinned: frozenset[str], states: Mapping[str, State]) -> None:
         self.prices, self.ideal_s, self.pinned, self.states = prices, ideal_s, pinned, dict(states)
+        self.is_rough = True
         while any(state not in prices.rough for state in states.values()):
-            prices.price_roughly(list(states.values()))
-        self.state = min(states.values(), key=lambda state: rank(self.prices.price(state, is_rough=True)))
+            prices.price_some(list(states.values()), is_rough=True)
+        self.state = min(states.values(), key=self.rank_of)
         self.is_complete = False
 
     @property
-    def rough(self) -> Outcome | None:
-        return self.prices.price(self.state, is_rough=True)
+    def outcome(self) -> Outcome | None:
+        return self._price(self.state)
 
-    @property
-    def exact(self) -> Outcome | None:
-        return self.prices.price(self.state)
-
-    def improve(self, until: float, end: float) -> None:
-        """Decide by rough prices until a time, leave open what may be, and look at the best again by exact prices."""
-        self._try_tensor_parallel(until)
+    def improve(self, rough_until: float, until: float, end: float) -> None:
+        """Change decisions by rough prices, then those of the best states by exact ones, and leave open what may be."""
+        self._try_tensor_parallel(rough_until)
+        self._descend(rough_until)
+        self._look_again(until)
         self._descend(until)
         self._open(end)
-        known = [state for state, outcome in self.prices.rough.items() if outcome is not None]
-        best = sorted(known, key=lambda state: rank(self.prices.rough[state]))[:_LOOKED_AT_AGAIN]
-        for state in best:
-            if time.monotonic() < end and rank(self.prices.price(state)) < rank(self.exact):
-                self.state = state
 
-    def compare_with_starts(self) -> None:
-        """Take the start that is better by exact prices than what was found, if one is: no plan is worse than these."""
-        self.state = min((self.state, *self.states.values()), key=lambda state: rank(self.prices.price(state)))
+    def rank_of(self, state: State) -> tuple[float, ...]:
+        """What states are compared by."""
+        return rank(self._price(state))
+
+    def _price(self, state: State) -> Outcome | None:
+        return self.prices.price(state, self.is_rough)
+
+    def _look_again(self, until: float) -> None:
+        """Go on with exact prices, from the best of the known ways and of what is best by rough prices."""
+        self.is_rough, rough = False, self.prices.rough
+        known = sorted((state for state in rough if rough[state] is not None), key=lambda state: rank(rough[state]))
+        best = list(dict.fromkeys([self.state, *self.states.values(), *known[:_LOOKED_AT_AGAIN]]))
+        while any(state not in self.prices.exact for state in best):
+            self.prices.price_some(best)
+            if time.monotonic() > until:
+                best = [self.state, *self.states.values()]
+        self.state = min(best, key=self.rank_of)
 
     def baselines(self) -> dict[str, Outcome]:
         """What the known ways cost."""
@@ -182,27 +189,28 @@ class _MeshSearch:
             if time.monotonic() > until:
                 break
             other = change(state)
-            if _is_better(self.prices.price(other, is_rough=True), self.prices.price(state, is_rough=True)):
+            if _is_better(self._price(other), self._price(state)):
                 state = other
         self.states[TENSOR] = state
         if len(self.prices.mesh.axes) > 1:
             self.states[TWO_DIMENSIONAL] = two_dimensional(self.prices.roles, self.prices.mesh, state)
-        self.state = min((self.state, *self.states.values()), key=lambda state: rank(self.prices.price(state, True)))
+        self.state = min((self.state, *self.states.values()), key=self.rank_of)
 
     def _descend(self, until: float) -> None:
         """Take the first decision that is better than the one there is, until none is or the time is up."""
-        prices, position, unchanged = self.prices, 0, 0
+        known, position, unchanged = self.prices.known(self.is_rough), 0, 0
+        self.is_complete = False
         moves = self._moves()
         while unchanged < len(moves):
             other = moves[position % len(moves)]
-            if other not in prices.rough:
+            if other not in known:
                 if time.monotonic() > until:
                     return
                 self._tell(position % len(moves), len(moves))
                 start = position % len(moves)
-                prices.price_roughly([*moves[start:], *moves[:start]])
+                self.prices.price_some([*moves[start:], *moves[:start]], self.is_rough)
             position, unchanged = position + 1, unchanged + 1
-            if _is_better(prices.price(other, is_rough=True), self.rough):
+            if _is_better(self._price(other), self.outcome):
                 self.state, unchanged = other, 0
                 moves = self._moves()
         self.is_complete = True
@@ -216,18 +224,21 @@ class _MeshSearch:
         while pending and time.monotonic() < until:
             part = pending.pop()
             other = tuple(None if number in part else dims for number, dims in enumerate(self.state))
-            if part and not _is_better(self.rough, self.prices.price(other, is_rough=True)):
+            if part and not _is_better(self.outcome, self._price(other)):
                 self.state = other
             elif len(part) > 1:
                 pending += [part[len(part) // 2 :], part[: len(part) // 2]]
 
     def _moves(self) -> Sequence[State]:
-        return list(neighbors(self.prices.roles, self.prices.mesh, self.state, self.pinned))
+        """States to try next, those that are best by rough prices first where they have one."""
+        moves = list(neighbors(self.prices.roles, self.prices.mesh, self.state, self.pinned))
+        rough = self.prices.rough
+        return moves if self.is_rough else sorted(moves, key=lambda state: rank(rough.get(state)))
 
     def _tell(self, number: int, total: int) -> None:
         axes = ", ".join(f"{name}={size}" for name, size in self.prices.mesh.axes)
-        best = "none" if self.rough is None else time_text(self.rough.step_s)
-        tell(f"{axes}: best step {best}, {len(self.prices.rough)} plans", number + 1, total)
+        best = "none" if self.outcome is None else time_text(self.outcome.step_s)
+        tell(f"{axes}: best step {best}, {len(self.prices.rough) + len(self.prices.exact)} plans", number + 1, total)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -283,7 +294,7 @@ class _WholeSearch:
 
     def finished(self, best: _MeshSearch, tried: int) -> ShardingPlan:
         """The plan, with constraints and with what its decisions are worth. Errors: Unsupported."""
-        prices, state, outcome = best.prices, best.state, best.exact
+        prices, state, outcome = best.prices, best.state, best.outcome
         if outcome is None:
             api.partition(prices.annotated(state), **self.arguments)  # says why it cannot be partitioned
             raise AssertionError("it can")
@@ -295,7 +306,6 @@ class _WholeSearch:
                 hint="use more devices or more of their memory, search longer, or hold less for the backward pass",
                 code=Code.NO_PLAN,
             )
-        decisions, reference = self._decisions(best), best.rough
         return ShardingPlan(
             mesh=prices.mesh,
             target=self.target,
@@ -303,8 +313,8 @@ class _WholeSearch:
             most_bytes=prices.question.most_bytes,
             ideal_s=best.ideal_s,
             baselines=best.baselines(),
-            decisions=decisions,
-            reference=reference or outcome,
+            decisions=self._decisions(best),
+            reference=best.outcome or outcome,
             constraints=constraints,
             tried=tried,
             seconds=time.monotonic() - self.started,
@@ -333,7 +343,7 @@ class _WholeSearch:
             return chosen
         best.state = state
         return dataclasses.replace(
-            chosen, decisions=self._decisions(best), reference=best.rough or chosen.outcome,
+            chosen, decisions=self._decisions(best), reference=best.outcome or chosen.outcome,
             seconds=time.monotonic() - self.started,
         )  # fmt: skip
 
@@ -366,10 +376,10 @@ class _WholeSearch:
         found = []
         for number, (role, dims) in enumerate(zip(prices.roles.roles, state, strict=True)):
             if dims is not None and self._left_s(1.0):
-                prices.price((*state[:number], None, *state[number + 1 :]), is_rough=True)
+                prices.price((*state[:number], None, *state[number + 1 :]))
             others = {
                 other[number]: price
-                for other, price in prices.rough.items()
+                for other, price in prices.exact.items()
                 if price is not None and other[number] != dims and _without(other, number) == _without(state, number)
             }
             next_ = min(others, key=lambda each: rank(others[each]), default=None)

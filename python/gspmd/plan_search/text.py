@@ -45,7 +45,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
             *fitted([f"constraint {number}: {constraint.annotation}"]),
             *(f"   {line}" for line in written_lines(constraint)),
         ]
-    end = "no other decision is better, by rough prices" if plan.is_complete else "the time was up"
+    end = "no other decision is better" if plan.is_complete else "the time was up"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
