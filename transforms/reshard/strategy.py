@@ -170,27 +170,30 @@ class Chooser:
         common = agreed(rule, situation.split(rule))
         worth = LOOKUP_WORTH if _puts_or_takes(situation.info) else AGREEMENT_WORTH
         # The best of those that keep what is agreed on, and of all, with what counts for the comparison.
-        kept: tuple[float, Strategy] | None = None
-        best: tuple[float, Strategy] | None = None
-        # Those that may take least come first, so that few of the others are planned.
-        for way in sorted(self._possible(rule, situation), key=lambda way: way.weight * way.least_s):
+        kept: tuple[float, int, Strategy] | None = None
+        best: tuple[float, int, Strategy] | None = None
+        # Those that may take least come first, so that few of the others are planned. Of those that take the same, the
+        # one is taken that is listed first: what it runs with is more like what the tensors have.
+        listed = enumerate(self._possible(rule, situation))
+        for number, way in sorted(listed, key=lambda entry: entry[1].weight * entry[1].least_s):
             if budget.used_up and best is not None:
                 break
             keeps = all(starts_with(way.axes.get(factor, ()), mine) for factor, mine in common.items())
             bound = kept if keeps else best
-            found = self._price(rule, way, situation, bound[0] / way.weight if bound else math.inf)
+            bound_s = bound[0] * (1 + _ROUNDING) / way.weight if bound else math.inf
+            found = self._price(rule, way, situation, bound_s)
             if found is None:
                 continue
-            counted = (way.weight * found.time_s, found)
-            if keeps and (kept is None or _is_less(counted[0], kept[0])):
+            counted = (way.weight * found.time_s, number, found)
+            if keeps and (kept is None or _is_before(counted, kept)):
                 kept = counted
-            if best is None or _is_less(counted[0], best[0]):
+            if best is None or _is_before(counted, best):
                 best = counted
         if best is None:
             whole = self._price(rule, self._whole(rule, situation), situation, math.inf)
             assert whole is not None, "computing everything whole is always possible"
             return whole
-        return best[1] if kept is None or best[0] * worth < kept[0] else kept[1]
+        return best[2] if kept is None or best[0] * worth < kept[0] else kept[2]
 
     def candidates(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
         """The strategies that `choose` compares, the cheapest first, each with the bytes that a device sends for it.
@@ -441,6 +444,11 @@ def _axes_of(rule: OpShardingRule, shardings: tuple[TensorSharding, ...]) -> Fac
 def _sums(rule: OpShardingRule) -> bool:
     """Whether elements are summed up: an outer product only multiplies each by each."""
     return any(kind is REDUCTION and size > 1 for kind, size in zip(rule.kinds, rule.sizes, strict=True))
+
+
+def _is_before(new: tuple[float, int, Strategy], old: tuple[float, int, Strategy]) -> bool:
+    """Whether it takes less, or as much and is listed before."""
+    return _is_less(new[0], old[0]) or (new[1] < old[1] and not _is_less(old[0], new[0]))
 
 
 def _is_less(time_s: float, than_s: float) -> bool:
