@@ -60,11 +60,11 @@ class OpShardingRule:
     """Factors of an operation, by index.
 
     `sizes[f]` elements; `operands[i][d]` and `results[i][d]` list the factors of a dimension, major to
-    minor; `kinds[f]`; `combiner` is how partial results over reduction factors are combined (`add`,
-    `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations
-    agree but carry nothing from one tensor to another; `even` factors are only split over axes that divide
-    them (their shards may not be padded); of `exchanged` ones the local form moves about everything, so that other
-    dimensions may rather take the axes; `direction` is the one that elementwise operations carry axes in.
+    minor, and `tensors` has both; `kinds[f]`; `combiner` is how partial results over reduction factors are combined
+    (`add`, `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations agree but carry
+    nothing from one tensor to another; `even` factors are only split over axes that divide them (their shards may not
+    be padded); of `exchanged` ones the local form moves about everything, so that other dimensions may rather take the
+    axes; `direction` is the one that elementwise operations carry axes in.
 
     Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
     nowhere or twice in a tensor, or a reduction factor occurs in a result.
@@ -80,8 +80,17 @@ class OpShardingRule:
     even: frozenset[int] = frozenset()
     direction: Direction = Direction.BOTH
     exchanged: frozenset[int] = frozenset()
+    tensors: tuple[Mapping, ...] = dataclasses.field(init=False, repr=False, compare=False)
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __post_init__(self) -> None:
+        # Rules key memo tables, so what these ask for is computed once.
+        object.__setattr__(self, "tensors", self.operands + self.results)
+        key = (self.sizes, self.operands, self.results, self.kinds, self.combiner, self.stage, self.direction)
+        object.__setattr__(self, "_hash", hash((*key, self.blocked, self.even, self.exchanged)))
         if len(self.kinds) != len(self.sizes):
             raise AnnotationError(f"rule has {len(self.sizes)} factors but {len(self.kinds)} kinds", code=Code.RULE)
         used = set()
@@ -127,11 +136,6 @@ class OpShardingRule:
             even=those(self.even),
             exchanged=those(self.exchanged),
         )
-
-    @property
-    def tensors(self) -> tuple[Mapping, ...]:
-        """Operands, then results."""
-        return self.operands + self.results
 
 
 def factor_symbol(factor: int) -> str:

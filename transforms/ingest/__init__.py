@@ -22,6 +22,7 @@ from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
 from gspmd.transforms.ingest.boundaries import drop_copied_results
 from gspmd.transforms.ingest.branches import inline_only_branches
 from gspmd.transforms.ingest.elements import make_bodies_plain, make_function_plain
+from gspmd.transforms.ingest.equal_constants import merge_constants
 from gspmd.transforms.ingest.group_lists import list_groups
 from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
@@ -96,6 +97,7 @@ class Ingest(Pass):
                 cancel_reversals(found.main)
             if found.rearranges & SHIFTS:
                 join_shifts(found.main)
+            merge_constants(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))
 

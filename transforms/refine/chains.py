@@ -50,7 +50,6 @@ MOST_SEARCHES = 2
 """How often as many moves are looked at, in all, as for one operation; then the rest stays as it is."""
 
 _ROUNDING = 1e-9
-_NOTHING: Choice = {}
 
 
 class _Following(enum.Enum):
@@ -87,7 +86,7 @@ class Chains:
         self.places = ValuePlaces(annotated, rules)
         self.costs = Costs(self.places, chooser)
         self._before: Choice = {}  # what has changed was this
-        self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None]] = {}
+        self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None] | None] = {}
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Any] = set()
@@ -169,7 +168,7 @@ class Chains:
         for choice, is_remade in self._all_choices(value, most):
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
-            new = self.costs.of(uses, choice, most_s=old.time_s - best[0])
+            new = self.costs.of(uses, choice, old.time_s - best[0])
             if self._is_given_up:
                 self._tell_given_up(value)
                 return False
@@ -180,7 +179,7 @@ class Chains:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
                 spared = SMALL_BYTES if is_remade else 0.0
-            if not new.is_less(old, spared):
+            if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
             if gain > best[0] + _ROUNDING * old.time_s and self._sends_no_more(new, old):
@@ -293,63 +292,62 @@ class Chains:
 
     def _followed(self, start: Choice, most: int, how: _Following) -> Choice:
         """What follows from a choice, with itself: of more than `most` values nothing, but the first of MOST_VALUES."""
-        most = min(most, MOST_BESIDE) if how is _Following.MOVED else most
+        places, is_moving = self.places, how is _Following.MOVED
+        most = min(most, MOST_BESIDE) if is_moving else most
         choice, moved, pending = dict(start), dict[int, TensorSharding](), list(start)
         while pending:
             if len(choice) >= most:
                 return choice if most == MOST_VALUES else {}
             value = pending.pop()
-            around = [
-                use.op for name in self.places.names_of(value) for use in self.places.uses[name] if use.op is not None
-            ]
-            if how is _Following.BACK:
-                around.clear()
-            if value in choice and self.places.made_at(value) is not None:
-                around.append(self.places.maker[value])
-            for op in around:
-                for each, sharding in self._following(op, choice, moved, how).items():
-                    (choice if self.places.may_change(each) else moved)[each] = sharding
-                    pending.append(each)
-            for each in self.places.tied(value):
-                if each not in choice and choice.get(value) is not None and self.places.fits(each, choice[value]):
+            users, maker = places.around(value)
+            ops = () if how is _Following.BACK else users
+            for op in (*ops, maker) if maker is not None and value in choice else ops:
+                if is_moving or not places.ends(op)[1] <= choice.keys():
+                    for each, sharding in self._following(op, choice, moved, how):
+                        (choice if places.may_change(each) else moved)[each] = sharding
+                        pending.append(each)
+            for each in places.tied(value):
+                if each not in choice and choice.get(value) is not None and places.fits(each, choice[value]):
                     choice[each] = choice[value]
                     pending.append(each)
         return choice
 
-    def _following(self, op: Op, choice: Choice, moved: Choice, how: _Following) -> Choice:
+    def _following(
+        self, op: Op, choice: Choice, moved: Choice, how: _Following
+    ) -> Iterator[tuple[int, TensorSharding]]:
         """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it."""
-        ends, changeable = self.places.ends(op)
-        if how is not _Following.MOVED and changeable <= choice.keys():
-            return _NOTHING
-        chosen = {**choice, **moved} if moved else choice
+        places, chosen = self.places, {**choice, **moved} if moved else choice
+        ends, _ = places.ends(op)
         dims_of = self._dims_like(op, tuple([chosen.get(each) for each, _ in ends]))
-        found: Choice = {}
-        for (each, may_change), dims in zip(ends, dims_of, strict=True):
-            if dims is None or each in chosen:
-                continue
-            have = self.places.sharding[each]
+        if dims_of is None:
+            return
+        open_ends = [(*end, dims) for end, dims in zip(ends, dims_of, strict=True) if dims is not None]
+        for each, may_change, dims in [end for end in open_ends if end[0] not in chosen]:
+            have = places.sharding[each]
             if dims == have.dim_axes() or (how is _Following.SPLIT and _is_less_split(dims, have.dim_axes())):
                 continue
             sharding = have.with_axes(dims)
             if may_change:
-                if self.places.fits(each, sharding):
-                    found[each] = sharding
-            elif how is _Following.MOVED and not self.places.is_free[each] and len(self.places.uses[each]) > 1:
-                found[each] = sharding
-        return found
+                if places.fits(each, sharding):
+                    yield each, sharding
+            elif how is _Following.MOVED and not places.is_free[each] and len(places.uses[each]) > 1:
+                yield each, sharding
 
-    def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None]:
-        """The axes of an operation's operands and results where it needs nothing with those that are chosen."""
+    def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None] | None:
+        """The axes of an operation's operands and results where it needs nothing with those that are chosen.
+
+        None where it always needs something, and for a value of which nothing follows.
+        """
         key = self.places.rule_number[op.index], chosen
-        found = self._dims.get(key)
-        if found is None:
-            rule, axes = self.places.rule(op), dict[int, Axes]()
-            for tensor, sharding in enumerate(chosen):
-                if sharding is not None:
-                    axes.update(factor_axes(rule, tensor, sharding))
-            fits = valid(rule, axes)
-            found = [tensor_axes(rule, tensor, axes) if fits else None for tensor in range(len(chosen))]
-            self._dims[key] = found
+        if key in self._dims:
+            return self._dims[key]
+        rule, axes = self.places.rule(op), dict[int, Axes]()
+        for tensor, sharding in enumerate(chosen):
+            if sharding is not None:
+                axes.update(factor_axes(rule, tensor, sharding))
+        fits = valid(rule, axes)
+        found = [tensor_axes(rule, tensor, axes) for tensor in range(len(chosen))] if fits else None
+        self._dims[key] = found
         return found
 
     def _around(self, choice: Choice) -> list[ValuePlace]:
@@ -358,24 +356,17 @@ class Chains:
         With them what comes next to move another value that they take, or the same under a constraint, to each of the
         shardings that it is moved to: one move may serve both. What comes after that is as before.
         """
-        found: dict[tuple[int, int], ValuePlace] = {}
-        names = [name for value in choice for name in self.places.names_of(value)]
-        for name in names:
-            for use in self.places.uses[name]:
-                found[use.order, use.value] = use
-            made = self.places.made_at(name)
-            if made is not None:
-                found[made.order, made.value] = made
-        first: dict[int, int] = {}  # by value: the first place that takes it
-        for order, value in sorted((use.order, value) for use in found.values() for value in _taken(use)):
-            first.setdefault(value, order)
-        for name in names:
-            first.setdefault(name, 0)
+        places, names = self.places, [name for value in choice for name in self.places.names_of(value)]
+        found = {key: use for name in names for key, use in places.touching(name)}
+        first = dict.fromkeys(names, 0)  # by value: the first place that takes it
+        for key in sorted(found):
+            for value in found[key].taken:
+                first.setdefault(value, key[0])
         pending = list(first)
         for value in pending:
             for use in self._moved_next(value, first[value]):
                 found[use.order, use.value] = use
-            for again in self.places.again.get(value, ()):
+            for again in places.again.get(value, ()):
                 if again not in first:
                     first[again] = first[value]
                     pending.append(again)
@@ -390,11 +381,6 @@ class Chains:
                 if use.order > order and use.order in moved and moved[use.order] not in seen:
                     seen.add(moved[use.order])
                     yield use
-
-
-def _taken(use: ValuePlace) -> tuple[int, ...]:
-    """The values that a place takes."""
-    return tuple(use.op.operands) if use.op is not None else (use.value,)
 
 
 def _is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:

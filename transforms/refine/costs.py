@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
@@ -53,14 +53,14 @@ class _PlaceCost(NamedTuple):
 class Cost:
     """Seconds, what a device holds at most in one of the places, and what it computes in all of them.
 
-    `partial` are the sums that are left apart for operations to come: what that saves is not known here. `sends` is
-    what `Costs.sent_bytes` counts.
+    `unreduced` are the sums that operations may leave apart, of which `Costs.partial` tells the ones that stay so.
+    `sends` is what `Costs.sent_bytes` counts.
     """
 
     time_s: float = 0.0
     held_bytes: float = 0.0
     flops: float = 0.0
-    partial: list[tuple[int, TensorSharding]] = dataclasses.field(default_factory=list)
+    unreduced: list[tuple[int, TensorSharding]] = dataclasses.field(default_factory=list)
     sends: list[tuple[int, _StrategyTaken | _PathTaken]] = dataclasses.field(default_factory=list)
 
     def add(self, place: _PlaceCost) -> None:
@@ -69,12 +69,12 @@ class Cost:
         self.flops += place.flops
         if place.send is not None:
             self.sends.append((place.times, place.send))
+            self.unreduced.extend(place.unreduced)
 
     def is_less(self, other: Cost, spared_bytes: float) -> bool:
         """Whether it takes less time, for no more arithmetic, and holds no more or only `spared_bytes`."""
         return (
-            self.partial == other.partial
-            and self.time_s < other.time_s * _WORTH
+            self.time_s < other.time_s * _WORTH
             and self.held_bytes <= max(other.held_bytes * _ROUNDED, spared_bytes)
             and self.flops <= other.flops * (1 + 1e-9)
         )
@@ -136,6 +136,7 @@ class Costs:
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
+        self._least: dict[OpInfo, float] = {}
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
@@ -168,7 +169,7 @@ class Costs:
             place = self._place_cost(use, {}, moves)
             assert place is not None, "there is no limit"
             self._settled[use] = place
-        taken = {value for use in uses for value in (use.op.operands if use.op else [use.value])}
+        taken = {value for use in uses for value in use.taken}
         settled = set(uses)
         for value in moves.keep(taken):
             for name in (value, *self.places.again.get(value, ())):
@@ -185,34 +186,57 @@ class Costs:
 
     def as_decided(self, uses: list[ValuePlace]) -> Cost:
         """What places cost together with the shardings that are decided."""
-        found = self.of(uses, {}, self._settled)
-        assert found is not None, "there is no limit"
-        return found
+        settled = [self._settled.get(use) for use in uses]
+        if any(place is None for place in settled):
+            found = self.of(uses, {})
+            assert found is not None, "there is no limit"
+            return found
+        cost = Cost()
+        for place in settled:
+            if place is not None:
+                cost.add(place)
+        return cost
 
-    def of(
-        self,
-        uses: list[ValuePlace],
-        choice: Choice,
-        known: Mapping[ValuePlace, _PlaceCost] = MappingProxyType({}),
-        most_s: float = math.inf,
-    ) -> Cost | None:
+    def of(self, uses: list[ValuePlace], choice: Choice, most_s: float = math.inf) -> Cost | None:
         """What places cost together, in order: what a value has been moved to for one serves the next.
 
-        None where it is more than `most_s`. If all places are `known`, that is what they cost.
+        None where it is more than `most_s`. So that this shows early, places that may need something moved come first,
+        and those that are not priced yet count with the least that they take.
         """
-        cost = Cost()
-        is_known = all(use in known for use in uses) if known else False
+        cost, pending_s = Cost(), 0.0
+        if most_s < math.inf:
+            uses = sorted(uses, key=lambda use: self._is_inside(use, choice))
+            pending_s = sum([self._least_s(use) for use in uses])
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
         for use in uses:
-            place = known[use] if is_known else self._place_cost(use, choice, moves, most_s - cost.time_s)
-            if place is None or place.time_s > most_s - cost.time_s:
+            pending_s -= self._least_s(use) if pending_s else 0.0
+            left_s = most_s - cost.time_s - pending_s
+            place = self._place_cost(use, choice, moves, left_s)
+            if place is None or place.time_s > left_s:
                 return None
             cost.add(place)
-            for value, made in place.unreduced:
-                if self._stays_partial(value, made, choice):
-                    cost.partial.append((value, made))
         return cost
+
+    def _is_inside(self, use: ValuePlace, choice: Choice) -> bool:
+        """Whether all values of an operation are chosen together."""
+        if use.op is None:
+            return False
+        ends, changeable = self.places.ends(use.op)
+        return changeable <= choice.keys() and all(may_change or self.places.is_free[each] for each, may_change in ends)
+
+    def _least_s(self, use: ValuePlace) -> float:
+        """Seconds that a place takes at least, however its values are split."""
+        if use.op is None:
+            return 0.0
+        found = self._least.get(use.op.info)
+        if found is None:
+            found = self._least[use.op.info] = self.chooser.evenly_s(use.op.info)
+        return use.times * found
+
+    def partial(self, cost: Cost, choice: Choice) -> list[tuple[int, TensorSharding]]:
+        """The sums that are left apart for operations to come: what that saves is not known here."""
+        return [each for each in cost.unreduced if self._stays_partial(*each, choice)]
 
     def sent_bytes(self, cost: Cost) -> float:
         """Bytes that a device sends for all of it."""

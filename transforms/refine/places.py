@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from gspmd.dialect.axes import Axes, size_of, starts_with
@@ -36,6 +36,11 @@ class ValuePlace:
     value: int = -1
     need: TensorSharding | None = None
     like: int = -1
+
+    @property
+    def taken(self) -> Sequence[int]:
+        """The values that it takes."""
+        return (self.value,) if self.op is None else self.op.operands
 
 
 class ValuePlaces:
@@ -71,6 +76,8 @@ class ValuePlaces:
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
+        self._around: dict[int, tuple[tuple[Op, ...], Op | None]] = {}
+        self._touching: dict[int, list[tuple[tuple[int, int], ValuePlace]]] = {}
         self._ends: dict[int, tuple[tuple[tuple[int, bool], ...], frozenset[int]]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
@@ -194,6 +201,24 @@ class ValuePlaces:
         """Where a result is made that may change, None for those of loops and branches."""
         maker = self.maker.get(value)
         return self.place.get(maker.index) if maker is not None else None
+
+    def around(self, value: int) -> tuple[tuple[Op, ...], Op | None]:
+        """The operations that use a value, by any of its names, and the one that makes it, if it may change there."""
+        found = self._around.get(value)
+        if found is None:
+            users = [use.op for name in self.names_of(value) for use in self.uses[name] if use.op is not None]
+            maker = self.maker[value] if self.made_at(value) is not None else None
+            found = self._around[value] = tuple(users), maker
+        return found
+
+    def touching(self, value: int) -> list[tuple[tuple[int, int], ValuePlace]]:
+        """The places that take or make a value, by their order and what they take it as."""
+        found = self._touching.get(value)
+        if found is None:
+            made = self.made_at(value)
+            places = self.uses[value] if made is None else [*self.uses[value], made]
+            found = self._touching[value] = [((place.order, place.value), place) for place in places]
+        return found
 
     def tied(self, value: int) -> list[int]:
         """What a loop has to carry, or branches return, as this value, where that may change: next to it, not all."""

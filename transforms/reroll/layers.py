@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import heapq
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,6 +31,14 @@ class LayerPlace(NamedTuple):
 
     key: Key
     layer: int
+
+
+class _Tie(NamedTuple):
+    """Each repetition of a run uses a value that a repetition of its `owner` makes; `rows` has -1 for none."""
+
+    run: int
+    owner: int
+    rows: tuple[int, ...]
 
 
 def corresponds(
@@ -116,34 +125,57 @@ class Layers:
         if not runs:
             return []
         runs[0].layers = [k // together for k in range(runs[0].count)]
-        ties = self._ties(runs)
-        grows = True
-        while grows:
-            grows = False
-            for number, owner, rows in ties:
-                run, other = runs[number], runs[owner]
-                if not run.layers and other.layers:
-                    run.layers = [_NOWHERE if row < 0 else other.layers[row] for row in rows]
-                    grows = True
-                elif run.layers and not other.layers:
-                    other.layers = [_NOWHERE] * other.count
-                    for layer, row in zip(run.layers, rows, strict=True):
-                        if row >= 0:
-                            other.layers[row] = layer
-                    grows = True
+        of_run = collections.defaultdict[int, list[tuple[int, _Tie, int]]](list)
+        for order, (tie, values) in enumerate(self._ties(runs)):
+            for number in (tie.run, tie.owner):
+                of_run[number].append((order, tie, values))
+        # The tie that says most is followed first, also where it leads on from what others have led to.
+        ties: list[tuple[int, int, _Tie]] = []
+        found = 0
+        while True:
+            for order, tie, values in of_run[found]:
+                if known := self._known_by(runs, tie):
+                    heapq.heappush(ties, (-values * known, order, tie))
+            while ties and runs[ties[0][2].run].layers and runs[ties[0][2].owner].layers:
+                heapq.heappop(ties)
+            if not ties:
+                break
+            _, _, tie = heapq.heappop(ties)
+            run, other = runs[tie.run], runs[tie.owner]
+            if other.layers:
+                found, run.layers = tie.run, [_NOWHERE if row < 0 else other.layers[row] for row in tie.rows]
+            else:
+                found, other.layers = tie.owner, [_NOWHERE] * other.count
+                for layer, row in zip(run.layers, tie.rows, strict=True):
+                    if row >= 0:
+                        other.layers[row] = layer
         return [part for run in runs if run.layers for part in run.by_layer(_NOWHERE)]
 
-    def _ties(self, runs: Sequence[LayerRun]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """A run, one of which it uses values, and of which repetition; -1 for none. Those that most say come first."""
+    @staticmethod
+    def _known_by(runs: Sequence[LayerRun], tie: _Tie) -> int:
+        """How many repetitions of a run without layers would get one from the other run, which has them."""
+        mine, its = runs[tie.run].layers, runs[tie.owner].layers
+        if bool(mine) == bool(its):
+            return 0
+        if its:
+            return sum(row >= 0 and its[row] != _NOWHERE for row in tie.rows)
+        return sum(row >= 0 and layer != _NOWHERE for layer, row in zip(mine, tie.rows, strict=True))
+
+    def _ties(self, runs: Sequence[LayerRun]) -> list[tuple[_Tie, int]]:
+        """How runs use values of each other, with how many values say so; those that arguments say come first."""
         home, repetition = self._homes(runs)
-        ties = collections.Counter[tuple[int, int, tuple[int, ...]]]()
+        ties = collections.Counter[_Tie]()
+        of_arguments: set[_Tie] = set()
         for number, run in enumerate(runs):
             for column in self.used_in(run).T:
                 owners = home[column]
                 for owner in set(owners.tolist()) - {-1, number}:
                     used = np.where(owners == owner, repetition[column], -1)
-                    ties[number, owner, tuple(used.tolist())] += run.count - used.tolist().count(-1)
-        return [tie for tie, _ in ties.most_common()]
+                    tie = _Tie(number, owner, tuple(used.tolist()))
+                    ties[tie] += 1
+                    if column[owners == owner][0] < self.first_made[0]:
+                        of_arguments.add(tie)
+        return sorted(ties.items(), key=lambda entry: entry[0] not in of_arguments)
 
     def _homes(self, runs: Sequence[LayerRun]) -> tuple[Any, Any]:
         """The run that makes a value, or is the first to use an argument, and which of its repetitions."""

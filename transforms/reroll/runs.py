@@ -12,7 +12,7 @@ import numpy as np
 
 from gspmd.transforms.ir.operations import Block, Operation, Value
 
-_MIN_PERIOD = 4
+_MIN_PERIOD = 1
 _MAX_PERIODS = 128  # how many are tried
 _MAX_RUNS = 512
 CHANNEL = "channel_handle"  # of which every collective has its own

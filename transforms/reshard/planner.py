@@ -172,9 +172,10 @@ class _Searches:
         differ by axis, sends no more than it has to.
         """
         found = self._coarse.run(most_bytes, most_s)
-        if found is not None and self._finer is not None and not self._by_latency and self._sends_least(found):
-            self._finer = None
         if self._finer is None or (found is not None and len(found.steps) == 1):
+            return found
+        if found is not None and not self._by_latency and self._sends_least(found):
+            self._finer = None
             return found
         return self._finer.run(most_bytes, found.time_s if found else most_s) or found
 

@@ -16,7 +16,7 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.placement import FactorAxes, factor_axes, tensor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.counting import Sent
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType, element_bytes
@@ -60,6 +60,14 @@ class Situation:
     held: Axes = ()
     moved: tuple[tuple[TensorSharding, ...], ...] = ()
     runs: tuple[int, ...] = ()
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        key = (self.info, self.operands, self.results, self.free, self.held, self.moved, self.runs)
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def runs_with(self, index: int) -> int:
         """How often the operation runs with an operand that was moved once."""
@@ -97,23 +105,33 @@ class Strategy:
     complete: bool = True
 
 
-class _Way(NamedTuple):
-    """An assignment of axes to the factors of a rule, the shardings under it, and the fewest seconds that it takes.
+class _Assigned(NamedTuple):
+    """An assignment of axes to the factors of a rule, and the shardings under it.
 
     With idle axes, `alone` is the assignment without them. `compute_s` are the seconds of arithmetic and memory
-    traffic; moving operands and results adds to them what devices lack, at least.
+    traffic.
     """
 
     axes: FactorAxes
     alone: FactorAxes
     made: tuple[TensorSharding, ...]
     compute_s: float
-    least_s: float
 
     @property
     def weight(self) -> float:
         """How many times its seconds count in a comparison."""
         return 1 if self.axes is self.alone else SHARING_WORTH
+
+
+class _Way(NamedTuple):
+    """An assignment in a situation: `least_s` are the fewest seconds that it takes, `weighed_s` what they count as.
+
+    Moving operands and results adds to the seconds of arithmetic what devices lack, at least.
+    """
+
+    assigned: _Assigned
+    least_s: float
+    weighed_s: float
 
 
 class Chooser:
@@ -127,6 +145,7 @@ class Chooser:
         self._chosen: dict[tuple[OpShardingRule, Situation], Strategy] = {}
         self._flops: dict[OpInfo, float] = {}
         self._sent: dict[Any, tuple[Sent, ...] | None] = {}
+        self._assigned: dict[Any, list[_Assigned]] = {}
         self._ways: dict[tuple[OpShardingRule, Situation], list[_Way]] = {}
         self._lacked: dict[tuple[TensorType, TensorSharding, TensorSharding], float] = {}
         self._held: dict[tuple[TensorType, TensorSharding], float] = {}
@@ -145,7 +164,7 @@ class Chooser:
             if not self._local_form(rule, situation.info, situation.operands, situation.results):
                 return Strategy(rule, situation.operands, situation.results, 0.0)
             axes = _axes_of(rule, situation.shardings)
-            as_it_is = self._price(rule, self._way(rule, axes, axes, situation), situation, math.inf)
+            as_it_is = self._price(rule, self._way(rule, axes, situation), situation)
         with self.planner.choosing() as budget:
             ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
         best = ways[0]
@@ -175,22 +194,23 @@ class Chooser:
         # Those that may take least come first, so that few of the others are planned. Of those that take the same, the
         # one is taken that is listed first: what it runs with is more like what the tensors have.
         listed = enumerate(self._possible(rule, situation))
-        for number, way in sorted(listed, key=lambda entry: entry[1].weight * entry[1].least_s):
+        for number, way in sorted(listed, key=lambda entry: entry[1].weighed_s):
             if budget.used_up and best is not None:
                 break
-            keeps = all(starts_with(way.axes.get(factor, ()), mine) for factor, mine in common.items())
+            axes, weight = way.assigned.axes, way.assigned.weight
+            keeps = all(starts_with(axes.get(factor, ()), mine) for factor, mine in common.items())
             bound = kept if keeps else best
-            bound_s = bound[0] * (1 + _ROUNDING) / way.weight if bound else math.inf
+            bound_s = bound[0] * (1 + _ROUNDING) / weight if bound else math.inf
             found = self._price(rule, way, situation, bound_s)
             if found is None:
                 continue
-            counted = (way.weight * found.time_s, number, found)
+            counted = (weight * found.time_s, number, found)
             if keeps and (kept is None or _is_before(counted, kept)):
                 kept = counted
             if best is None or _is_before(counted, best):
                 best = counted
         if best is None:
-            whole = self._price(rule, self._whole(rule, situation), situation, math.inf)
+            whole = self._price(rule, self._way(rule, {}, situation), situation)
             assert whole is not None, "computing everything whole is always possible"
             return whole
         return best[2] if kept is None or best[0] * worth < kept[0] else kept[2]
@@ -214,15 +234,15 @@ class Chooser:
         """
         rules = (rule, *self._others(situation.info))
         ways = [way for each in rules for way in self._possible(each, situation)]
-        return list(dict.fromkeys([way.made for way in sorted(ways, key=lambda way: way.weight * way.least_s)]))
+        return list(dict.fromkeys([way.assigned.made for way in sorted(ways, key=lambda way: way.weighed_s)]))
 
     def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
         for way in (rule, *self._others(situation.info)):
-            for each in (*self._possible(way, situation), self._whole(way, situation)):
+            for each in (*self._possible(way, situation), self._way(way, {}, situation)):
                 if budget.used_up and found:
                     break
-                priced = self._price(way, each, situation, math.inf)
+                priced = self._price(way, each, situation)
                 if priced is not None:
                     found.setdefault(priced.operands + priced.results, priced)
         return sorted(found.values(), key=lambda strategy: strategy.time_s)
@@ -280,15 +300,29 @@ class Chooser:
         key = rule, situation
         found = self._ways.get(key)
         if found is None:
-            pairs = assignments(rule, situation.split(rule), situation.idle(self.planner.mesh))
-            ways = [self._way(rule, axes, alone, situation) for axes, alone in pairs]
-            found = self._ways[key] = [way for way in ways if way is not None]
+            found = self._ways[key] = [
+                self._in_situation(each, situation) for each in self._assignments(rule, situation)
+            ]
         return found
 
-    def _whole(self, rule: OpShardingRule, situation: Situation) -> _Way | None:
-        return self._way(rule, {}, {}, situation)
+    def _assignments(self, rule: OpShardingRule, situation: Situation) -> list[_Assigned]:
+        """The same without what depends on where operands are moved from."""
+        key = rule, situation.info, situation.operands, situation.results, situation.held
+        found = self._assigned.get(key)
+        if found is None:
+            pairs = assignments(rule, situation.split(rule), situation.idle(self.planner.mesh))
+            assigned = [self._assign(rule, axes, alone, situation) for axes, alone in pairs]
+            found = self._assigned[key] = [each for each in assigned if each is not None]
+        return found
 
-    def _way(self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation) -> _Way | None:
+    def _way(self, rule: OpShardingRule, axes: FactorAxes, situation: Situation) -> _Way | None:
+        """The way that leaves idle axes idle and splits factors over these; None where it cannot be written."""
+        assigned = self._assign(rule, axes, axes, situation)
+        return None if assigned is None else self._in_situation(assigned, situation)
+
+    def _assign(
+        self, rule: OpShardingRule, axes: FactorAxes, alone: FactorAxes, situation: Situation
+    ) -> _Assigned | None:
         """An assignment with what follows from it; None where it cannot be written.
 
         Arithmetic is counted as `alone` has it: that devices along idle axes repeat it is what was asked for.
@@ -296,27 +330,38 @@ class Chooser:
         made = self._shardings(rule, axes, situation.shardings)
         if made is None:
             return None
-        compute_s = self._compute_time(rule, situation.info, alone, made)
-        return _Way(axes, alone, made, compute_s, compute_s + self._least_time(situation, made))
+        return _Assigned(axes, alone, made, self._compute_time(rule, situation.info, alone, made))
 
-    def _price(self, rule: OpShardingRule, way: _Way | None, situation: Situation, bound_s: float) -> Strategy | None:
-        """The strategy with its cost, None when it cannot be written or costs more than `bound_s`."""
+    def _in_situation(self, assigned: _Assigned, situation: Situation) -> _Way:
+        least_s = assigned.compute_s + self._least_time(situation, assigned.made)
+        return _Way(assigned, least_s, least_s * assigned.weight)
+
+    def _price(
+        self, rule: OpShardingRule, way: _Way | None, situation: Situation, bound_s: float = math.inf
+    ) -> Strategy | None:
+        """The strategy with its cost, None when it cannot be written or costs more than `bound_s`.
+
+        What is not planned yet counts with the least that it takes.
+        """
         if way is None or way.least_s >= bound_s:
             return None
-        info, count, made, time_s = situation.info, len(situation.operands), way.made, way.compute_s
+        info, count, made = situation.info, len(situation.operands), way.assigned.made
+        time_s, slack_s = way.assigned.compute_s, bound_s - way.least_s
         for index, need in enumerate(made[:count]):
-            if time_s >= bound_s:
-                return None
             if situation.operands[index] != need and not situation.free[index]:
-                _, path = self.planner.nearest(info.operands[index], situation.sources(index), need)
-                time_s += path.time_s / situation.runs_with(index)
+                sources, runs = situation.sources(index), situation.runs_with(index)
+                _, path = self.planner.nearest(info.operands[index], sources, need)
+                time_s += path.time_s / runs
+                slack_s -= (path.time_s - self._lacks_s(info.operands[index], sources, need)) / runs
+                if slack_s <= 0:
+                    return None
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
-            if time_s >= bound_s:
-                return None
             if have != need:
-                time_s += self.planner.plan(type_, have, need).time_s
-        if time_s >= bound_s:
-            return None
+                path = self.planner.plan(type_, have, need)
+                time_s += path.time_s
+                slack_s -= path.time_s - self._lacks_s(type_, (have,), need)
+                if slack_s <= 0:
+                    return None
         local = self._local_form(rule, info, made[:count], made[count:])
         if local is None:
             return None
@@ -327,23 +372,30 @@ class Chooser:
         """Seconds that moving operands and results takes at least: to send every device what it lacks."""
         if self.hardware.axes:
             return 0.0
-        sent, info, count = 0.0, situation.info, len(situation.operands)
+        time_s, info, count = 0.0, situation.info, len(situation.operands)
         for index, (type_, have, need) in enumerate(zip(info.operands, situation.operands, made, strict=False)):
             if have != need and not situation.free[index]:
-                least = min([self._lacks(type_, source, need) for source in situation.sources(index)])
-                sent += least / situation.runs_with(index)
+                time_s += self._lacks_s(type_, situation.sources(index), need) / situation.runs_with(index)
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if have != need:
-                sent += self._lacks(type_, have, need)
-        return sent / self.hardware.link_bytes_per_s
+                time_s += self._lacks_s(type_, (have,), need)
+        return time_s
 
-    def _lacks(self, type_: TensorType, have: TensorSharding, need: TensorSharding) -> float:
-        """Bytes that a device lacks of what it needs."""
-        key = type_, have, need
-        found = self._lacked.get(key)
-        if found is None:
-            found = self._lacked[key] = least_bytes(type_, have, need)
-        return found
+    def _lacks_s(self, type_: TensorType, sources: tuple[TensorSharding, ...], need: TensorSharding) -> float:
+        """Seconds that it takes at least to send devices what they lack of a value, from the best of its sources.
+
+        Where links differ, it is not known through which of them that goes, and 0.
+        """
+        if self.hardware.axes:
+            return 0.0
+        least_s = math.inf
+        for source in sources:
+            key = type_, source, need
+            found = self._lacked.get(key)
+            if found is None:
+                found = self._lacked[key] = least_bytes(*key) / self.hardware.link_bytes_per_s
+            least_s = min(least_s, found)
+        return least_s
 
     def local_bytes(self, type_: TensorType, sharding: TensorSharding) -> float:
         """Bytes of a device's part of a value."""
@@ -378,6 +430,14 @@ class Chooser:
             flops *= self._share(rule, axes)
             time_s += flops / self.hardware.flops_of(info.operands[0].element)
         return time_s
+
+    def evenly_s(self, info: OpInfo) -> float:
+        """Seconds of arithmetic and memory traffic if all devices do an equal part of an operation, and no more."""
+        whole = tuple([replicated(self.planner.mesh, len(type_.shape)) for type_ in (*info.operands, *info.results)])
+        time_s = self._touched_bytes(info, whole) / self.hardware.memory_bytes_per_s
+        if flops := self._flops_of(info):
+            time_s += flops / self.hardware.flops_of(info.operands[0].element)
+        return time_s / self.planner.mesh.size
 
     def _touched_bytes(self, info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
         """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""

@@ -1,0 +1,54 @@
+"""Equal constants become one, at the beginning of their block.
+
+A traced program says a constant anew wherever it is used, often with a broadcast of its own: more than a third of the
+operations of an unrolled Transformer are these. Later stages see each use of a constant by itself, and make a copy
+for each sharding that uses want, so it does not matter to them how many operations say it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gspmd.transforms.ir.operations import Block, Operation, Point
+from gspmd.transforms.ir.program import SPLITTABLE
+
+_BROADCAST = "stablehlo.broadcast_in_dim"
+
+
+def merge_constants(function: Operation) -> None:
+    """Merge constants, iotas and broadcasts of scalar constants, block by block, in a function without calls."""
+    for region in function.regions:
+        _merge(region)
+
+
+def _merge(block: Block) -> None:
+    known: dict[Any, Operation] = {}
+    shared: dict[Operation, None] = {}
+    for op in block:
+        for region in op.regions:
+            _merge(region)
+        if (op.name in SPLITTABLE or _is_scalar_spread(op)) and op.source is None:
+            key = (op.name, op.results[0].type, *op.operands, *op.attributes.items())
+            first = known.setdefault(key, op)
+            if first is not op:
+                shared[first] = None
+                op.replace(first.results)
+    # What is used in one place stays where it is said. What several share may not seem to belong to the first of them.
+    first_of_all = list(dict.fromkeys([each for op in shared for each in (*_made_of(op, block), op)]))
+    moved = set(first_of_all)
+    point = Point.at(next(op for op in block if op not in moved))
+    for op in first_of_all:
+        op.move(point)
+
+
+def _is_scalar_spread(op: Operation) -> bool:
+    """Whether an operation broadcasts a constant without dimensions."""
+    if op.name != _BROADCAST or op.operands[0].type.shape:
+        return False
+    maker = op.operands[0].op
+    return maker is not None and maker.name in SPLITTABLE
+
+
+def _made_of(op: Operation, block: Block) -> list[Operation]:
+    """The constant of the same block that is broadcast, if that is what an operation does."""
+    return [value.maker for value in op.operands if value.op is not None and value.op.block is block]
