@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import jax
@@ -11,7 +12,10 @@ from jax.sharding import Mesh
 from models import annotating
 
 from gspmd.examples import decoder_lm
-from gspmd.pass_manager import PassManager
+from gspmd.transforms.ir.modules import functions as functions_of
+from gspmd.transforms.ir.modules import symbol
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 # A larger batch than weights, as in practice; every size divides by 64, the longer side of the largest mesh.
@@ -61,8 +65,20 @@ def lower(layers: int, devices: int, config: decoder_lm.Config = CONFIG) -> Prog
 
 
 def count_operations(text: str) -> int:
-    """Operations of the program with its calls inlined, without the bodies of reductions and the return."""
-    module = parse_module(text, new_context())
-    PassManager(["gspmd-ingest"]).run(module)
-    (main,) = (op for op in module.body.operations if op.operation.name == "func.func")
-    return len(main.operation.regions[0].blocks[0].operations) - 1
+    """Operations of the program with its calls inlined, without the bodies of reductions and the returns."""
+    context = new_context()
+    module = parse_module(text, context)
+    functions = {symbol(function): function for function in functions_of(model_of(module))}
+
+    @functools.cache
+    def size(name: str) -> int:
+        *ops, _ = functions[name].regions[0]
+        return sum(size(callee_of(op)) if op.name == "func.call" else 1 for op in ops)
+
+    return size("main")
+
+
+def callee_of(call: Operation) -> str:
+    """The name of the function that a call calls."""
+    name: str = call.attributes["callee"].value
+    return name

@@ -41,6 +41,7 @@ from gspmd.transforms.ingest.value_types import check_types
 from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, check_signature
 from gspmd.transforms.ir.modules import context_of, create_mesh, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.program import GROUP
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.parsing.mlir import source_location
@@ -97,7 +98,8 @@ class Ingest(Pass):
                 cancel_reversals(found.main)
             if found.rearranges & SHIFTS:
                 join_shifts(found.main)
-            merge_constants(found.main)
+            if not found.all(GROUP):  # which are about values, not about their uses
+                merge_constants(found.main)
             _write_module(module, target)
             _finish(module, main, has_tuples(found.types))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gspmd.transforms.ir.operations import Block, Operation, Point
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import SPLITTABLE
 
 _BROADCAST = "stablehlo.broadcast_in_dim"
@@ -27,12 +27,16 @@ def _merge(block: Block) -> None:
     for op in block:
         for region in op.regions:
             _merge(region)
-        if (op.name in SPLITTABLE or _is_scalar_spread(op)) and op.source is None:
-            key = (op.name, op.results[0].type, *op.operands, *op.attributes.items())
-            first = known.setdefault(key, op)
+        name = op.name
+        if name in SPLITTABLE or (name == _BROADCAST and _is_scalar_constant(op.operands[0])):
+            if op.source is not None:  # it has attributes that cannot be compared
+                continue
+            attributes, result = op.attributes, op.results[0]
+            first = known.setdefault((name, result.type, *op.operands, *attributes, *attributes.values()), op)
             if first is not op:
                 shared[first] = None
-                op.replace(first.results)
+                result.replace_all_uses_with(first.results[0])
+                op.erase()
     # What is used in one place stays where it is said. What several share may not seem to belong to the first of them.
     first_of_all = list(dict.fromkeys([each for op in shared for each in (*_made_of(op, block), op)]))
     moved = set(first_of_all)
@@ -41,12 +45,9 @@ def _merge(block: Block) -> None:
         op.move(point)
 
 
-def _is_scalar_spread(op: Operation) -> bool:
-    """Whether an operation broadcasts a constant without dimensions."""
-    if op.name != _BROADCAST or op.operands[0].type.shape:
-        return False
-    maker = op.operands[0].op
-    return maker is not None and maker.name in SPLITTABLE
+def _is_scalar_constant(value: Value) -> bool:
+    maker = value.op
+    return maker is not None and maker.name in SPLITTABLE and not value.type.shape
 
 
 def _made_of(op: Operation, block: Block) -> list[Operation]:

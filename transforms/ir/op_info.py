@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -73,6 +74,17 @@ class InfoReader:
             regions = tuple(map(_apart, op.regions)) if body else ()
             found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body, regions)
         return found
+
+
+_readers: weakref.WeakKeyDictionary[Operation, InfoReader] = weakref.WeakKeyDictionary()
+
+
+def infos_of(module: Operation) -> InfoReader:
+    """The descriptions of a module's operations, the same for all passes, so that what one keeps by them others find."""
+    found = _readers.get(module)
+    if found is None:
+        found = _readers[module] = InfoReader()
+    return found
 
 
 def _apart(block: Block) -> Block:

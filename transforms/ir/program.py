@@ -11,7 +11,7 @@ import dataclasses
 
 from gspmd.transforms.ir import operations
 from gspmd.transforms.ir.modules import main_function
-from gspmd.transforms.ir.op_info import InfoReader, OpInfo
+from gspmd.transforms.ir.op_info import OpInfo, infos_of
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
@@ -70,7 +70,7 @@ class Program:
         self.slot_value: list[int] = []
         self._slot_of: list[int] = []
         self._numbers: dict[Value, int] = {}
-        self._infos = InfoReader()
+        self._infos = infos_of(module)
         self.function = main_function(module)
         self.body = self._read_block(self.function.regions[0], None)
 
