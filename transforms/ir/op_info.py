@@ -80,7 +80,7 @@ _readers: weakref.WeakKeyDictionary[Operation, InfoReader] = weakref.WeakKeyDict
 
 
 def infos_of(module: Operation) -> InfoReader:
-    """The descriptions of a module's operations, the same for all passes, so that what one keeps by them others find."""
+    """The descriptions of a module's operations, the same for all passes, so that they share what they keep by them."""
     found = _readers.get(module)
     if found is None:
         found = _readers[module] = InfoReader()
