@@ -122,6 +122,26 @@ def test_what_is_left_out_and_put_back(watch: Watch) -> None:
     ]
 
 
+def test_a_layer_of_one_operation(watch: Watch) -> None:
+    body = "%x{i} = stablehlo.dot_general %x{before}, %w{i}, contracting_dims = [1] x [0]\n"
+    body += "      : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n"
+    assert check_same(layers(28, body), watch)
+
+
+def test_constants_that_layers_share_belong_to_none(watch: Watch) -> None:
+    half = "%k{i} = stablehlo.constant dense<0.5> : tensor<8x8xf32>\n"
+    body = half + LAYER.replace("stablehlo.add %b{i}, %a{i}", "stablehlo.add %b{i}, %k{i}")
+    assert check_same(layers(12, body), watch)
+
+
+def test_runs_are_tied_by_what_says_most(watch: Watch) -> None:
+    """The update of weights is tied to the layers by moments of all weights, and by the weights that layers begin with.
+
+    Moments say more, but only once they are tied to the gradients.
+    """
+    assert check_same(layered.program(103), watch)
+
+
 def test_few_layers_are_left_alone(watch: Watch) -> None:
     assert not check_same(layers(5, LAYER), watch)
 
