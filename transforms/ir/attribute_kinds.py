@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
@@ -11,6 +11,7 @@ from gspmd.dialect.own_attributes import AXES, CAUSE, COMBINER, DEVICE_IDS, GLOB
 from gspmd.transforms.ir.modules import function_types
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
+from gspmd.transforms.parsing.attribute_text import Attributes
 from gspmd.transforms.parsing.mlir import located
 
 _INTEGER = "an integer of at most 64 bits, as 8 : i32"
@@ -70,7 +71,7 @@ def check_signature(function: Operation) -> None:
                     raise AnnotationError(f"'{DONATION[0]}' is {entry[DONATION[0]].value}, of {results} results")
 
 
-def _check(attributes: Any, kinds: dict[str, tuple[Any, str]]) -> None:
+def _check(attributes: Attributes, kinds: Mapping[str, tuple[type, str]]) -> None:
     for name, (kind, words) in kinds.items():
         if name in attributes and not (isinstance(attributes[name], kind) and _is_read(attributes[name])):
             raise AnnotationError(f"'{name}' is {_shown(attributes[name])}, expected {words}")

@@ -5,12 +5,12 @@ Those of one device want whole operands and are made once; the others are made b
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Attribute, Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
 _PLATFORMS = ("cpu", "gpu")
@@ -42,7 +42,7 @@ def target_of(op: Operation) -> str:
     return text_of(op.attributes["call_target_name"])
 
 
-def is_host_transfer(attributes: Any) -> bool:
+def is_host_transfer(attributes: Mapping[str, Attribute]) -> bool:
     """Whether a send or receive is one between a device and the host, not between devices."""
     key = "is_host_transfer"
     return key in attributes and bool(ir.BoolAttr(attributes[key]).value)

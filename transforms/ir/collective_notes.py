@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
@@ -10,6 +10,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_bare_axes, print_axes
 from gspmd.dialect.own_attributes import AXES, CAUSE
+from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.parsing.attribute_text import required_text
 
 RETURNED = "the program returns result "
@@ -24,7 +25,7 @@ def notes(axes: Axes, mesh: Mesh, cause: str, context: ir.Context) -> dict[str, 
     }
 
 
-def axes_of(attributes: Any, mesh: Mesh) -> Axes | None:
+def axes_of(attributes: Mapping[str, Attribute], mesh: Mesh) -> Axes | None:
     """The axes that a collective with these attributes runs over, None if it does not say.
 
     Errors: AnnotationError and ParseError for an attribute that is no list of axes of the mesh.

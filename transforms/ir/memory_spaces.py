@@ -7,12 +7,11 @@ Arguments and results of @main say it by `mhlo.memory_kind`, values in between b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONTROL_FLOW, WHILE, Program
 from gspmd.transforms.ir.signature import dictionaries, memory_kind
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -55,7 +54,7 @@ def placed_in(op: Operation) -> str | None:
     return _frontend(op, _PLACEMENT) if target == _PLACING else _FIXED.get(target)
 
 
-def place(value: Value, kind: str, sharding: ir.Attribute | None, point: Point, location: Any) -> Value:
+def place(value: Value, kind: str, sharding: ir.Attribute | None, point: Point, location: Location) -> Value:
     """The value in another memory, by an operation as JAX writes it."""
     context = location.context
     attributes: dict[str, ir.Attribute] = {
@@ -86,7 +85,7 @@ class HostValues:
     def __init__(self, function: Operation, staying: Iterable[str] = ()) -> None:
         """`staying` are further operations whose result is where their operand is."""
         self._staying = _STAYING | set(staying)
-        self.kinds: dict[Any, str] = {}
+        self.kinds: dict[Value, str] = {}
         block = function.regions[0]
         for argument, entry in zip(
             block.arguments, dictionaries(function, "arg_attrs", len(block.arguments)), strict=True
@@ -118,11 +117,11 @@ class HostValues:
                 self._block(region)
             self._hand_on(op.regions[-1].terminator.operands, op.results)
 
-    def _set(self, values: Iterable[Any], kind: str | None) -> None:
+    def _set(self, values: Iterable[Value], kind: str | None) -> None:
         for value in values:
             if kind is not None and is_host(kind):
                 self.kinds[value] = kind
 
-    def _hand_on(self, sources: Iterable[Any], targets: Iterable[Any]) -> None:
+    def _hand_on(self, sources: Iterable[Value], targets: Iterable[Value]) -> None:
         for source, target in zip(sources, targets, strict=True):
             self._set([target], self.kinds.get(source))

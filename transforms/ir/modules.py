@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError, Unsupported
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import MESH, SdyCodec, read_mesh, write_mesh
-from gspmd.transforms.ir.operations import Block, Operation, Point
+from gspmd.transforms.ir.operations import Block, Location, Operation, Point
 from gspmd.transforms.ir.types import TensorType, Types
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -100,7 +99,7 @@ def codec_of(module: Operation) -> SdyCodec:
     return SdyCodec(context_of(module), meshes)
 
 
-def create_mesh(mesh: Any, point: Point, location: Any) -> Operation:
+def create_mesh(mesh: Mesh, point: Point, location: Location) -> Operation:
     """The operation that gives a mesh its name in a module."""
     context = location.context
     attributes = {"sym_name": ir.StringAttr.get(mesh.name, context), "mesh": write_mesh(mesh, context)}

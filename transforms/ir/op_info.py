@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ir.operations import Block, Location, Operation, Value
+from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
 
@@ -27,7 +26,7 @@ class OpInfo:
     name: str
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Attribute]
     body: tuple[str, ...]
     regions: tuple[Block, ...] = ()
 
@@ -61,7 +60,7 @@ class InfoReader:
     """Descriptions of operations, interned."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, OpInfo] = {}
+        self._known: dict[tuple[Hashable, ...], OpInfo] = {}
 
     def __call__(self, op: Operation, operands: tuple[TensorType, ...], with_body: bool = True) -> OpInfo:
         """Describe an operation on operands of these types, which may have other types by now."""

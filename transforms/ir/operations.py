@@ -20,10 +20,13 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 from gspmd.transforms.ir.types import TensorType
 
 Attribute: TypeAlias = Any
-"""An attribute of MLIR's."""
+"""An attribute of MLIR's, or its text where the bindings cannot read it (see `reading.Unread`)."""
 
 Location: TypeAlias = Any
 """A location of MLIR's."""
+
+MlirOperation: TypeAlias = Any
+"""An operation of MLIR's."""
 
 
 _STRIDE = 1 << 20  # between the numbers of neighbours
@@ -138,7 +141,7 @@ class Operands(list[Value]):
             users = value._users
             users[op] = users.get(op, 0) + 1
 
-    def __setitem__(self, index: SupportsIndex | slice, value: Any) -> None:
+    def __setitem__(self, index: SupportsIndex, value: Value) -> None:  # type: ignore[override]
         assert not isinstance(index, slice)
         old = self[index]
         if old is not value:
@@ -189,7 +192,7 @@ class Operation:
         self.block: Block | None = None
         self.next: Operation | None = None
         self.previous: Operation | None = None
-        self.source: Any = None
+        self.source: MlirOperation | None = None
         self.number = 0  # grows along a block whose operations are numbered
 
     @property

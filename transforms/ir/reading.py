@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ir.modules import FUNCTION
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Attribute, Block, Operation, Point, Value
 from gspmd.transforms.ir.types import Types
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -51,10 +49,9 @@ class _ModuleReader:
     def __init__(self, types: Types, bodies: bool = True) -> None:
         self._types = types
         self._bodies = bodies
-        self._values: dict[Any, Value] = {}
-        self._locations: dict[Any, Any] = {}
+        self._values: dict[ir.Value, Value] = {}
 
-    def operation(self, op: Any) -> Operation:
+    def operation(self, op: ir.Operation) -> Operation:
         values, read = self._values, self._types.read
         results = list(op.results)
         made = Operation(
@@ -75,7 +72,7 @@ class _ModuleReader:
             self._regions(op, made)
         return made
 
-    def _regions(self, op: Any, made: Operation) -> None:
+    def _regions(self, op: ir.Operation, made: Operation) -> None:
         for region in op.regions:
             blocks = list(region.blocks)
             if len(blocks) > 1 and op.name == FUNCTION:  # nobody may ask for it
@@ -91,7 +88,7 @@ class _ModuleReader:
                 )
             made.regions.append(self._block(blocks[0], made) if blocks else _nothing(made))
 
-    def _block(self, block: Any, owner: Operation) -> Block:
+    def _block(self, block: ir.Block, owner: Operation) -> Block:
         arguments = list(block.arguments)
         made = Block([self._types.read(argument.type) for argument in arguments], [a.location for a in arguments])
         made.owner = owner
@@ -112,9 +109,9 @@ class _ModuleReader:
         return made
 
 
-def _one_by_one(op: Any) -> dict[str, Any]:
+def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
     """Attributes of which the bindings do not know all."""
-    found: dict[str, Any] = {}
+    found: dict[str, Attribute] = {}
     for name in op.attributes:
         try:
             found[name] = op.attributes[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -14,6 +14,9 @@ from gspmd.transforms.ir.operations import Value
 
 Number: TypeAlias = int | float | str
 """One number of a constant, or a word for it that `splat` reads."""
+
+Fill: TypeAlias = Value | Number
+"""What stands where a value has no element: a scalar value, or a number or word as `splat` reads it."""
 
 _OPERATIONS = {
     "add": "stablehlo.add",
@@ -61,7 +64,7 @@ def partial_combiner(element: str) -> str:
     return "or" if element == "i1" else "add"
 
 
-def splat(type_: Any, value: Number) -> Any:
+def splat(type_: ir.Type, value: Number) -> ir.Attribute:
     """The attribute of a constant of tensor type `type_` with one value everywhere.
 
     The value is a number or a word: `lowest` (the identity of max: -inf for floats that have it), `highest` (of min),
@@ -82,7 +85,7 @@ def is_splat(value: Value, word: Number) -> bool:
     return isinstance(found, ir.DenseElementsAttr) and bool(found == splat(found.type, word))
 
 
-def _scalar(element: Any, value: Number) -> Any:
+def _scalar(element: ir.Type, value: Number) -> ir.Attribute:
     if isinstance(element, ir.IntegerType):
         return ir.IntegerAttr.get(element, _integer(ir.IntegerType(element), value))
     if str(element).endswith("FNUZ"):
@@ -114,7 +117,7 @@ _FINITE = {
 }
 
 
-def _integer(element: Any, value: Number) -> int:
+def _integer(element: ir.IntegerType, value: Number) -> int:
     bits = element.width
     signed = not element.is_unsigned and bits > 1
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)

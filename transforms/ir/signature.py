@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -135,7 +134,7 @@ def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.A
         del func.attributes[key]
 
 
-def argument_name(location: Any, entry: dict[str, ir.Attribute]) -> str | None:
+def argument_name(location: ir.Location, entry: dict[str, ir.Attribute]) -> str | None:
     """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
     if NAME in entry:
         return required_text(entry, NAME)

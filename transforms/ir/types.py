@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jaxlib.mlir import ir
 
@@ -23,7 +23,9 @@ class TensorType:
     is_tensor: bool
     encoding: str
 
-    _known: ClassVar[weakref.WeakValueDictionary[tuple[Any, ...], TensorType]] = weakref.WeakValueDictionary()
+    _known: ClassVar[weakref.WeakValueDictionary[tuple[tuple[int, ...], str, bool, str], TensorType]] = (
+        weakref.WeakValueDictionary()
+    )
 
     def __new__(cls, shape: tuple[int, ...], element: str, is_tensor: bool = True, encoding: str = "") -> TensorType:
         found = cls._known.get((shape, element, is_tensor, encoding))
@@ -85,24 +87,24 @@ class Types:
 
     def __init__(self, context: ir.Context) -> None:
         self._context = context
-        self._read: dict[Any, TensorType] = {}
-        self._written: dict[TensorType, Any] = {}
+        self._read: dict[ir.Type, TensorType] = {}
+        self._written: dict[TensorType, ir.Type] = {}
 
-    def read(self, type_: Any) -> TensorType:
+    def read(self, type_: ir.Type) -> TensorType:
         found = self._read.get(type_)
         if found is None:
             found = self._read[type_] = read_type(type_)
             self._written.setdefault(found, type_)
         return found
 
-    def write(self, type_: TensorType) -> Any:
+    def write(self, type_: TensorType) -> ir.Type:
         found = self._written.get(type_)
         if found is None:
             found = self._written[type_] = ir.Type.parse(type_.text, self._context)
         return found
 
 
-def read_type(type_: Any) -> TensorType:
+def read_type(type_: ir.Type) -> TensorType:
     if isinstance(type_, ir.RankedTensorType) and type_.has_static_shape:
         encoding = type_.encoding
         return TensorType(tuple(type_.shape), str(type_.element_type), True, "" if encoding is None else str(encoding))

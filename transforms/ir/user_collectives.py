@@ -6,8 +6,6 @@ something else for every shard of a value that is one value to its author.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
@@ -114,7 +112,7 @@ def _check_collective(op: Operation, name: str, held: Axes, mesh: Mesh) -> None:
         attributes[note] = said
 
 
-def _ids(attribute: Any, mesh: Mesh) -> Ids:
+def _ids(attribute: ir.Attribute, mesh: Mesh) -> Ids:
     """Partition ids, `[groups, devices in a group]`; shorter groups end with -1. None at all stand for one of all."""
     if not isinstance(attribute, ir.DenseElementsAttr):
         raise Unsupported("has groups that are not lists of partitions", hint="list the partitions of each group")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -60,7 +59,7 @@ class _Writer:
     def __init__(self, types: Types, context: ir.Context) -> None:
         self._types = types
         self._context = context
-        self._values: dict[Value, Any] = {}
+        self._values: dict[Value, ir.Value] = {}
 
     def content(self, block: Block, point: ir.InsertionPoint) -> None:
         for op in block:
@@ -97,8 +96,9 @@ class _Writer:
             values.update(zip(block.arguments, made_block.arguments, strict=True))
             self.content(block, ir.InsertionPoint(made_block))
 
-    def _copy(self, op: Operation, point: ir.InsertionPoint) -> Any:
+    def _copy(self, op: Operation, point: ir.InsertionPoint) -> ir.Operation:
         """A copy of what the operation was read from, with the operands, types and attributes that it has now."""
+        assert op.source is not None
         made = op.source.clone(ip=point).operation
         for index, value in enumerate(op.operands):
             made.operands[index] = self._values[value]

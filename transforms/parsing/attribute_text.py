@@ -7,8 +7,8 @@ parse an empty text.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -18,6 +18,9 @@ from gspmd.dialect.limits import MAX_ATTRIBUTE_TEXT_BYTES
 from gspmd.transforms.parsing.mlir import mlir_errors
 from gspmd.transforms.parsing.nesting import check_nesting
 from gspmd.transforms.parsing.suspicion import check_numbers
+
+Attributes: TypeAlias = Mapping[str, ir.Attribute] | ir.DictAttr
+"""The attributes of an operation, or a dictionary attribute; of the latter, walking gives entries and not names."""
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
@@ -46,7 +49,7 @@ def as_dictionary(attribute: ir.DictAttr) -> dict[str, ir.Attribute]:
     return found
 
 
-def required_text(attributes: Any, name: str) -> str:
+def required_text(attributes: Attributes, name: str) -> str:
     """The content of an attribute that has to be a string. Raises AnnotationError if it is of another kind."""
     if not isinstance(attributes[name], ir.StringAttr):
         raise AnnotationError(f"'{name}' is {attributes[name]}, expected a string", hint="write it in quotes")

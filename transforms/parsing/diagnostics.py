@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, send, telling
 from gspmd.dialect.errors import Error
-from gspmd.transforms.parsing.mlir import message_of, source_location, split_subject
+from gspmd.transforms.parsing.mlir import Located, message_of, source_location, split_subject
 from gspmd.transforms.parsing.mlir_faults import code_of
 
 
@@ -24,12 +23,12 @@ def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
     return kind(message, op=op, location=diagnostic.location, hint=diagnostic.hint, code=code)
 
 
-def remark(op: Any, message: str) -> None:
+def remark(op: Located, message: str) -> None:
     """Tell the user something about an operation that needs no action."""
     send(_about(op, Severity.REMARK, message))
 
 
-def warning(op: Any, message: str) -> None:
+def warning(op: Located, message: str) -> None:
     """Tell the user something about an operation that probably needs action."""
     send(_about(op, Severity.WARNING, message))
 
@@ -41,11 +40,11 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
     An `ir.MLIRError` raised inside carries no diagnostics, as they have been given to `sink`.
     """
 
-    def handle(diagnostic: Any) -> bool:
+    def handle(diagnostic: ir.Diagnostic) -> bool:
         sink(_from_mlir(diagnostic))
         return True
 
-    handler: Any = context.attach_diagnostic_handler(handle)
+    handler: ir.DiagnosticHandler = context.attach_diagnostic_handler(handle)
     before = context.emit_error_diagnostics
     context.emit_error_diagnostics = True
     try:
@@ -56,11 +55,11 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
         handler.detach()
 
 
-def _about(op: Any, severity: Severity, message: str) -> Diagnostic:
+def _about(op: Located, severity: Severity, message: str) -> Diagnostic:
     return Diagnostic(severity, f"'{op.name}' op {message}", source_location(op.location))
 
 
-def _from_mlir(diagnostic: Any) -> Diagnostic:
+def _from_mlir(diagnostic: ir.Diagnostic) -> Diagnostic:
     severity = Severity[diagnostic.severity.name]
     notes = tuple(_from_mlir(note) for note in diagnostic.notes)
     return Diagnostic(severity, message_of(diagnostic), source_location(diagnostic.location), notes)

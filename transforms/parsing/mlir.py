@@ -12,7 +12,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Protocol
 
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _mlirHlo
@@ -100,14 +100,14 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
     """
     heard: list[tuple[str, SourceLocation | None, tuple[Note, ...]]] = []
 
-    def hear(diagnostic: Any) -> bool:
+    def hear(diagnostic: ir.Diagnostic) -> bool:
         if diagnostic.severity == ir.DiagnosticSeverity.ERROR:
             place = _named(source_location(diagnostic.location), filename)
             heard.append((message_of(diagnostic), place, _notes(diagnostic, filename)))
         return True
 
     listened = context.emit_error_diagnostics
-    handler: Any = None if listened else context.attach_diagnostic_handler(hear)
+    handler: ir.DiagnosticHandler | None = None if listened else context.attach_diagnostic_handler(hear)
     context.emit_error_diagnostics = True
     try:
         yield
@@ -129,7 +129,7 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
 _LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000  # characters; MLIR quotes types of any number of dimensions
 
 
-def message_of(diagnostic: Any) -> str:
+def message_of(diagnostic: ir.Diagnostic) -> str:
     """What a diagnostic says, in one line of bounded length."""
     try:
         words = str(diagnostic.message).split()
@@ -139,7 +139,7 @@ def message_of(diagnostic: Any) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:800]} ... {text[-150:]}"
 
 
-def _notes(diagnostic: Any, filename: str | None) -> tuple[Note, ...]:
+def _notes(diagnostic: ir.Diagnostic, filename: str | None) -> tuple[Note, ...]:
     """The notes that name another place, without MLIR's dump of the operation."""
     notes = []
     for note in diagnostic.notes:
@@ -239,8 +239,18 @@ def read_source(path: str) -> tuple[bytes, bool]:
     return source, source is written and is_regular
 
 
+class Located(Protocol):
+    """An operation, of MLIR's or in memory, as far as errors tell of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def location(self) -> ir.Location: ...
+
+
 @contextlib.contextmanager
-def located(op: Any) -> Iterator[None]:
+def located(op: Located) -> Iterator[None]:
     """Errors raised inside get this operation's name and location, unless they have their own."""
     try:
         yield

@@ -10,7 +10,6 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
@@ -86,7 +85,7 @@ def _run(data: bytes, pipeline: str, allow_unregistered: bool) -> bytes:
     return b""
 
 
-def _touch(op: Any) -> None:
+def _touch(op: ir.Operation) -> None:
     """Look at all attributes in Python: the bindings may end the process over locations. Raises ParseError."""
     for name in op.attributes:
         try:
