@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.transforms.emit.builder import Body, Builder
-from gspmd.transforms.ir.operations import Block, Value
+from gspmd.transforms.ir.operations import Attribute, Block, Value
 from gspmd.transforms.ir.types import TensorType
 
 
@@ -22,7 +21,7 @@ def op_with_body(
     results: Sequence[TensorType],
     arguments: Sequence[TensorType],
     body: Body,
-    **attributes: Any,
+    **attributes: Attribute | None,
 ) -> list[Value]:
     """An operation with one region, whose block takes `arguments` and returns what `body` makes of them."""
     block = emit.block(arguments, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_ELEMENTS
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.reducers import Number, reducer_operation, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
 
@@ -29,17 +28,19 @@ class Builder:
     def __init__(self, context: ir.Context) -> None:
         self.context = context
         self.point: Point = None  # type: ignore[assignment]
-        self.location: Any = ir.Location.unknown(context)
+        self.location: Location = ir.Location.unknown(context)
         self._types = Types(context)
         self._windows: set[Value] = set()
-        self.also: dict[str, Any] = {}  # attributes of whatever is created
+        self.also: dict[str, Attribute] = {}  # attributes of whatever is created
 
-    def op(self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Any) -> Value:
+    def op(
+        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Attribute | None
+    ) -> Value:
         """Create an operation of one result, and return that."""
         return self.create(name, operands, results, attributes).result
 
     def ops(
-        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Any
+        self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Attribute | None
     ) -> list[Value]:
         """Create an operation of any number of results, and return these."""
         return self.create(name, operands, results, attributes).results
@@ -49,7 +50,7 @@ class Builder:
         name: str,
         operands: Sequence[Value],
         results: Sequence[TensorType],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, Attribute | None],
         regions: Sequence[Block] = (),
     ) -> Operation:
         """Create an operation, with the attributes that are not None, and return it.
@@ -65,7 +66,7 @@ class Builder:
         given = {k: v for k, v in attributes.items() if v is not None} | self.also
         return Operation(name, operands, results, given, self.location, regions).insert(self.point)
 
-    def mlir_type(self, type_: TensorType) -> Any:
+    def mlir_type(self, type_: TensorType) -> ir.Type:
         """The type as MLIR's, which attributes are made of."""
         return self._types.write(type_)
 
@@ -91,10 +92,10 @@ class Builder:
         attributes = {"dimensions": self.i64s(dims)}
         return self.create("stablehlo.reduce", operands, [result], attributes, [self.combining(element, "add")]).result
 
-    def i64s(self, values: Sequence[int]) -> Any:
+    def i64s(self, values: Sequence[int]) -> ir.Attribute:
         return ir.DenseI64ArrayAttr.get(list(values), self.context)
 
-    def i64(self, value: int) -> Any:
+    def i64(self, value: int) -> ir.Attribute:
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, self.context), value)
 
     def constant(self, type_: TensorType, value: Number) -> Value:

@@ -7,7 +7,6 @@ may have no zero. A token, which nothing can be added to, stands for itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.operations import Value
@@ -30,7 +29,7 @@ def carriers(type_: TensorType) -> list[TensorType]:
     return [type_.of_element(f"i{round(8 * element_bytes(_whole_bytes(element)))}")]
 
 
-def carried(emit: Builder, value: Value) -> list[Any]:
+def carried(emit: Builder, value: Value) -> list[Value]:
     """The integers of a value."""
     if not value.type.is_tensor:
         return [value]
@@ -44,7 +43,7 @@ def carried(emit: Builder, value: Value) -> list[Any]:
     return [emit.op("stablehlo.bitcast_convert", [emit.convert(value, _whole_bytes(type_.element))], [carrier])]
 
 
-def delivered(emit: Builder, integers: Iterator[Any], type_: TensorType) -> Any:
+def delivered(emit: Builder, integers: Iterator[Value], type_: TensorType) -> Value:
     """The value that the next integers carry."""
     if type_.element.startswith("complex<"):
         return emit.op("stablehlo.complex", [delivered(emit, integers, _part(type_)) for _ in range(2)], [type_])

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -21,7 +21,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.ordered_bits import from_ordered, has_ordered_bits, ordered
 from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import Ids, replica_groups
-from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.operations import Attribute, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
 KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
@@ -33,7 +33,7 @@ class Cause:
     """Why a collective exists: a sentence, and the location of the operation that needs it."""
 
     text: str
-    location: Any
+    location: Location
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class CollectiveBuilder(Builder):
         super().__init__(context)
         self.mesh = mesh
         self._list_groups_up_to = list_groups_up_to
-        self._groups: dict[Axes, Any] = {}
+        self._groups: dict[Axes, ir.Attribute] = {}
         self._channels = 0
 
     def skip_channels(self, ops: Iterable[Operation]) -> None:
@@ -93,7 +93,7 @@ class CollectiveBuilder(Builder):
             if op.name not in names and channel_of(op) <= highest:
                 op.attributes["channel_handle"] = self.next_channel()
 
-    def next_channel(self) -> Any:
+    def next_channel(self) -> ir.Attribute:
         """A channel handle that no other collective has."""
         self._channels += 1
         return channel_handle(self._channels, self.context)
@@ -102,7 +102,9 @@ class CollectiveBuilder(Builder):
         """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
         return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
-    def _send(self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Any) -> Value:
+    def _send(
+        self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Attribute | None
+    ) -> Value:
         """Create the collective `stablehlo.<kind>`, as all are."""
         if self.also:
             raise Unsupported(
@@ -124,7 +126,7 @@ class CollectiveBuilder(Builder):
         regions = [] if who.combiner is None else [self.combining(result.element, who.combiner)]
         return self.create(f"stablehlo.{kind}", [value], [result], attributes, regions).result
 
-    def _replica_groups(self, axes: Axes) -> Any:
+    def _replica_groups(self, axes: Axes) -> ir.Attribute:
         found = self._groups.get(axes)
         if found is None:
             if self.mesh.size <= self._list_groups_up_to:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -12,7 +12,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Participants
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.operations import Block, Value
+from gspmd.transforms.ir.operations import Attribute, Block, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import sent_bytes
 from gspmd.transforms.parsing.mlir import new_context
@@ -55,6 +55,8 @@ class CountingEmitter(Emitter):
         super().__init__(context, mesh, entry)
         self.sent: list[Sent] = []
 
-    def _send(self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Any) -> Value:
+    def _send(
+        self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Attribute | None
+    ) -> Value:
         self.sent.append(Sent(kind, bytes_of(value.type), who.axes))
         return self.create(f"stablehlo.{kind}", [value], [result], {}).result

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -13,6 +12,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.reducers import Fill
 from gspmd.transforms.ir.types import TensorType
 
 INDEX = TensorType((), "i32")
@@ -31,7 +31,7 @@ class Emitter(CollectiveBuilder):
         self._anchor = self.create("stablehlo.partition_id", [], [TensorType((), "ui32")], {})
         self.held: Axes = ()  # by manual computations around what is built
         self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
-        self._made: dict[Any, Value] = {}
+        self._made: dict[Hashable, Value] = {}
         self._position: Value | None = None
         self._aliases: list[Operation] = []
 
@@ -68,7 +68,7 @@ class Emitter(CollectiveBuilder):
     def _equals(self, value: Value, number: int) -> Value:
         return self.compare(value, "EQ", self.constant(INDEX, number))
 
-    def _at_top(self, key: Any, make: Callable[[], Any]) -> Value:
+    def _at_top(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """A value that the whole function sees, made once."""
         found = self._made.get(key)
         if found is None:
@@ -134,7 +134,7 @@ class Emitter(CollectiveBuilder):
 
     # ---- masks ----
 
-    def mask(self, value: Value, dim: int, axes: Axes, size: int, fill: Any) -> Value:
+    def mask(self, value: Value, dim: int, axes: Axes, size: int, fill: Fill) -> Value:
         """Replace what lies beyond the global `size` of a dimension split over `axes`.
 
         `fill` is a scalar value of the operand's element type or a word for `splat`.

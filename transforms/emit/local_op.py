@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import REDUCTION, OpShardingRule
@@ -12,6 +11,7 @@ from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.reducers import Fill
 from gspmd.transforms.ir.types import TensorType
 
 
@@ -65,7 +65,7 @@ class LocalOp:
     def operand_axes(self, operand: int, dim: int) -> Axes:
         return self.operand_shardings[operand].dims[dim].axes
 
-    def mask_operand(self, operand: int, dim: int, fill: Any) -> None:
+    def mask_operand(self, operand: int, dim: int, fill: Fill) -> None:
         """Replace an operand's padding along `dim` by `fill` (see `Emitter.mask`)."""
         axes = self.operand_axes(operand, dim)
         if axes:

@@ -5,8 +5,6 @@ An all-reduce of floats by maximum or minimum drops NaN on some platforms, and a
 
 from __future__ import annotations
 
-from typing import Any
-
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType, element_bytes
@@ -30,13 +28,13 @@ def ordered(emit: Builder, value: Value, combiner: str) -> Value:
     return emit.op("stablehlo.select", [is_nan, beyond, number], [bits])
 
 
-def from_ordered(emit: Builder, bits: Any, like: Any) -> Value:
+def from_ordered(emit: Builder, bits: Value, like: Value) -> Value:
     """The floats of `ordered`, of the element type that `like` has."""
     result = TensorType(bits.type.shape, like.type.element)
     return emit.op("stablehlo.bitcast_convert", [_turned(emit, bits)], [result])
 
 
-def _turned(emit: Builder, bits: Any) -> Value:
+def _turned(emit: Builder, bits: Value) -> Value:
     """Negative numbers in the opposite order, between bits of sign and magnitude and those of integers."""
     type_ = bits.type
     width = int(type_.element[1:])

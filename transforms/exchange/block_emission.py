@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gspmd.dialect.axes import Axes, Axis, canonical, size_of
@@ -18,7 +16,7 @@ from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 
 
-def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause: Cause) -> Any:
+def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause: Cause) -> Value:
     """The target shard of every device, in whole blocks, made of what it has and of what it is sent.
 
     What is in padding is unspecified.
@@ -32,6 +30,7 @@ def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause:
             pairs = np.stack([groups[:, pieces.source], groups[:, pieces.target]], axis=-1).reshape(-1, 2)
             block = permute(emit, block, pairs, exchange.axes, cause)
         found = _put(emit, found, exchange, pieces, block)
+    assert found is not None, "every device wants a block"
     return found
 
 
@@ -41,7 +40,7 @@ def _by_device(where: Ints, values: Ints, devices: int) -> Ints:
     return found
 
 
-def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces) -> Any:
+def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces) -> Value:
     devices = size_of(exchange.axes)
     sends = _by_device(pieces.source, np.ones_like(pieces.source), devices)
     for dim, places in enumerate(np.unravel_index(pieces.taken, exchange.held)):
@@ -51,7 +50,7 @@ def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces)
     return value
 
 
-def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, block: Any) -> Any:
+def _put(emit: Emitter, whole: Value | None, exchange: BlockExchange, pieces: Pieces, block: Value) -> Value:
     """The block in its place on the devices that get one."""
     devices, axes, type_ = size_of(exchange.axes), exchange.axes, block.type
     shape = tuple(n * count for n, count in zip(exchange.block, exchange.wanted, strict=True))
@@ -65,6 +64,7 @@ def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, blo
         whole = emit.constant(TensorType(shape, type_.element), "zero")
     elif not gets.all():
         flag = lookup(emit, axes, gets, np.ones_like(gets), 1)
+        assert isinstance(flag, Value), "some devices get a block, others do not"
         here = emit.compare(flag, "GT", emit.constant(INDEX, 0))
         old = whole if shape == type_.shape else emit.dynamic_slice(whole, starts, type_.shape)
         block = emit.op("stablehlo.select", [here, block, old], [type_])
@@ -73,7 +73,7 @@ def _put(emit: Emitter, whole: Any, exchange: BlockExchange, pieces: Pieces, blo
     return emit.op("stablehlo.dynamic_update_slice", [whole, block, *starts], [whole.type])
 
 
-def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, cause: Cause) -> Any:
+def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, cause: Cause) -> Value:
     """One all-to-all for axes that leave several dimensions or come to several, all of which divide.
 
     `moves` are in the order in which the axes stand in the dimensions that they leave; `after` are the axes of every

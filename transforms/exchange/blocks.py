@@ -17,9 +17,9 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, atoms, common_prefix, remove_prefix, size_of, split_at, without
 from gspmd.dialect.mesh import Mesh
@@ -90,8 +90,8 @@ class _Outline:
     source: Ints
     shards: Ints
     places: Ints
-    used: Any
-    here: Any
+    used: npt.NDArray[np.bool_]
+    here: npt.NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

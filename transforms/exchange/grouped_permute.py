@@ -7,7 +7,6 @@ branch. An all-gather has groups.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from gspmd.transforms.ir.types import TensorType
 ABSENT = -1
 
 
-def permute(emit: Emitter, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Any:
+def permute(emit: Emitter, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Value:
     """The value of each target's source, by pairs of partition ids (`[pairs, 2]`); zero on all other devices."""
     type_ = value.type
     if not emit.apart or not math.prod(type_.shape):
@@ -51,7 +50,7 @@ def permute(emit: Emitter, value: Value, pairs: Ids, axes: Axes, cause: Cause) -
     return emit.op("stablehlo.select", [is_named, taken, emit.constant(type_, "zero")], [type_])
 
 
-def _scalar(emit: Emitter, index: Any) -> Any:
+def _scalar(emit: Emitter, index: int | Value) -> Value:
     return emit.constant(INDEX, index) if isinstance(index, int) else index
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from gspmd.transforms.exchange.intervals import (
 from gspmd.transforms.exchange.pieces import cut_at, join_dim, lookup, pad_dim, slice_dim, spread_size
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Value
-from gspmd.transforms.ir.reducers import is_splat
+from gspmd.transforms.ir.reducers import Fill, is_splat
 from gspmd.transforms.ir.types import TensorType
 
 __all__ = [
@@ -90,7 +89,9 @@ class Windows:
         return Exchange(local, _within(blocks(local, count), self.size), self.ranges(count))
 
 
-def take_windows(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Any, cause: Cause) -> Any:
+def take_windows(
+    emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Fill | None, cause: Cause
+) -> Value:
     """Each device's window of a dimension split over `axes`; its length replaces the shard's.
 
     Places outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown. Places
@@ -100,10 +101,13 @@ def take_windows(emit: Emitter, value: Value, dim: int, axes: Axes, windows: Win
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
     if fill is not None and not (_is_zero(fill) and _zeros_outside(exchange, windows.size)):
         found = _fill_outside(emit, found, dim, axes, exchange, windows.size, fill)
-    return found if windows.spread == 1 else _spread_out(emit, found, dim, axes, exchange, windows, fill)
+    if windows.spread == 1:
+        return found
+    assert fill is not None, "there are places between elements"
+    return _spread_out(emit, found, dim, axes, exchange, windows, fill)
 
 
-def _is_zero(fill: Any) -> bool:
+def _is_zero(fill: Fill) -> bool:
     return fill == "zero" if isinstance(fill, str | int | float) else is_splat(fill, "zero")
 
 
@@ -193,7 +197,7 @@ def _whole(axes: Axes) -> Axes:
 
 def redistribute(
     emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
-) -> Any:
+) -> Value:
     """What the exchange says every device wants of a dimension, which is held over `source`.
 
     Devices are counted along `joint`. Elements that no device holds are unspecified. The way is the one that sends
@@ -212,7 +216,7 @@ def redistribute(
 
 def _with_neighbours(
     emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
-) -> Any:
+) -> Value:
     """Extend every shard by what its neighbours hold, then cut the window."""
     extended = _extend(emit, value, dim, axes, *margins, cause)
     begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
@@ -221,7 +225,7 @@ def _with_neighbours(
 
 def _gathered(
     emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
-) -> Any:
+) -> Value:
     """Gather everything, put the ranges held side by side, then cut the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
@@ -240,7 +244,7 @@ def _wanting(exchange: Exchange) -> Ints:
     return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
-def _in_rounds(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Any:
+def _in_rounds(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Value:
     """Put what a device has already into its place, then what it is sent, round by round."""
     plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
     messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
@@ -287,7 +291,7 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
     return found
 
 
-def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, before: int, received: Value) -> Any:
+def _put(emit: Emitter, buffer: Value, dim: int, axes: Axes, message: _Message, before: int, received: Value) -> Value:
     """Write the part of a message that counts over the buffer, on devices that are sent something."""
     type_, whole = received.type, buffer.type
     start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
@@ -306,7 +310,7 @@ def _put(emit: Emitter, buffer: Any, dim: int, axes: Axes, message: _Message, be
     return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [whole])
 
 
-def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Any:
+def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Value | None:
     """The mask of what counts of a message on this device; None if that is all of it on all devices.
 
     It is one value for all elements if all or none of them count.
@@ -316,6 +320,7 @@ def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: Tenso
         if message.high.all():
             return None
         length = lookup(emit, axes, message.high, everyone, message.length)
+        assert isinstance(length, Value), "some devices are sent something, others nothing"
         return emit.compare(length, "GT", emit.constant(INDEX, 0))
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
@@ -327,12 +332,12 @@ def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: Tenso
     return emit.all_of(tests)
 
 
-def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Any:
+def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_: TensorType) -> Value:
     found = lookup(emit, axes, values, care, type_.shape[dim])
     return emit.constant(type_, found) if isinstance(found, int) else emit.broadcast_scalar(found, type_)
 
 
-def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Any:
+def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Value:
     """The shard with `left` elements of those before and `right` elements of those after it.
 
     Beyond the first and the last shard there are zeros.
@@ -353,7 +358,9 @@ def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right:
     return join_dim(emit, parts, dim)
 
 
-def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, size: int, fill: Any) -> Any:
+def _fill_outside(
+    emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, size: int, fill: Fill
+) -> Value:
     """Replace the elements before or behind the `size` of the dimension by `fill`."""
     type_ = value.type
     position = TensorType(type_.shape, INDEX.element)
@@ -364,7 +371,7 @@ def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: E
     lowest, highest = int(begins.min()), int(ends.max())
     begin = lookup(emit, axes, begins - lowest, np.ones_like(begins), highest - lowest)
     places = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
-    if begin:
+    if isinstance(begin, Value):  # else it is 0
         places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
     tests = []
     if lowest < 0:
@@ -377,8 +384,8 @@ def _fill_outside(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: E
 
 
 def _spread_out(
-    emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, windows: Windows, fill: Any
-) -> Any:
+    emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, windows: Windows, fill: Fill
+) -> Value:
     """The places of a device's window, of its elements; `fill` between them and where it begins or ends."""
     spread, count = windows.spread, size_of(axes)
     # Where the first element is in the window; before it if one was fetched that the window does not have.

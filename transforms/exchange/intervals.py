@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +89,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, chosen: Any) -> Pieces:
+    def __getitem__(self, chosen: Ints | npt.NDArray[np.bool_]) -> Pieces:
         columns = (self.source, self.target, self.taken, self.put, self.length)
         return Pieces(*(column[chosen] for column in columns))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -12,6 +11,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.exchange.intervals import Ints
 from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.reducers import Fill
 from gspmd.transforms.ir.types import TensorType
 
 
@@ -20,7 +20,7 @@ def spread_size(size: int, spread: int) -> int:
     return (size - 1) * spread + 1 if size else 0
 
 
-def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Any, between: int = 0) -> Any:
+def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Fill, between: int = 0) -> Value:
     """A dimension with so much of `fill` before, behind and between its elements.
 
     `fill` is a scalar value, or a word or number as `splat` reads it.
@@ -40,7 +40,7 @@ def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill
     )
 
 
-def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Any:
+def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Value:
     """Cut `length` elements from every device's value, each from a start of its own.
 
     `starts` has one entry for each device along `axes`, which counts where `care` is set. A cut may reach out of the
@@ -60,7 +60,7 @@ def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care
     return emit.dynamic_slice(value, begins, resized(type_, dim, length).shape)
 
 
-def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> Any:
+def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> int | Value:
     """This device's entry of a table by its position along `axes`, as a number or a scalar value.
 
     It is a number where that is the same on all devices that `care`, else a scalar, computed without a table where
@@ -100,7 +100,7 @@ def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> An
     return emit.reshape(found, ())
 
 
-def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
+def join_dim(emit: Emitter, parts: Sequence[Value], dim: int) -> Value:
     """Values concatenated along a dimension; the value itself if there is only one."""
     if len(parts) == 1:
         return parts[0]
@@ -109,7 +109,7 @@ def join_dim(emit: Emitter, parts: Sequence[Any], dim: int) -> Any:
     return emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(dim))
 
 
-def slice_dim(emit: Emitter, value: Value, dim: int, start: int, length: int, stride: int = 1) -> Any:
+def slice_dim(emit: Emitter, value: Value, dim: int, start: int, length: int, stride: int = 1) -> Value:
     """`length` elements of a dimension from `start`, every `stride`-th."""
     type_ = value.type
     if length == type_.shape[dim]:

@@ -18,6 +18,7 @@ from gspmd.dialect.sdy_attrs import (
     write_axis_lists,
     write_axis_moves,
 )
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import KINDS, ReshardStep
 from gspmd.transforms.ir.operations import Operation
 
@@ -47,7 +48,7 @@ ATTRIBUTES = {
 def write_step(step: ReshardStep, codec: SdyCodec) -> tuple[str, dict[str, ir.Attribute]]:
     """The name of a step's operation, and its attributes."""
     context, mesh = codec.context, step.after.mesh
-    attributes: dict[str, Any] = {_result(step.kind): codec.write(step.after)}
+    attributes: dict[str, ir.Attribute] = {_result(step.kind): codec.write(step.after)}
     if step.kind in ATTRIBUTES:
         said = ATTRIBUTES[step.kind]
         attributes[said.name] = said.write(getattr(step, said.field), mesh, context)
@@ -71,7 +72,7 @@ def read_step(op: Operation, codec: SdyCodec) -> ReshardStep:
     return ReshardStep(kind, after, orders=(source, target))
 
 
-def sharding_after(op: Operation, codec: SdyCodec) -> Any:
+def sharding_after(op: Operation, codec: SdyCodec) -> TensorSharding:
     """The sharding that an operation of `STEPS` leaves."""
     return codec.read(op.attributes[_result(op.name.removeprefix("sdy."))])
 
