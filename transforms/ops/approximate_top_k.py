@@ -10,8 +10,6 @@ Source: XLA's `ApproxTopK` (Chern et al., TPU-KNN: K nearest neighbor search at 
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -21,6 +19,7 @@ from gspmd.transforms.emit.bodies import inline_body, op_with_body
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.modules import function_block
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Block, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.parsing.attribute_text import as_dictionary
@@ -29,7 +28,7 @@ APPROXIMATE_TOP_K = "ApproxTopK"
 _CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
 
 
-def _config(info: OpInfo) -> dict[str, Any]:
+def _config(info: OpInfo) -> dict[str, ir.Attribute]:
     """What the call says, by name. Raises AnnotationError for one that does not say what it searches and how."""
     given = info.attributes.get(_CONFIG)
     found = as_dictionary(given) if isinstance(given, ir.DictAttr) else {}
@@ -48,7 +47,7 @@ def _config(info: OpInfo) -> dict[str, Any]:
     return found
 
 
-def _searched(info: OpInfo, config: dict[str, Any]) -> int:
+def _searched(info: OpInfo, config: dict[str, ir.Attribute]) -> int:
     """The dimension that is searched; one below 0 counts from the last.
 
     Raises AnnotationError for one there is not, and for operands and results that do not fit each other.
@@ -87,7 +86,7 @@ def _check_types(info: OpInfo, dim: int) -> None:
         )
 
 
-def _comparator(op: LocalOp) -> Any:
+def _comparator(op: LocalOp) -> Block:
     """The block that says of two elements of each array which comes first. Raises AnnotationError if there is none."""
     (called,) = op.ir.attributes[_COMPARATOR]
     block = function_block(op.ir, called.value) if isinstance(called, ir.FlatSymbolRefAttr) else None
@@ -148,7 +147,7 @@ def localize_approximate_top_k(op: LocalOp) -> None:
     op.replace([emit.slice(value, op.local_result(i).shape) for i, value in enumerate(ordered)])
 
 
-def _search(op: LocalOp, config: dict[str, Any], dim: int, wanted: int) -> list[Any]:
+def _search(op: LocalOp, config: dict[str, ir.Attribute], dim: int, wanted: int) -> list[Value]:
     """The `wanted` best elements of this device's shard, by the call itself; all of them as they are."""
     emit, count = op.emit, len(op.info.results)
     if wanted == op.local_operand(0).shape[dim]:

@@ -6,8 +6,6 @@ makes each for those that differ along free axes only.
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -72,13 +70,13 @@ def localize_one_call(op: LocalOp) -> None:
     here = emit.is_first(axes) if emit.held else emit.is_partition(device or 0)
     cause = op.cause(_CAUSE)
     sent = iter([emit.all_reduce(v, axes, "add", cause) if _is_tensor(v) else v for v in _call(op, here, used)])
-    replacements: list[Any] = [None] * len(op.ir.results)
+    replacements: list[Value | None] = [None] * len(op.ir.results)
     for index in used:
         replacements[index] = delivered(emit, sent, op.info.results[index])
     op.replace(replacements)
 
 
-def _call(op: LocalOp, here: Any, used: list[int]) -> list[Any]:
+def _call(op: LocalOp, here: Value, used: list[int]) -> list[Value]:
     """These results as what carries them, from the device that makes the call, as `here` says.
 
     All other devices have zeros, and the token that the call waits for.
@@ -110,7 +108,7 @@ def _device(op: Operation) -> int | None:
     return device
 
 
-def _nothing(op: LocalOp, type_: TensorType) -> Any:
+def _nothing(op: LocalOp, type_: TensorType) -> Value:
     """What a device has of it that does not make the call."""
     if type_.is_tensor:
         return op.emit.constant(type_, "zero")

@@ -6,8 +6,6 @@ Philox-4x32 with 10.
 
 from __future__ import annotations
 
-from typing import Any
-
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.operations import Value
 
@@ -17,7 +15,7 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
-def threefry(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any]) -> list[Any]:
+def threefry(emit: Builder, key: tuple[Value, Value], block: tuple[Value, Value]) -> list[Value]:
     """Two words of random bits for every counter; words, low before high, are ui32 tensors of one shape."""
     type_ = block[0].type
     keys = [*key, emit.binary("xor", emit.binary("xor", *key), emit.constant(type_, _PARITY))]
@@ -32,14 +30,14 @@ def threefry(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any]) -> lis
     return [left, right]
 
 
-def _rotated(emit: Builder, word: Any, bits: int) -> Any:
+def _rotated(emit: Builder, word: Value, bits: int) -> Value:
     type_ = word.type
     high = emit.binary("shift_left", word, emit.constant(type_, bits))
     low = emit.binary("shift_right_logical", word, emit.constant(type_, 32 - bits))
     return emit.binary("or", high, low)
 
 
-def philox(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any, Any, Any]) -> list[Any]:
+def philox(emit: Builder, key: tuple[Value, Value], block: tuple[Value, Value, Value, Value]) -> list[Value]:
     """Four words of random bits for every counter of four; words, lowest first, are ui32 tensors of one shape."""
     type_ = block[0].type
     words, keys = list(block), list(key)
@@ -55,19 +53,19 @@ def philox(emit: Builder, key: tuple[Any, Any], block: tuple[Any, Any, Any, Any]
     return words
 
 
-def _product(emit: Builder, word: Any, factor: int) -> tuple[Any, Any]:
+def _product(emit: Builder, word: Value, factor: int) -> tuple[Value, Value]:
     """The low and the high word of a product."""
     wide = emit.convert(word, "ui64")
     return halves(emit, emit.binary("multiply", wide, emit.constant(wide.type, factor)))
 
 
-def halves(emit: Builder, value: Value) -> tuple[Any, Any]:
+def halves(emit: Builder, value: Value) -> tuple[Value, Value]:
     """The low and the high words (ui32) of ui64 values."""
     high = emit.binary("shift_right_logical", value, emit.constant(value.type, 32))
     return emit.convert(value, "ui32"), emit.convert(high, "ui32")
 
 
-def joined(emit: Builder, low: Any, high: Any) -> Any:
+def joined(emit: Builder, low: Value, high: Value) -> Value:
     """The inverse of `halves`."""
     wide = emit.convert(high, "ui64")
     wide = emit.binary("shift_left", wide, emit.constant(wide.type, 32))

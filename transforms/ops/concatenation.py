@@ -6,7 +6,6 @@ All other dimensions pass through.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange, Range, blocks, cheapest, tiles
 from gspmd.transforms.exchange.pieces import cut_at, join_dim, slice_dim
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
@@ -103,8 +103,8 @@ def localize_concatenate(op: LocalOp) -> None:
     if not axes:
         op.keep()
         return
-    begin: Any = None
-    value: Any = None
+    begin: Value | None = None
+    value: Value | None = None
     total = op.info.results[0].shape[dim]
     for part in _parts(op.info, op.operand_shardings, size_of(axes)):
         piece = _fetched(op, part, dim, axes)
@@ -124,7 +124,7 @@ def localize_concatenate(op: LocalOp) -> None:
     op.replace([value])
 
 
-def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Any:
+def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Value:
     """This device's part of the result, as far as it is made of that."""
     emit, exchange = op.emit, part.exchange
     cause = op.cause("'stablehlo.concatenate' puts parts beside each other: shards send what belongs to others")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from jaxlib.mlir.dialects import chlo, stablehlo
 
@@ -13,6 +12,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import clamp, index_element, relative
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -94,7 +94,7 @@ def localize_ragged_dot(op: LocalOp) -> None:
     localize_dot_general(op)
 
 
-def _sizes_here(emit: Emitter, sizes: Any, axes: Axes, size: int) -> Any:
+def _sizes_here(emit: Emitter, sizes: Value, axes: Axes, size: int) -> Value:
     """Sizes of the parts in this device's shard of groups one after the other in a dimension of `size` elements."""
     type_, local = sizes.type, -(-size // size_of(axes))
     ends = _running_sum(emit, sizes)
@@ -107,7 +107,7 @@ def _sizes_here(emit: Emitter, sizes: Any, axes: Axes, size: int) -> Any:
     return emit.convert(emit.binary("subtract", end, begin), type_.element)
 
 
-def _running_sum(emit: Emitter, values: Any) -> Any:
+def _running_sum(emit: Emitter, values: Value) -> Value:
     """The sum of all elements of a list up to each one."""
     type_ = values.type
     square = TensorType(type_.shape * 2, type_.element)

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib.mlir.dialects import stablehlo
 
@@ -18,6 +17,7 @@ from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingR
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -153,7 +153,7 @@ def _taps(op: LocalOp, dim: int) -> list[_Taps]:
     return [_Taps(begin, end, axes if holders < size_of(axes) else (), holders) for begin, end, holders in found]
 
 
-def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) -> Any:
+def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) -> Value:
     """The operation with these taps only, zero where they are not there."""
     emit, (value, kernel), numbers, windows = op.emit, op.operands, _numbers(op.info), list(windows)
     for index, taps in enumerate(part):
@@ -225,7 +225,7 @@ def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, result
     )
 
 
-def _zero(op: LocalOp) -> Any:
+def _zero(op: LocalOp) -> Value:
     return op.emit.constant(TensorType((), op.info.operands[0].element), 0)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
@@ -46,7 +46,7 @@ def localize_constant(op: LocalOp) -> None:
 _UNIFORM_COMPLEX = re.compile(r"dense<\(([^,()]+),([^,()]+)\)>")
 
 
-def _complex_constant(op: LocalOp) -> Any:
+def _complex_constant(op: LocalOp) -> Value:
     """As above, without the attribute, which the bindings cannot represent."""
     local = op.local_result(0)
     uniform = _UNIFORM_COMPLEX.search(str(op.ir.attributes["value"]))

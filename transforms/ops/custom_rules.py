@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
@@ -73,7 +72,7 @@ def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
     return rules
 
 
-def attach_rules(custom_calls: Iterable[Any], rules: Mapping[str, RuleSource]) -> None:
+def attach_rules(custom_calls: Iterable[Operation], rules: Mapping[str, RuleSource]) -> None:
     """Put the rule of its target on every custom call; what is given for a target goes before what is written.
 
     Calls that JAX marks with a number of batch dimensions, and that have no rule, get the one which this means.

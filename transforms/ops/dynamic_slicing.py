@@ -7,7 +7,6 @@ all of a dimension cannot start far apart: they stay split as the dimension is, 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
@@ -145,8 +144,8 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
 
 
 def _shifted_update(
-    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
-) -> Any:
+    op: LocalOp, windows: list[WindowDim], starts: list[Value], begins: list[Value], shape: tuple[int, ...]
+) -> Value:
     """The update's elements beside those of the piece of a shard that begins at `begins`."""
     emit, update = op.emit, op.operands[1]
     shifts = [emit.constant(start.type, 0) for start in starts]
@@ -175,8 +174,8 @@ def _reach_of_update(d: WindowDim) -> Windows:
 
 
 def _written(
-    op: LocalOp, windows: list[WindowDim], starts: list[Any], begins: list[Any], shape: tuple[int, ...]
-) -> Any:
+    op: LocalOp, windows: list[WindowDim], starts: list[Value], begins: list[Value], shape: tuple[int, ...]
+) -> Value:
     """Which elements of the piece of a shard that begins at `begins` the update has."""
     emit, found = op.emit, None
     places = TensorType(shape, index_element(op.info.operands[0].shape))
@@ -189,6 +188,7 @@ def _written(
         place = emit.op("stablehlo.iota", [], [places], iota_dimension=emit.i64(window.dim))
         place = emit.binary("add", place, emit.broadcast_scalar(shift, places))
         found = both(emit, found, inside(emit, place, window.part))
+    assert found is not None, "there are windows"
     return found
 
 
@@ -206,7 +206,7 @@ def _split(dims: list[WindowDim]) -> list[WindowDim]:
     return [d for d in dims if d.is_split and d.window < d.size]
 
 
-def _starts(op: LocalOp, starts: list[Any], dims: list[WindowDim]) -> list[Any]:
+def _starts(op: LocalOp, starts: list[Value], dims: list[WindowDim]) -> list[Value]:
     """Start indices of this device's part of the window in its shard, of one type; clamped globally first."""
     element = index_element(op.info.operands[0].shape)
     clamped = [clamp(op.emit, start, 0, d.size - d.window, element) for start, d in zip(starts, dims, strict=True)]
@@ -214,7 +214,7 @@ def _starts(op: LocalOp, starts: list[Any], dims: list[WindowDim]) -> list[Any]:
     return [d.position(op.emit, start) if d in split else start for start, d in zip(clamped, dims, strict=True)]
 
 
-def _take(op: LocalOp, value: Value, starts: list[Any], shape: tuple[int, ...]) -> tuple[Any, list[Any]]:
+def _take(op: LocalOp, value: Value, starts: list[Value], shape: tuple[int, ...]) -> tuple[Value, list[Value]]:
     """A window of this shape, and where it begins, which is limited as the operation does anyway.
 
     Written out, because XLA adds up the starts of a slice of a slice without limiting the inner one.

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gspmd.transforms.ir.operations import Operation
+
 Integers = npt.NDArray[Any]
-Evaluate = Callable[[Any, str, list[Integers]], Integers | None]
-"""Of an operation (of MLIR), the numpy type of its result, and its operands; None where the result is not known."""
+Evaluate = Callable[[Operation, str, list[Integers]], Integers | None]
+"""Of an operation, the numpy type of its result, and its operands; None where the result is not known."""
 
 
 def _binary(compute: Callable[[Integers, Integers], Integers]) -> Evaluate:
@@ -28,7 +30,7 @@ def _divide(a: Integers, b: Integers) -> Integers:
     return quotient.astype(a.dtype)
 
 
-def the_same(op: Any, dtype: str, operands: list[Integers]) -> Integers | None:
+def the_same(op: Operation, dtype: str, operands: list[Integers]) -> Integers | None:
     """The value itself, of another type where that changes."""
     return operands[0].astype(dtype) if len(operands) == 1 else None
 
@@ -38,16 +40,16 @@ _COMPARE: dict[str, Callable[[Integers, Integers], Integers]] = {
 }  # fmt: skip
 
 
-def _compare(op: Any, dtype: str, operands: list[Integers]) -> Integers:
+def _compare(op: Operation, dtype: str, operands: list[Integers]) -> Integers:
     text = str(op.attributes["comparison_direction"])
     return next(compare(*operands) for key, compare in _COMPARE.items() if f" {key}>" in text)
 
 
-def _select(op: Any, dtype: str, operands: list[Integers]) -> Integers:
+def _select(op: Operation, dtype: str, operands: list[Integers]) -> Integers:
     return np.where(*operands)
 
 
-def _clamp(op: Any, dtype: str, operands: list[Integers]) -> Integers:
+def _clamp(op: Operation, dtype: str, operands: list[Integers]) -> Integers:
     low, value, high = operands
     return np.minimum(np.maximum(value, low), high)
 

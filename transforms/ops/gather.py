@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -12,6 +10,7 @@ from gspmd.transforms.emit.indices import IndexVectors, WindowDim, both, clamp, 
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
@@ -46,7 +45,7 @@ def gather_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
-def _numbers(info: OpInfo) -> Any:
+def _numbers(info: OpInfo) -> stablehlo.GatherDimensionNumbers:
     return stablehlo.GatherDimensionNumbers(info.attributes["dimension_numbers"])
 
 
@@ -121,7 +120,9 @@ def _margins(window: WindowDim) -> tuple[int, int]:
     return (window.part, window.part) if window.axes else (0, window.overhang)
 
 
-def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any, Any]:
+def _shard_indices(
+    op: LocalOp, windows: dict[int, WindowDim]
+) -> tuple[Value, Value | None, stablehlo.GatherDimensionNumbers]:
     """Indices into this shard with its margins, which of them are inside it, and the dimension numbers.
 
     Which are inside is a tensor of i1 with the batch dimensions of the indices, or None where all are. The dimension
@@ -149,7 +150,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim]) -> tuple[Any, Any
     return vectors.join(parts), found, _with_dims(op, dims)
 
 
-def _with_dims(op: LocalOp, dims: list[int]) -> Any:
+def _with_dims(op: LocalOp, dims: list[int]) -> stablehlo.GatherDimensionNumbers:
     """The operation's dimension numbers with index vectors for these dimensions."""
     numbers = _numbers(op.info)
     return stablehlo.GatherDimensionNumbers.get(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -92,7 +91,7 @@ def localize_fft(op: LocalOp) -> None:
     op.replace([value])
 
 
-def _transform(op: LocalOp, value: Value, dim: int, how: tuple[str, int], cause: Cause) -> Any:
+def _transform(op: LocalOp, value: Value, dim: int, how: tuple[str, int], cause: Cause) -> Value:
     """Transform one dimension, which changes places with the longest other one if it is split."""
     axes, rank = op.operand_axes(0, dim), op.info.operands[0].rank
     shape = value.type.shape
@@ -107,20 +106,20 @@ def _transform(op: LocalOp, value: Value, dim: int, how: tuple[str, int], cause:
     return _resize(op, value, other, size)
 
 
-def _exchange(op: LocalOp, value: Value, whole: int, split: int, axes: Axes, cause: Cause) -> Any:
+def _exchange(op: LocalOp, value: Value, whole: int, split: int, axes: Axes, cause: Cause) -> Value:
     """Gather dimension `whole` and split another in its place, in parts of equal size."""
     length = value.type.shape[split]
     padding = -length % size_of(axes)
     return op.emit.all_to_all(pad_dim(op.emit, value, split, 0, padding, 0), split, whole, axes, cause)
 
 
-def _resize(op: LocalOp, value: Value, dim: int, length: int) -> Any:
+def _resize(op: LocalOp, value: Value, dim: int, length: int) -> Value:
     """The leading part of one dimension."""
     shape = value.type.shape
     return op.emit.slice(value, (*shape[:dim], length, *shape[dim + 1 :]))
 
 
-def _transform_whole(op: LocalOp, value: Value, dim: int, how: tuple[str, int]) -> Any:
+def _transform_whole(op: LocalOp, value: Value, dim: int, how: tuple[str, int]) -> Value:
     """Transform one dimension, which is brought to the end for that."""
     emit, (kind, length) = op.emit, how
     type_ = value.type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule, RuleBuilder
@@ -49,14 +48,14 @@ class _Statistics:
         self.element = "f64" if self.given == "f64" else "f32"
         self.epsilon = float(op.info.attributes["epsilon"].value)
 
-    def wide(self, index: int) -> Any:
+    def wide(self, index: int) -> Value:
         """An operand to compute with."""
         return self.emit.convert(self.op.operands[index], self.element)
 
-    def narrow(self, value: Value) -> Any:
+    def narrow(self, value: Value) -> Value:
         return self.emit.convert(value, self.given)
 
-    def masked(self, value: Value) -> Any:
+    def masked(self, value: Value) -> Value:
         """A whole tensor with zeros for padding."""
         for dim in self.dims:
             axes = self.op.operand_axes(0, dim)
@@ -64,13 +63,13 @@ class _Statistics:
                 value = self.emit.mask(value, dim, axes, self.shape[dim], "zero")
         return value
 
-    def spread(self, vector: Any) -> Any:
+    def spread(self, vector: Value) -> Value:
         """A value for every feature, where that feature is."""
         type_ = TensorType(self.op.local_operand(0).shape, self.element)
         dims = self.emit.i64s([self.feature])
         return self.emit.op("stablehlo.broadcast_in_dim", [vector], [type_], broadcast_dimensions=dims)
 
-    def sums(self, values: list[Any]) -> list[Any]:
+    def sums(self, values: list[Value]) -> list[Value]:
         """For every feature, the sums of whole tensors, in one all-reduce."""
         emit = self.emit
         features = TensorType((self.op.local_operand(0).shape[self.feature],), self.element)
@@ -83,7 +82,7 @@ class _Statistics:
         summed = emit.all_reduce(joint, self.axes, "add", cause)
         return [self._row(summed, index) for index in range(len(rows))]
 
-    def _row(self, table: Any, index: int) -> Any:
+    def _row(self, table: Value, index: int) -> Value:
         type_ = table.type
         row = self.emit.op(
             "stablehlo.slice",
@@ -95,10 +94,10 @@ class _Statistics:
         )
         return self.emit.reshape(row, type_.shape[1:])
 
-    def mean(self, total: Any) -> Any:
+    def mean(self, total: Value) -> Value:
         return self.emit.binary("divide", total, self.emit.constant(total.type, float(self.count)))
 
-    def scale_of(self, variance: Any) -> Any:
+    def scale_of(self, variance: Value) -> Value:
         """One by the standard deviation."""
         type_ = variance.type
         shifted = self.emit.binary("add", variance, self.emit.constant(type_, self.epsilon))

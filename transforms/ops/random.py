@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -27,6 +27,7 @@ from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.emitter import INDEX, Emitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.ops.ciphers import halves, joined, philox, threefry
 from gspmd.transforms.ops.op_definition import OpDef, op_table
@@ -58,19 +59,22 @@ def _words(info: OpInfo) -> int:
     return (2 if sizes == (2,) else 4) // (2 if element_bytes(bits.element) == 8 else 1)
 
 
+_Entry = TypeVar("_Entry")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grid:
     """This device's part of a grid of counters: the whole grid, the part, and where that begins (ui64 or None)."""
 
     whole: tuple[int, ...]
     part: tuple[int, ...]
-    begins: tuple[Any, ...]
+    begins: tuple[Value | None, ...]
 
     def is_contiguous(self) -> bool:
         last = max((d for d, begin in enumerate(self.begins) if begin is not None), default=0)
         return all(n == 1 for n in self.whole[:last]) and self.whole[last + 1 :] == self.part[last + 1 :]
 
-    def first(self, emit: Emitter) -> Any:
+    def first(self, emit: Emitter) -> Value:
         """The number of the part's first element, a scalar."""
         number = emit.constant(_WIDE, 0)
         for dim, begin in enumerate(self.begins):
@@ -79,7 +83,7 @@ class _Grid:
                 number = emit.binary("add", number, emit.binary("multiply", begin, stride))
         return number
 
-    def places(self, emit: Emitter) -> Any:
+    def places(self, emit: Emitter) -> Value:
         """The number of every element of the part, row by row in the whole."""
         type_ = TensorType(self.part, "ui64")
         numbers = emit.broadcast_scalar(self.first(emit), type_)
@@ -94,7 +98,7 @@ class _Grid:
 class _Generator:
     """Makes the bits of one operation on one device."""
 
-    def __init__(self, emit: Emitter, algorithm: str, state: Any, lanes: int) -> None:
+    def __init__(self, emit: Emitter, algorithm: str, state: Value, lanes: int) -> None:
         self.emit = emit
         self.algorithm = algorithm
         self.lanes = lanes
@@ -103,7 +107,7 @@ class _Generator:
         if algorithm == "PHILOX" and len(self.words) == 2:
             self.words.append(self.words[0])  # the upper half of the counter is the key then
 
-    def _word(self, index: int) -> Any:
+    def _word(self, index: int) -> Value:
         found = self.emit.op(
             "stablehlo.slice",
             [self.state],
@@ -114,7 +118,7 @@ class _Generator:
         )
         return self.emit.reshape(found, ())
 
-    def advanced(self, by: Any) -> list[Any]:
+    def advanced(self, by: Value) -> list[Value]:
         """The state's words with `by` (ui64, any shape) added to the counter."""
         emit, shape = self.emit, by.type.shape
         key, low, *high = (emit.broadcast_scalar(w, TensorType(shape, "ui64")) if shape else w for w in self.words)
@@ -122,23 +126,23 @@ class _Generator:
         carry = emit.convert(emit.compare(total, "LT", low), "ui64")
         return [key, total, *(emit.binary("add", h, carry) for h in high)]
 
-    def state_after(self, counters: int) -> Any:
+    def state_after(self, counters: int) -> Value:
         words = self.advanced(self.emit.constant(_WIDE, counters))
         return self._stack(words[: self.state.type.shape[0]])
 
-    def _stack(self, words: list[Any]) -> Any:
+    def _stack(self, words: list[Value]) -> Value:
         parts = [self.emit.reshape(word, (1,)) for word in words]
         return self.emit.op(
             "stablehlo.concatenate", parts, [TensorType((len(parts),), "ui64")], dimension=self.emit.i64(0)
         )
 
-    def words_of(self, grid: _Grid) -> list[Any]:
+    def words_of(self, grid: _Grid) -> list[Value]:
         """What the counters of the grid make: for each lane a tensor like the grid's part, ui32 or ui64."""
         if grid.is_contiguous():
             return self._in_order(grid.first(self.emit), grid.part)
         return self.each(grid.places(self.emit))
 
-    def _in_order(self, first: Any, part: tuple[int, ...]) -> list[Any]:
+    def _in_order(self, first: Value, part: tuple[int, ...]) -> list[Value]:
         """Counters in a row are made by the operation itself, from a later state."""
         emit, count = self.emit, math.prod(part)
         element = "ui64" if self.lanes == (1 if self.algorithm == "THREE_FRY" else 2) else "ui32"
@@ -153,7 +157,7 @@ class _Generator:
         )
         return [self._lane(made, 0 if paired else 1, lane, part) for lane in range(self.lanes)]
 
-    def _lane(self, made: Any, dim: int, lane: int, part: tuple[int, ...]) -> Any:
+    def _lane(self, made: Value, dim: int, lane: int, part: tuple[int, ...]) -> Value:
         type_ = made.type
         starts = [lane if d == dim else 0 for d in range(2)]
         shape = tuple(1 if d == dim else n for d, n in enumerate(type_.shape))
@@ -167,7 +171,7 @@ class _Generator:
         )
         return self.emit.reshape(found, part)
 
-    def each(self, counters: Any) -> list[Any]:
+    def each(self, counters: Value) -> list[Value]:
         """What the counters make that are so many after the state's, enciphered one by one."""
         emit = self.emit
         key, *counter = (halves(emit, word) for word in self.advanced(counters))
@@ -213,19 +217,19 @@ def _counters(generator: _Generator, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(-(-n // 2) if d == paired else n for d, n in enumerate(shape))
 
 
-def _bits(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
+def _bits(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
     if not elements.part:
         return emit.reshape(_along(emit, generator, _Grid((1,), (1,), (None,)), 0), ())
     if generator.lanes == 1:
         return generator.words_of(elements)[0]
     if generator.algorithm == "THREE_FRY":
         return _along(emit, generator, elements, _paired_dim(elements.whole))
-    last = max(d for d, begin in enumerate(elements.begins) if begin is not None)
+    last, start = [(d, begin) for d, begin in enumerate(elements.begins) if begin is not None][-1]
     after = elements.whole[last + 1 :]
     run = elements.whole[last] * math.prod(after)
     if run % generator.lanes and math.prod(elements.whole[:last]) > 1:
         return _picked(emit, generator, elements)
-    begin = emit.binary("multiply", elements.begins[last], emit.constant(_WIDE, math.prod(after)))
+    begin = emit.binary("multiply", start, emit.constant(_WIDE, math.prod(after)))
     rows = _Grid(
         (*elements.whole[:last], run),
         (*elements.part[:last], elements.part[last] * math.prod(after)),
@@ -234,14 +238,14 @@ def _bits(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
     return emit.reshape(_along(emit, generator, rows, last), elements.part)
 
 
-def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> Any:
+def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> Value:
     """Elements of which `lanes` beside each other along `dim` come from one counter."""
     lanes, begin, size = generator.lanes, elements.begins[dim], elements.part[dim]
     aligned = begin is None or size % lanes == 0
     count = -(-size // lanes) if aligned else -(-(size + lanes - 1) // lanes)
     each = emit.constant(_WIDE, lanes)
 
-    def replaced(values: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    def replaced(values: tuple[_Entry, ...], value: _Entry) -> tuple[_Entry, ...]:
         return (*values[:dim], value, *values[dim + 1 :])
 
     grid = _Grid(
@@ -256,6 +260,7 @@ def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> A
     value = emit.reshape(value, replaced(grid.part, count * lanes))
     if aligned:
         return emit.slice(value, elements.part)
+    assert begin is not None, "what begins with the dimension is aligned"
     zero, start = emit.constant(_WIDE, 0), emit.binary("remainder", begin, each)
     return emit.op(
         "stablehlo.dynamic_slice",
@@ -265,7 +270,7 @@ def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> A
     )
 
 
-def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
+def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
     """Rows that begin in the middle of a counter's words: every element makes all of its counter's and picks one."""
     type_, place = TensorType(elements.part, "ui64"), elements.places(emit)
     lanes = emit.constant(type_, generator.lanes)
@@ -278,7 +283,7 @@ def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Any:
     return value
 
 
-def _converted(emit: Emitter, bits: Any, element: str) -> Any:
+def _converted(emit: Emitter, bits: Value, element: str) -> Value:
     """Random words as elements: the low bits of integers, and floats that have the value of such an integer."""
     type_ = bits.type
     width = round(element_bytes(element) * 8)
@@ -326,7 +331,7 @@ def localize_rng(op: LocalOp) -> None:
         op.replace([_uniform(op, bits)])
 
 
-def _seed(op: LocalOp) -> Any:
+def _seed(op: LocalOp) -> Value:
     """A state that is drawn by the first device and summed with zeros of all others."""
     emit, type_ = op.emit, TensorType((4,), "ui32")
     scalar = TensorType((), "ui32")
@@ -355,7 +360,7 @@ def _is_float(element: str) -> bool:
 _MANTISSA_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 
 
-def _fraction(emit: Emitter, bits: Any, element: str, wide: str) -> Any:
+def _fraction(emit: Emitter, bits: Value, element: str, wide: str) -> Value:
     """Evenly spaced numbers in [0, 1), each exact in `element`; computed with as `wide`."""
     type_ = bits.type
     digits = _MANTISSA_BITS[element]
@@ -364,7 +369,7 @@ def _fraction(emit: Emitter, bits: Any, element: str, wide: str) -> Any:
     return emit.binary("multiply", number, emit.constant(number.type, 2.0**-digits))
 
 
-def _bounds(op: LocalOp, element: str) -> list[Any]:
+def _bounds(op: LocalOp, element: str) -> list[Value]:
     """The operation's two numbers, for every element."""
     type_ = TensorType(op.local_result(0).shape, element)
     return [
@@ -373,7 +378,7 @@ def _bounds(op: LocalOp, element: str) -> list[Any]:
     ]
 
 
-def _uniform(op: LocalOp, bits: Any) -> Any:
+def _uniform(op: LocalOp, bits: Value) -> Value:
     """Between the first and the second number, which rounding must not reach."""
     emit, element = op.emit, op.info.results[0].element
     low, high = _bounds(op, element)
@@ -383,7 +388,7 @@ def _uniform(op: LocalOp, bits: Any) -> Any:
     return emit.op("stablehlo.select", [emit.compare(value, "LT", high), value, low], [type_])
 
 
-def _normal(op: LocalOp, bits: Any) -> Any:
+def _normal(op: LocalOp, bits: Value) -> Value:
     """Around the first number, with the second as standard deviation: the inverse of the distribution function."""
     emit, element = op.emit, op.info.results[0].element
     wide = "f64" if element == "f64" else "f32"
@@ -399,7 +404,7 @@ def _normal(op: LocalOp, bits: Any) -> Any:
     return emit.convert(value, element)
 
 
-def _whole_numbers(op: LocalOp, bits: Any) -> Any:
+def _whole_numbers(op: LocalOp, bits: Value) -> Value:
     """From the first number to before the second."""
     emit, element, wide = op.emit, op.info.results[0].element, bits.type.element
     low, high = _bounds(op, wide)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
@@ -92,7 +91,7 @@ def localize_reduce_window(op: LocalOp) -> None:
     op.replace(reduce_windows(op, values, starts, again))
 
 
-def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, neutral: Any) -> None:
+def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, neutral: Value) -> None:
     """Compute from the reducer's identity; the initial value is combined with that, on one shard of partial results."""
     emit, start = op.emit, op.operands[1]
     (value,) = reduce_windows(op, [op.operands[0]], [neutral], windows)
@@ -105,7 +104,9 @@ def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, ne
     op.replace([value])
 
 
-def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], windows: Sequence[Window]) -> list[Any]:
+def reduce_windows(
+    op: LocalOp, values: Sequence[Value], starts: Sequence[Value], windows: Sequence[Window]
+) -> list[Value]:
     """Another operation with this one's body, other operands and windows."""
     values, windows = list(values), list(windows)
     for dim, window in enumerate(windows):
@@ -128,7 +129,7 @@ def reduce_windows(op: LocalOp, values: Sequence[Any], starts: Sequence[Any], wi
     return list(clone.results)
 
 
-def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Any]) -> Window:
+def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Value]) -> Window:
     """Make the operands what this device's windows span of a dimension, and say how windows move over that."""
     reach = _reach(op.info, dim, window, op.operand_axes(0, dim))
     for index, fill in enumerate(fills):
@@ -154,7 +155,7 @@ def _taken(window: Window, size: int) -> range:
     return range(first + (place - first) % period, end, period)
 
 
-def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Any) -> Any:
+def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Value) -> Value:
     """The elements that the only window of a dimension takes of this shard; the others become `fill`."""
     emit, type_, size = op.emit, value.type, op.info.operands[0].shape[dim]
     axes = op.operand_axes(0, dim)
@@ -221,7 +222,7 @@ def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | N
     return None
 
 
-def _combine_running(op: LocalOp, value: Value, dim: int, how: _Running, reducer: str, neutral: Any) -> Any:
+def _combine_running(op: LocalOp, value: Value, dim: int, how: _Running, reducer: str, neutral: Value) -> Value:
     """Each device combines what it reads, and that with the totals of the shards on one side, which are gathered."""
     emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
@@ -12,7 +14,7 @@ from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.op_info import OpInfo, combiner, reducers
 from gspmd.transforms.ir.operations import Value
-from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.reducers import REDUCER_OF, Fill, identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Fusion, Traits
@@ -62,7 +64,7 @@ def localize_reduce(op: LocalOp) -> None:
         _reduce_partial_results(op, neutral, axes)
 
 
-def _neutral(op: LocalOp) -> list[Any] | None:
+def _neutral(op: LocalOp) -> Sequence[Fill] | None:
     """The neutral element for each operand, as `Emitter.mask` takes it; None when that is not known.
 
     Where the reducer only chooses among its operands, the initial value will do: it may be met any number of times.
@@ -74,7 +76,7 @@ def _neutral(op: LocalOp) -> list[Any] | None:
     return inits if set(op.info.body) <= _CHOOSING else None
 
 
-def _scalars(op: LocalOp, neutral: list[Any]) -> list[Any]:
+def _scalars(op: LocalOp, neutral: Sequence[Fill]) -> list[Value]:
     """The neutral elements as scalar values of the operands' element types."""
     return [
         value if isinstance(value, Value) else op.emit.constant(TensorType((), result.element), value)
@@ -87,7 +89,7 @@ _NAMES = "and compare constant maximum minimum not or return select xor"
 _CHOOSING = {f"stablehlo.{name}" for name in _NAMES.split()} | {"..."}
 
 
-def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
+def _reduce_split(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
     """Leave partial results, of which one starts from the initial value.
 
     It is combined with them in a step of its own, as XLA takes initial values for identities (`initial_values.py`).
@@ -109,14 +111,14 @@ def _reduce_split(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
     op.replace(made)
 
 
-def on_first_shard(op: LocalOp, init: Any, neutral: Any, axes: Axes) -> Any:
+def on_first_shard(op: LocalOp, init: Value, neutral: Value, axes: Axes) -> Value:
     """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
     emit = op.emit
     first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [init.type])
 
 
-def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None:
+def _reduce_partial_results(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
     """Gather every shard's results along a new leading dimension and reduce that with the same body."""
     count = len(op.info.results)
     results = [op.local_result(i) for i in range(count)]
@@ -126,7 +128,7 @@ def _reduce_partial_results(op: LocalOp, neutral: list[Any], axes: Axes) -> None
     op.replace(_reduce_like(op, [*gathered, *inits], results, op.emit.i64s([0])))
 
 
-def _gather(op: LocalOp, partial: list[Any], axes: Axes) -> list[Any]:
+def _gather(op: LocalOp, partial: list[Value], axes: Axes) -> list[Value]:
     cause = op.cause(f"'{op.info.name}' reduces a split dimension: the partial results of all shards are combined")
     return [op.emit.all_gather(op.emit.reshape(value, (1, *value.type.shape)), 0, axes, cause) for value in partial]
 
@@ -152,12 +154,12 @@ def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
     op.replace(_reduce_by_mark(op, rows, inits, (0,))[:count])
 
 
-def _reduce_by_mark(op: LocalOp, operands: list[Any], inits: list[Any], dimensions: tuple[int, ...]) -> list[Any]:
+def _reduce_by_mark(op: LocalOp, operands: list[Value], inits: list[Value], dimensions: tuple[int, ...]) -> list[Value]:
     """Reduce what is marked, by the last operand; a result is marked when anything in it was."""
     emit, count = op.emit, len(inits)
     (block,) = op.ir.regions
 
-    def combined(arguments: list[Any]) -> list[Any]:
+    def combined(arguments: list[Value]) -> list[Value]:
         left, (marked, *right), other = arguments[:count], arguments[count:-1], arguments[-1]
         both = emit.binary("and", marked, other)
         values = []
@@ -181,7 +183,9 @@ def _reduce_by_mark(op: LocalOp, operands: list[Any], inits: list[Any], dimensio
     )
 
 
-def _reduce_like(op: LocalOp, operands: list[Any], results: list[TensorType], dimensions: Any) -> list[Any]:
+def _reduce_like(
+    op: LocalOp, operands: list[Value], results: list[TensorType], dimensions: ir.Attribute
+) -> list[Value]:
     """Another reduce with this one's body."""
     clone = op.ir.clone().insert(op.emit.point)
     for index, operand in enumerate(operands):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
 from gspmd.transforms.ops.op_definition import OpDef, OpTable
@@ -37,7 +37,7 @@ class RuleBook:
     def definition(self, info: OpInfo) -> OpDef | None:
         return self.table.get(info.name)
 
-    def of_op(self, info: OpInfo, ir_op: Any) -> int:
+    def of_op(self, info: OpInfo, ir_op: Operation) -> int:
         """The number of an operation's rule. Raises Unsupported, located at `ir_op`."""
         number = self._of_info.get(info)
         if number is None:
@@ -75,7 +75,7 @@ class RuleBook:
             self.rules.append(rule)
         return number
 
-    def _make(self, info: OpInfo, ir_op: Any) -> OpShardingRule:
+    def _make(self, info: OpInfo, ir_op: Operation) -> OpShardingRule:
         try:
             definition = self.table.get(info.name)
             written = written_rule(info)

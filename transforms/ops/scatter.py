@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.dialect.rule import (
+    NEED_REPLICATION,
+    PASS_THROUGH,
+    PERMUTATION,
+    REDUCTION,
+    FactorKind,
+    OpShardingRule,
+    RuleBuilder,
+)
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import IndexVectors, WindowDim, clamp, index_element, inside
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.pieces import pad_dim
 from gspmd.transforms.ir.op_info import OpInfo, combiners
-from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.reducers import identity_of
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
@@ -36,7 +43,7 @@ def scatter_rule(info: OpInfo) -> OpShardingRule:
     combiner = reducers[0] if reducers else "add"
     builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results], combiner=combiner)
 
-    def factor(dim: int | None, index_dim: int | None, update_dim: int | None, size: int, kind: Any) -> None:
+    def factor(dim: int | None, index_dim: int | None, update_dim: int | None, size: int, kind: FactorKind) -> None:
         """On the same dimension of all inputs and results, of the indices, and of all updates."""
         builder.factor([dim] * count + [index_dim] + [update_dim] * count, [dim] * count, size, kind)
 
@@ -58,7 +65,7 @@ def scatter_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
-def _numbers(info: OpInfo) -> Any:
+def _numbers(info: OpInfo) -> stablehlo.ScatterDimensionNumbers:
     return stablehlo.ScatterDimensionNumbers(info.attributes["scatter_dimension_numbers"])
 
 
@@ -159,7 +166,7 @@ def _margins(window: WindowDim) -> tuple[int, int]:
     return (window.part - 1, window.part - 1) if window.axes else (0, window.overhang)
 
 
-def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
+def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Value]:
     """The operation on shards with margins, without these again."""
     emit, count = op.emit, len(op.info.results)
     mapped = list(_numbers(op.info).scattered_dims_to_operand_dims)
@@ -186,7 +193,7 @@ def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Any]:
     return [_cut(op, value, begins, op.local_result(index).shape) for index, value in enumerate(clone.results)]
 
 
-def _keep_promises(op: LocalOp, clone: Any, changed: bool) -> None:
+def _keep_promises(op: LocalOp, clone: Operation, changed: bool) -> None:
     """Indices that were changed are not sorted, and those that are padding are not unique either."""
     count = len(op.info.results)
     padded = not op.operand_shardings[count].divides(op.info.operands[count].shape)
@@ -204,7 +211,9 @@ def _any_dim(op: LocalOp) -> list[int]:
     return [d for d in range(op.info.operands[0].rank) if d not in _numbers(op.info).input_batching_dims][:1]
 
 
-def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) -> tuple[Any, Any]:
+def _shard_indices(
+    op: LocalOp, windows: dict[int, WindowDim], dims: list[int]
+) -> tuple[Value, stablehlo.ScatterDimensionNumbers]:
     """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
 
     What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
@@ -232,7 +241,7 @@ def _shard_indices(op: LocalOp, windows: dict[int, WindowDim], dims: list[int]) 
     return vectors.join(parts), numbers
 
 
-def _part_start(op: LocalOp, start: Any, window: WindowDim) -> Any:
+def _part_start(op: LocalOp, start: Value, window: WindowDim) -> Value:
     """Where this device's part of windows begins in its shard with margins; outside where the window does not fit."""
     emit, type_ = op.emit, start.type
     found = window.position(emit, start)
@@ -245,7 +254,7 @@ def _part_start(op: LocalOp, start: Any, window: WindowDim) -> Any:
     return emit.op("stablehlo.select", [fits, found, emit.constant(type_, -1)], [type_])
 
 
-def _cut(op: LocalOp, value: Value, begins: list[int], shape: tuple[int, ...]) -> Any:
+def _cut(op: LocalOp, value: Value, begins: list[int], shape: tuple[int, ...]) -> Value:
     """What is between the margins."""
     type_ = value.type
     if type_.shape == shape:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
@@ -135,7 +134,7 @@ def localize_select_and_scatter(op: LocalOp) -> None:
     op.replace([value])
 
 
-def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[Window]) -> Any:
+def _scatter(op: LocalOp, operand: Value, source: Value, start: Value, windows: list[Window]) -> Value:
     clone = op.ir.clone().insert(op.emit.point)
     for index, value in enumerate((operand, source, start)):
         clone.operands[index] = value
@@ -144,7 +143,7 @@ def _scatter(op: LocalOp, operand: Any, source: Any, start: Any, windows: list[W
     return clone.results[0]
 
 
-def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
+def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Value) -> Value:
     """This device's part of the result, which may begin before its first window, or end behind the last."""
     before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
     value = pad_dim(op.emit, value, piece.dim, before, after, neutral)
@@ -155,7 +154,7 @@ def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
     return take_windows(op.emit, value, piece.dim, piece.axes, piece.of_result(), None, cause)
 
 
-def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Any, Any]:
+def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Value, Value]:
     """Where this device's piece begins in the dimension, and the place of each of its elements."""
     emit, places_type = op.emit, TensorType(type_.shape, INDEX.element)
     begin = emit.binary("add", piece.shift.places(emit), emit.constant(INDEX, piece.begin))
@@ -168,7 +167,7 @@ def _ends(piece: _Piece) -> list[tuple[str, int]]:
     return [("LT", 0)] * piece.left + [("GT", piece.size - 1)] * piece.right
 
 
-def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Any:
+def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Value:
     """Elements outside the dimension as the last one inside."""
     emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
@@ -187,7 +186,7 @@ def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Any:
     return value
 
 
-def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any:
+def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Value) -> Value:
     """The last element inside gets what was scattered to those outside."""
     emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
@@ -205,7 +204,7 @@ def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Any) -> Any
     return value
 
 
-def _reduce(op: LocalOp, value: Value, dim: int, start: Any) -> Any:
+def _reduce(op: LocalOp, value: Value, dim: int, start: Value) -> Value:
     """A dimension combined with the scatter's reducer."""
     emit, type_ = op.emit, value.type
     result = TensorType((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element)

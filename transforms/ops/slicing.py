@@ -6,8 +6,6 @@ little that is left of a dimension, each device finds the part that it holds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
@@ -92,7 +90,7 @@ class _Cut:
             if cheapest(packed).sent < cheapest(self.exchange).sent:
                 self.exchange, self.spans = packed, False
 
-    def take(self, op: LocalOp, value: Value, dim: int, axes: Axes) -> Any:
+    def take(self, op: LocalOp, value: Value, dim: int, axes: Axes) -> Value:
         """This device's part of the result."""
         if not self.spans:
             most = self.exchange.local
@@ -139,7 +137,7 @@ def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) ->
     }
 
 
-def _own_part(op: LocalOp, value: Value, dim: int) -> Any:
+def _own_part(op: LocalOp, value: Value, dim: int) -> Value:
     """What the slice spans of a dimension; the neutral element where another shard holds it."""
     emit, span = op.emit, _span(op.info, dim)
     local, neutral = op.local_operand(0).shape[dim], identity_of(op.rule.combiner)

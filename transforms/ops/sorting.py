@@ -5,14 +5,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
-from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.emit.builder import Body, bytes_of
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.indices import index_element
@@ -64,7 +63,7 @@ def localize_sort(op: LocalOp) -> None:
     op.replace([op.emit.shard_dims(value, {dim: axes}) for value in made])
 
 
-def _sort(op: LocalOp, operands: Sequence[Any], dim: int, body: Any) -> list[Any]:
+def _sort(op: LocalOp, operands: Sequence[Value], dim: int, body: Body) -> list[Value]:
     types = [value.type for value in operands]
     scalars = [TensorType((), t.element) for t in types for _ in range(2)]
     return op_with_body(
@@ -117,7 +116,7 @@ class _Columns:
         shape = self.op.local_operand(0).shape
         return (*shape[: self.dim], size, *shape[self.dim + 1 :])
 
-    def sort(self) -> list[Any]:
+    def sort(self) -> list[Value]:
         columns = [pad_dim(self.emit, v, self.dim, 0, self.column - self.local, 0) for v in self.op.operands]
         if self.carries_index:
             columns.append(self._index())
@@ -129,12 +128,12 @@ class _Columns:
         shards = Windows(self.column * self.count, 0, self.local, self.local)
         return [take_windows(self.emit, v, self.dim, self.axes, shards, None, self.cause) for v in columns]
 
-    def _places(self, length: int, begin: Any) -> Any:
+    def _places(self, length: int, begin: Value) -> Value:
         type_ = TensorType(self._shape(length), self.element)
         places = self.emit.op("stablehlo.iota", [], [type_], iota_dimension=self.emit.i64(self.dim))
         return self.emit.binary("add", places, self.emit.broadcast_scalar(begin, type_))
 
-    def _index(self) -> Any:
+    def _index(self) -> Value:
         """Where every element was; of padding, behind the end."""
         places = self._places(self.column, self.emit.shard_offset(self.axes, self.local, self.element))
         if self.column == self.local:
@@ -145,17 +144,17 @@ class _Columns:
         behind = self.emit.constant(type_, self.column * self.count)
         return self.emit.op("stablehlo.select", [real, places, behind], [type_])
 
-    def _deal(self, value: Value) -> Any:
+    def _deal(self, value: Value) -> Value:
         """Element i of a column goes to column i modulo their count."""
         shape, rows = value.type.shape, self.column // self.count
         split = self.emit.reshape(value, (*shape[: self.dim], rows, self.count, *shape[self.dim + 1 :]))
         dealt = self.emit.all_to_all(split, self.dim + 1, self.dim, self.axes, self.cause)
         return self.emit.reshape(dealt, shape)
 
-    def _deal_back(self, value: Value) -> Any:
+    def _deal_back(self, value: Value) -> Value:
         return self.emit.all_to_all(value, self.dim, self.dim, self.axes, self.cause)
 
-    def _sort_halves(self, columns: list[Any]) -> list[Any]:
+    def _sort_halves(self, columns: list[Value]) -> list[Value]:
         """Every column with the halves that are next to it, sorted, and its part of that.
 
         What lies beyond the first and the last column is numbered by its place there, so that it stays out.
@@ -178,7 +177,7 @@ class _Columns:
         made = self._sorted([*wide, index])
         return [self._middle(value, half) for value in made]
 
-    def _middle(self, value: Value, start: int) -> Any:
+    def _middle(self, value: Value, start: int) -> Value:
         type_ = value.type
         starts = [start if d == self.dim else 0 for d in range(type_.rank)]
         result = TensorType(self._shape(self.column), type_.element)
@@ -191,14 +190,14 @@ class _Columns:
             strides=self.emit.i64s([1] * type_.rank),
         )
 
-    def _sorted(self, columns: list[Any]) -> list[Any]:
+    def _sorted(self, columns: list[Value]) -> list[Value]:
         (block,) = self.op.ir.regions
         given = 2 * len(self.op.operands)
 
-        def plain(arguments: list[Any]) -> list[Any]:
+        def plain(arguments: Sequence[Value]) -> list[Value]:
             return inline_body(self.emit, block, arguments)
 
-        def indexed(arguments: list[Any]) -> list[Any]:
+        def indexed(arguments: list[Value]) -> list[Value]:
             """By the given order, of equal elements by their index; what has none inside by that alone."""
             values, (left, right) = arguments[:given], arguments[given:]
             swapped = [values[i ^ 1] for i in range(given)]
@@ -211,7 +210,7 @@ class _Columns:
 
         return _sort(self.op, columns, self.dim, plain if len(columns) * 2 == given else indexed)
 
-    def _is_real(self, index: Any) -> Any:
+    def _is_real(self, index: Value) -> Value:
         """Not before the first element and not behind the last."""
         type_ = index.type
         low = self.emit.compare(index, "GE", self.emit.constant(type_, 0))
@@ -300,7 +299,7 @@ def localize_top_k(op: LocalOp) -> None:
     op.replace([values, _take_along_last(emit, indices, places)])
 
 
-def _least(emit: Emitter, element: str) -> Any:
+def _least(emit: Emitter, element: str) -> Value:
     """What is not above anything in the total order: the negative NaN of most bits.
 
     Shorter floats have none, or are taken for longer ones in which it is positive.
@@ -313,7 +312,7 @@ def _least(emit: Emitter, element: str) -> Any:
     return emit.constant(scalar, -math.nan if nan_is_least else "lowest")
 
 
-def _top_k(emit: Emitter, value: Value, k: int) -> Any:
+def _top_k(emit: Emitter, value: Value, k: int) -> list[Value]:
     """The k largest elements along the last dimension, and where they are (i32)."""
     type_ = value.type
     shape = (*type_.shape[:-1], k)
@@ -321,7 +320,7 @@ def _top_k(emit: Emitter, value: Value, k: int) -> Any:
     return emit.ops("chlo.top_k", [value], results, k=emit.i64(k))
 
 
-def _take_along_last(emit: Emitter, value: Value, places: Any) -> Any:
+def _take_along_last(emit: Emitter, value: Value, places: Value) -> Value:
     """`value[..., places]`, row by row."""
     type_, index = value.type, places.type
     rows = list(range(type_.rank - 1))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -109,7 +108,7 @@ class Shift:
         """From the first to the last shard; negative when steps are."""
         return self.step * (size_of(self.axes) - 1)
 
-    def places(self, emit: Emitter) -> Any:
+    def places(self, emit: Emitter) -> Value:
         """How far the range of this device is shifted."""
         return emit.binary("multiply", emit.shard_index(self.axes), emit.constant(INDEX, self.step))
 
@@ -160,7 +159,7 @@ class Reach:
         count = size_of(self.axes)
         return self._windows.exchange(count, -(-self.size // count))
 
-    def fetch(self, op: LocalOp, value: Value, dim: int, fill: Any) -> tuple[Any, Window]:
+    def fetch(self, op: LocalOp, value: Value, dim: int, fill: Value) -> tuple[Value, Window]:
         """The elements at these places, and the padding and spread by which they get there.
 
         Places before, behind and between the elements are `fill`, a scalar value.
@@ -182,7 +181,7 @@ class Reach:
         return cut(op.emit, value, dim, begin + before, others, self.length), Window(1)
 
 
-def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Any) -> tuple[Any, Window]:
+def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Value) -> tuple[Value, Window]:
     """Elements that negative padding cuts off are cut off here: XLA's CPU backend takes some of them for others.
 
     Where that is all of them, the scalar `fill` is all there is.
@@ -200,7 +199,7 @@ def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: An
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
 
 
-def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Any:
+def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Value:
     """`length` elements from `begin` plus every shift; they must be there."""
     type_ = value.type
     result = resized(type_, dim, length)
