@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -30,7 +28,7 @@ _KEPT = {"sdy.manual_computation", "sdy.sharding_group", "sdy.propagation_barrie
 _HANDLED = _KEPT | {*_CONSTRAINTS, "sdy.data_flow_edge", "sdy.named_computation"}
 
 
-def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Any]:
+def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Operation]:
     """Rewrite everything that says something, in every function that @main reaches; returns the custom calls left.
 
     Raises Unsupported (located) for `sdy` operations that are the result of partitioning.
@@ -45,7 +43,7 @@ def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Any]:
                 )
     for op in found.all("sdy.named_computation"):
         dissolve_named(op, target)
-    by_name: dict[bool, list[Any]] = {True: [], False: []}
+    by_name: dict[bool, list[Operation]] = {True: [], False: []}
     for op in found.all("stablehlo.custom_call"):
         by_name[target_name(op) == RESULT_MARKER].append(op)
     markers = ResultMarkers(by_name[True], target)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
@@ -25,7 +24,7 @@ from gspmd.transforms.ingest.survey import CARRIERS, Survey
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.modules import codec_of, context_of, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.parsing.attribute_text import as_dictionary, parse_attribute, text_of
+from gspmd.transforms.parsing.attribute_text import Attributes, as_dictionary, parse_attribute, text_of
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 
@@ -93,8 +92,8 @@ class Annotations:
         self._base = base
         self._repeated: dict[Mesh, Mesh] = {}
         self._written_as: dict[Mesh, Mesh] = {}
-        self.reader: Any = None  # the operation being read
-        self.hlo_reader: Any = None  # the first operation whose `mhlo.sharding` names devices
+        self.reader: Operation | None = None  # the operation being read
+        self.hlo_reader: Operation | None = None  # the first operation whose `mhlo.sharding` names devices
         self.mesh_ops = {symbol(op): op for op in mesh_operations(module)}
         for name, op in self.mesh_ops.items():
             with located(op):
@@ -108,7 +107,7 @@ class Annotations:
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
-        self._said: dict[tuple[Any, ...], Said | None] = {}
+        self._said: dict[tuple[ir.Attribute | None, ...], Said | None] = {}
         self.shardings: set[TensorSharding] = set()
 
     @property
@@ -131,14 +130,14 @@ class Annotations:
         """Whether a mesh of fewer devices was written."""
         return bool(self._written_as)
 
-    def of(self, attributes: Any) -> Said | None:
+    def of(self, attributes: Attributes) -> Said | None:
         """What the attributes of an operation, argument or result say, if anything."""
         key = tuple(given(attributes, name) for name in _SAYING)
         if key not in self._said:
             self._said[key] = self._of(attributes)
         return self._said[key]
 
-    def _of(self, attributes: Any) -> Said | None:
+    def _of(self, attributes: Attributes) -> Said | None:
         written = self.attribute(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
         carried = self.carried(attributes, "sharding")
         if written is not None and carried is not None and written != carried:
@@ -153,7 +152,7 @@ class Annotations:
         """A `#sdy.sharding`, or every one in a `#sdy.sharding_per_value`."""
         return self._read(attribute, self._written)
 
-    def carried(self, attributes: Any, key: str) -> tuple[TensorSharding, ...] | None:
+    def carried(self, attributes: Attributes, key: str) -> tuple[TensorSharding, ...] | None:
         """The shardings in the frontend attribute `xla.sdy.<key>`."""
         text = frontend(attributes).get(f"{PREFIX}{key}")
         if text is None:
@@ -186,7 +185,7 @@ class Annotations:
                 )
         return dataclasses.replace(sharding, mesh=self._repeated[mesh])
 
-    def _hlo_annotation(self, attributes: Any) -> HloAnnotation | None:
+    def _hlo_annotation(self, attributes: Attributes) -> HloAnnotation | None:
         holder = attributes
         if "mhlo.sharding" not in holder:
             if NESTED not in attributes or not isinstance(attributes[NESTED], ir.DictAttr):
@@ -278,19 +277,19 @@ def called_by(op: Operation) -> list[str]:
     )
 
 
-def given(attributes: Any, name: str) -> Any | None:
+def given(attributes: Attributes, name: str) -> ir.Attribute | None:
     """The attribute of that name, None without (`get` of a dictionary attribute is another thing)."""
     return attributes[name] if name in attributes else None  # noqa: SIM401
 
 
-def entries_of(attributes: Any) -> dict[str, ir.Attribute]:
+def entries_of(attributes: Attributes) -> dict[str, ir.Attribute]:
     """The attributes of an operation, or of a dictionary attribute, by name."""
     if isinstance(attributes, ir.DictAttr):
         return as_dictionary(attributes)
     return dict(attributes.items())
 
 
-def frontend(attributes: Any) -> dict[str, str]:
+def frontend(attributes: Attributes) -> dict[str, str]:
     """XLA's frontend attributes: names and texts. Raises Unsupported for an `xla.sdy.` one that is unknown."""
     if FRONTEND not in attributes:
         return {}
@@ -319,7 +318,7 @@ def parse_carried(text: str, context: ir.Context) -> ir.Attribute:
     return parse_attribute(text, context, "frontend attribute")
 
 
-def stripped(attributes: Any) -> dict[str, ir.Attribute]:
+def stripped(attributes: Attributes) -> dict[str, ir.Attribute]:
     """The attributes of a dictionary without annotations in any form."""
     kept = entries_of(attributes)
     for name in ("sdy.sharding", "mhlo.sharding"):

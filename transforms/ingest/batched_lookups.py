@@ -6,7 +6,7 @@ Of such a look-up every device can do its own part; of one with any other indice
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -50,7 +50,7 @@ def batch_lookups(main: Operation) -> None:
             _rewrite(op)
 
 
-def _indices(op: Operation) -> Any:
+def _indices(op: Operation) -> Value:
     return op.operands[len(op.results)]
 
 
@@ -60,7 +60,7 @@ def _name_of(value: Value) -> str:
 
 def _rewrite(op: Operation) -> None:
     numbers = _read(op)
-    join = _indices(op).op
+    join = _indices(op).maker
     parts = list(join.operands)
     if int(join.attributes["dimension"]) != numbers.vector_dim or len(parts) != len(numbers.start):
         return  # not one part for every component
@@ -120,7 +120,7 @@ def _shape(value: Value) -> list[int]:
     return list(value.type.shape)
 
 
-def _joined(parts: Sequence[Any], dim: int, like: Any, before: Any) -> Any:
+def _joined(parts: Sequence[Value], dim: int, like: Value, before: Operation) -> Value:
     """Indices of these components, of which there may be none, in the type of `like` otherwise."""
     if len(parts) == 1:
         return parts[0]
@@ -139,7 +139,7 @@ def _erase_unused(op: Operation) -> None:
             found.erase()
 
 
-def _makers(op: Operation, seen: dict[Any, None]) -> list[Any]:
+def _makers(op: Operation, seen: dict[Operation, None]) -> list[Operation]:
     """The operations that an operation's value is made with, each behind those that it needs."""
     for value in op.operands:
         made = value.op
@@ -219,7 +219,7 @@ def _select(op: Operation) -> int | None:
     return _counted_dim(op.operands[2]) if _is_never(op.operands[0]) else None
 
 
-def _is_never(test: Any) -> bool:
+def _is_never(test: Value) -> bool:
     if _name_of(test) != "stablehlo.compare":
         return is_zero(test)
     compare = test.maker
@@ -231,7 +231,7 @@ def _first(op: Operation) -> int | None:
     return _counted_dim(op.operands[0])
 
 
-_COUNTED: dict[str, Callable[[Any], int | None]] = {
+_COUNTED: dict[str, Callable[[Operation], int | None]] = {
     "stablehlo.iota": _iota,
     "stablehlo.constant": _constant,
     "stablehlo.broadcast_in_dim": _broadcast,

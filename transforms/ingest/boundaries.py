@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -30,14 +29,14 @@ RESULT_MARKER = f"{PREFIX}FuncResultSharding"
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 
 
-def signature(function: Operation) -> Iterator[Any]:
+def signature(function: Operation) -> Iterator[ir.DictAttr]:
     """The attributes of all arguments and results that have any."""
     for name in (_ARGUMENTS, _RESULTS):
         if name in function.attributes:
             yield from function.attributes[name]
 
 
-def drop_copied_results(functions: list[Any]) -> None:
+def drop_copied_results(functions: list[Operation]) -> None:
     """Take `mhlo.sharding` off results where it only repeats that of the operation returned.
 
     XLA's converter from HLO repeats it there, without saying which dimensions are open. Only for its modules.
@@ -50,7 +49,7 @@ def drop_copied_results(functions: list[Any]) -> None:
             function.attributes[_RESULTS] = ir.ArrayAttr.get(new)
 
 
-def _without_copy(attributes: Any, value: Value) -> Any:
+def _without_copy(attributes: ir.DictAttr, value: Value) -> ir.DictAttr:
     if "mhlo.sharding" not in attributes or value.op is None:
         return attributes
     own = given(value.op.attributes, "mhlo.sharding")
@@ -62,7 +61,7 @@ def _without_copy(attributes: Any, value: Value) -> Any:
 class ResultMarkers:
     """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
 
-    def __init__(self, custom_calls: list[Any], target: TargetMesh) -> None:
+    def __init__(self, custom_calls: list[Operation], target: TargetMesh) -> None:
         """Takes the markers away; those on values that are not returned become constraints."""
         self._said: dict[tuple[str, int], Said] = {}
         for op in custom_calls:
@@ -153,7 +152,7 @@ def rewrite_call(call: Operation, target: TargetMesh) -> None:
                     constrain_users(value, sharding, call)
 
 
-def _of_main(annotations: Annotations, attributes: Any) -> Said | None:
+def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> Said | None:
     """What is said of an argument or result of @main.
 
     A module that went through HLO has `{replicated}` there wherever its author said nothing.
@@ -179,13 +178,13 @@ def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: 
     return by_marker
 
 
-def _dictionaries(function: Operation, name: str, count: int) -> list[Any]:
+def _dictionaries(function: Operation, name: str, count: int) -> list[ir.DictAttr]:
     if name in function.attributes:
         return list(function.attributes[name])
     return [ir.DictAttr.get({})] * count
 
 
-def _with_sharding(attributes: Any, sharding: ir.Attribute | None, order: DeviceOrder | None) -> Any:
+def _with_sharding(attributes: ir.DictAttr, sharding: ir.Attribute | None, order: DeviceOrder | None) -> ir.DictAttr:
     kept = stripped(attributes)
     if sharding is not None:
         kept["sdy.sharding"] = sharding

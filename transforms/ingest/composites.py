@@ -6,15 +6,14 @@ StableHLO's own pass makes of it, as in programs that JAX exported. Any other be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
 
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ingest.annotations import entries_of
 from gspmd.transforms.ir.modules import functions
 from gspmd.transforms.ir.native import module_of, try_native
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.parsing.attribute_text import text_of
 
 _EXPAND = "func.func(chlo-legalize-to-stablehlo)"
@@ -28,12 +27,12 @@ _DEFAULTS = {"compare_type": "NOTYPE", "result_accuracy": "DEFAULT"}
 class Expansions:
     """Compares decompositions with those that StableHLO makes, each only once."""
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Mapping[str, Operation]) -> None:
         """`functions` are those of the module, by name."""
         self._functions = functions
-        self._known: dict[tuple[Any, ...], bool] = {}
+        self._known: dict[tuple[str, str, ir.Attribute | None], bool] = {}
 
-    def known_operation(self, composite: Any) -> str | None:
+    def known_operation(self, composite: Operation) -> str | None:
         """The operation of CHLO that the composite is both by name and by its decomposition."""
         attributes = composite.attributes
         name, decomposition = text_of(attributes["name"]), str(attributes["decomposition"].value)
@@ -57,7 +56,7 @@ def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribu
     return functions(module)[0] if try_native(module, _EXPAND) else None
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(one: Operation, other: Operation) -> bool:
     """Whether two functions compute the same by the same operations."""
     numbering = _Numbering()
     first, second = (numbering.of_block(function.regions[0], {}) for function in (one, other))
@@ -71,12 +70,12 @@ class _Numbering:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
-    def _number(self, expression: Any) -> int:
+    def _number(self, expression: Hashable) -> int:
         return self._numbers.setdefault(expression, len(self._numbers))
 
-    def of_block(self, block: Any, around: Mapping[Any, Any]) -> int:
+    def of_block(self, block: Block, around: Mapping[Value, Hashable]) -> int:
         """What a block returns, as an expression of its arguments and of the values `around`."""
         known = dict(around)
         for argument in block.arguments:

@@ -7,7 +7,7 @@ for each sharding that uses want, so it does not matter to them how many operati
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import SPLITTABLE
@@ -22,7 +22,7 @@ def merge_constants(function: Operation) -> None:
 
 
 def _merge(block: Block) -> None:
-    known: dict[Any, Operation] = {}
+    known: dict[tuple[Hashable, ...], Operation] = {}
     shared: dict[Operation, None] = {}
     for op in block:
         for region in op.regions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -16,7 +15,7 @@ from gspmd.transforms.parsing.mlir import located
 _GROUPS = "replica_groups"
 
 
-def list_groups(module: Operation, collectives: Iterable[Any]) -> None:
+def list_groups(module: Operation, collectives: Iterable[Operation]) -> None:
     """Write out the groups of these operations where they name axes of a mesh.
 
     Errors: AnnotationError (located) for a mesh or an axis that is not there.

@@ -6,7 +6,6 @@ MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicali
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -15,7 +14,7 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.limits import MAX_CALL_DEPTH, MAX_INLINED_GROWTH, MAX_INLINED_OPERATIONS, MAX_REGION_DEPTH
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ir.modules import FUNCTION, symbol
-from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.operations import Location, Operation, Point
 from gspmd.transforms.ir.program import CALLS
 from gspmd.transforms.parsing.mlir import located
 
@@ -82,7 +81,7 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
     What is copied is a function as it was written, so that nothing is copied twice; its own calls come after it.
     """
     functions = {symbol(op): op for op in found.functions}
-    locations: dict[Any, Any] = {}
+    locations: dict[tuple[Location, Location], Location] = {}
     calls_in = {name: len(calls) for name, calls in zip(functions, found.calls, strict=True)}
     for name, calls in reversed(list(zip(functions, found.calls, strict=True))):
         if functions[name] != found.main and name not in kept:
@@ -102,7 +101,7 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
         calls_in[name] = 0
 
 
-def _called_from(location: Any, caller: Any, known: dict[Any, Any]) -> Any:
+def _called_from(location: Location, caller: Location, known: dict[tuple[Location, Location], Location]) -> Location:
     """Where an operation is that is called from somewhere."""
     found = known.get((location, caller))
     if found is None:

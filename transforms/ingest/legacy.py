@@ -6,8 +6,6 @@ operation or to a `@Sharding` call behind it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -19,7 +17,7 @@ from gspmd.transforms.ingest.edits import create, drop, mark
 from gspmd.transforms.ingest.survey import CARRIERS, DEPRECATED, Survey, survey
 from gspmd.transforms.ir.modules import context_of, function_block, symbol
 from gspmd.transforms.ir.native import run_native
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located, mlir_errors
 
@@ -163,11 +161,12 @@ def _check_top_k(op: Operation) -> None:
             )
 
 
-def _is_greater(block: Any) -> bool:
+def _is_greater(block: Block | None) -> bool:
     """Whether a comparator's block says that its first argument is greater than its second."""
     if block is None:
         return False
     first, last = block.first, block.terminator
+    assert first is not None
     direction = str(first.attributes["comparison_direction"]) if first.name == "stablehlo.compare" else ""
     arguments = list(block.arguments)[:2]
     return "GT" in direction and list(first.operands) == arguments and list(last.operands) == list(first.results)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.dialect.axes import Axes, overlap, without
 from gspmd.dialect.device_order import DeviceOrder
@@ -26,7 +25,7 @@ from gspmd.transforms.ingest.repeated_meshes import held_axes, mark_repeated
 from gspmd.transforms.ingest.survey import Survey, callee_of
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Block, Operation, Point, Use, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
@@ -44,7 +43,7 @@ class _Crossing:
     devices' where the program has several; `mesh` is the one that was read, if there was one.
     """
 
-    whole: Any
+    whole: Value
     sharding: TensorSharding
     manual: Axes
     order: DeviceOrder | None
@@ -67,7 +66,7 @@ class _Crossing:
         )
 
 
-def manual_calls(calls: list[Any]) -> list[Any]:
+def manual_calls(calls: list[Operation]) -> list[Operation]:
     """The calls whose callee computes on local shapes."""
     return [
         call
@@ -99,7 +98,7 @@ def _is_left(value: Value) -> bool:
     return any(_called(use.op) == _LEAVE[1] for op in inside for use in op.results[0].uses())
 
 
-def convert_calls(calls: list[Any], target: TargetMesh) -> None:
+def convert_calls(calls: list[Operation], target: TargetMesh) -> None:
     """Put the calls into manual computations, and take the markers around them away.
 
     Raises Unsupported (located) for a call of which not every operand and used result crosses by markers.
@@ -197,7 +196,7 @@ def _erase_around(call: Operation) -> None:
             op.erase()
 
 
-def _marker(value: Value, names: Sequence[str]) -> Any | None:
+def _marker(value: Value, names: Sequence[str]) -> Operation | None:
     """The custom call of one of these names that makes the value."""
     return value.op if value.op is not None and _called(value.op) in names else None
 
@@ -224,7 +223,7 @@ def _entering(value: Value, target: TargetMesh) -> _Crossing:
     return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
 
 
-def _leaving(use: Any, index: int, target: TargetMesh) -> _Crossing:
+def _leaving(use: Use, index: int, target: TargetMesh) -> _Crossing:
     op, operand = use.op, use.position
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
         return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
@@ -246,7 +245,7 @@ def _order(op: Operation, target: TargetMesh) -> DeviceOrder | None:
 
 
 def _gspmd_crossing(
-    whole: Any, outside: TensorSharding, inside: TensorSharding, order: DeviceOrder | None, index: int = 0
+    whole: Value, outside: TensorSharding, inside: TensorSharding, order: DeviceOrder | None, index: int = 0
 ) -> _Crossing:
     """A crossing whose manual axes are those of the inside that are not manual outside already."""
     manual = without(inside.manual, outside.manual)

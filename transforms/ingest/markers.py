@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -169,7 +168,7 @@ def _carried_integer(op: Operation, key: str) -> int:
     return int(attribute.value)
 
 
-_MARKERS: dict[str, Callable[[Any, TargetMesh], None]] = {
+_MARKERS: dict[str, Callable[[Operation, TargetMesh], None]] = {
     "Sharding": _sharding,
     GROUP_MARKER: _sharding_group,
     f"{PREFIX}PropagationBarrier": _propagation_barrier,

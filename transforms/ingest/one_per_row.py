@@ -6,8 +6,6 @@ used; a scatter's result is held from when the indices are known, and split only
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.emit.builder import Builder
@@ -69,7 +67,7 @@ def _compare(op: Operation) -> None:
     of = dict(zip(numbers.scatter_indices_batching_dims, numbers.input_batching_dims, strict=True))
     order = [of[index] for index in sorted(of)]
 
-    def along_rows(value: Value) -> Any:
+    def along_rows(value: Value) -> Value:
         flat = build.reshape(value, [type_.shape[d] for d in order])
         result = TensorType(type_.shape, value.type.element)
         return build.op("stablehlo.broadcast_in_dim", [flat], [result], broadcast_dimensions=build.i64s(order))

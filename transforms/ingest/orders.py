@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -127,7 +126,7 @@ def rename_devices(main: Operation, mesh: Mesh) -> None:
             del op.attributes[DEVICE_IDS]
 
 
-def _rename(op: Operation, mark: ir.Attribute, renaming: Any) -> None:
+def _rename(op: Operation, mark: ir.Attribute, renaming: npt.NDArray[np.int64]) -> None:
     """`renaming`: by device id as written, the program's."""
     attributes = op.attributes
     if op.name == MANUAL and DEVICE_IDS in attributes:

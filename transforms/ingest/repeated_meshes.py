@@ -7,7 +7,6 @@ computation, until its body is in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -20,6 +19,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.own_attributes import REPEATED
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
+from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
@@ -82,7 +82,7 @@ def _check_inside(op: Operation, mark: ir.Attribute) -> None:
     del op.attributes[REPEATED]
 
 
-def _for_each_copy(groups: Any, table: Any, context: ir.Context) -> ir.Attribute:
+def _for_each_copy(groups: Ids, table: Ids, context: ir.Context) -> ir.Attribute:
     """Groups, or pairs, of devices as written, for all devices; no groups at all stand for one of all."""
     if not groups.size:
         groups = np.arange(table.shape[1]).reshape(1, -1) if groups.shape[-1:] != (2,) else groups

@@ -7,7 +7,7 @@ where constants say is a slice.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -149,7 +149,7 @@ def _window_pads(op: Operation) -> None:
         return
     rank = len(edges[0])
     dilations = _ints(op, "base_dilations") if "base_dilations" in op.attributes else [1] * rank
-    attribute: Any = op.attributes.get("padding", None)
+    attribute: ir.Attribute | None = op.attributes.get("padding", None)
     given = [0] * (2 * rank) if attribute is None else [int(n) for n in ir.DenseIntElementsAttr(attribute)]
     padding = [given[2 * dim + side] + edges[side][dim] * dilations[dim] for dim in range(rank) for side in range(2)]
     wider = [d * (between + 1) for d, between in zip(dilations, _ints(pad, "interior_padding"), strict=True)]
@@ -206,7 +206,7 @@ def _join(op: Operation) -> None:
         pad.erase()
 
 
-def _zeros(zero: Any, type_: TensorType, before: Any) -> Any:
+def _zeros(zero: Value, type_: TensorType, before: Operation) -> Value:
     """What was padded with, everywhere: the sum with it makes of -0.0 what it was made of, 0.0."""
     dims = ir.DenseI64ArrayAttr.get([])
     return create("stablehlo.broadcast_in_dim", [zero], [type_], {"broadcast_dimensions": dims}, before).results[0]

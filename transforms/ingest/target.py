@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -278,7 +277,7 @@ class TargetMesh:
     def read_list(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
         return self._codec.read_list(attribute)
 
-    def write_list(self, shardings: Any) -> ir.Attribute:
+    def write_list(self, shardings: Iterable[TensorSharding]) -> ir.Attribute:
         attribute: ir.Attribute = self._codec.write_list(tuple(shardings))
         return attribute
 
@@ -297,6 +296,7 @@ def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[
     if any(sharding.num_devices() is not None for sharding in hlo):
         count = annotations.num_devices or 1
         if candidates and candidates[0].size != count:
+            assert annotations.hlo_reader is not None, "it names devices"
             with located(annotations.hlo_reader):
                 raise AnnotationError(
                     f"'mhlo.sharding' is of {count} devices in a program of {candidates[0].size}",
