@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import element_bytes
@@ -36,7 +35,9 @@ class ReduceAfterLoops(CollectivePass):
                     _move(program, loop, index, reductions)
 
 
-def _addends(program: DeviceProgram, loop: Operation, last: Any, index: int, value: Value) -> list[LocalCollective]:
+def _addends(
+    program: DeviceProgram, loop: Operation, last: Operation, index: int, value: Value
+) -> list[LocalCollective]:
     """The reductions whose sum a loop adds to what it carries there; none if it does something else."""
     carried = loop.regions[1].arguments[index]
     found: list[LocalCollective] = []
@@ -91,7 +92,7 @@ def _is_widened(op: Operation) -> bool:
     return floats and element_bytes(after) > element_bytes(before)
 
 
-def _reason_against(loop: Operation, index: int, carried: Any, found: list[LocalCollective]) -> str:
+def _reason_against(loop: Operation, index: int, carried: Value, found: list[LocalCollective]) -> str:
     if len(carried.uses()) > 1 or loop.regions[0].arguments[index].is_used:
         return "the sum is used in the loop"
     if any(reduction.groups != found[0].groups for reduction in found):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.emit.builder import bytes_of
@@ -186,19 +185,19 @@ class _Steps:
         self._both_ways = both_ways
         self._unroll = self._ring.count <= max_unrolled
 
-    def _dot(self, left: Value, right: Value) -> Any:
+    def _dot(self, left: Value, right: Value) -> Value:
         return product_of_parts(self._emit, self._found.dot, left, right)
 
     # ---- all-gather, then dot ----
 
-    def of_gather(self) -> Any:
+    def of_gather(self) -> Value:
         """The result of the dot, from the shards of one operand as they come by."""
         emit, ring, count = self._emit, self._ring, self._ring.count
         result = emit.constant(self._found.dot.results[0].type, 0)
         mine = self._found.collective.operand
         if not self._both_ways:
 
-            def step(number: Any, carried: list[Any]) -> list[Any]:
+            def step(number: int | Value, carried: list[Value]) -> list[Value]:
                 shard, made = carried
                 arriving = ring.shift(shard, 1)
                 return [arriving, self._add(made, shard, number, 1)]
@@ -207,7 +206,7 @@ class _Steps:
             return self._add(result, shard, count - 1, 1)
         result = self._add(result, mine, 0, 1)
 
-        def both(number: Any, carried: list[Any]) -> list[Any]:
+        def both(number: int | Value, carried: list[Value]) -> list[Value]:
             after, before, made = carried
             after, before = ring.shift(after, 1), ring.shift(before, -1)
             return [after, before, self._add(self._add(made, after, number, 1), before, number, -1)]
@@ -217,7 +216,7 @@ class _Steps:
             result = self._add(result, ring.shift(after, 1), count // 2, 1)
         return result
 
-    def _add(self, result: Any, shard: Any, step: Any, sign: int) -> Any:
+    def _add(self, result: Value, shard: Value, step: int | Value, sign: int) -> Value:
         """The result with what the shard of the device `sign * step` further gives."""
         found, emit = self._found, self._emit
         size = shard.type.shape[_known(found.cuts[found.side])]
@@ -233,7 +232,7 @@ class _Steps:
 
     # ---- dot, then reduce-scatter ----
 
-    def of_scatter(self) -> Any:
+    def of_scatter(self) -> Value:
         """The shard of the sum, from sums that travel past all devices."""
         dim = _known(self._found.result_dim)
         size = self._found.collective.result.type.shape[dim]
@@ -242,11 +241,11 @@ class _Steps:
         half = size // 2
         return self._travel([(0, half, 1), (half, half, -1)], size)
 
-    def _travel(self, parts: list[tuple[int, int, int]], size: int) -> Any:
+    def _travel(self, parts: list[tuple[int, int, int]], size: int) -> Value:
         """Sums of parts of a shard (where they begin, their size and direction), put together."""
         emit, ring, dim = self._emit, self._ring, _known(self._found.result_dim)
 
-        def step(number: Any, sums: list[Any]) -> list[Any]:
+        def step(number: int | Value, sums: list[Value]) -> list[Value]:
             return [
                 emit.binary("add", ring.shift(total, sign), self._part(number, begin, length, size, sign))
                 for total, (begin, length, sign) in zip(sums, parts, strict=True)
@@ -259,7 +258,7 @@ class _Steps:
         result = self._found.collective.result.type
         return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
 
-    def _part(self, step: Any, begin: int, length: int, size: int, sign: int) -> Any:
+    def _part(self, step: int | Value, begin: int, length: int, size: int, sign: int) -> Value:
         """The dot for part of the shard of the device `sign * step` further."""
         emit, found = self._emit, self._found
         start = self._ring.start(step, sign, size)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Cause
-from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.optimize.concatenated import as_one
 from gspmd.transforms.optimize.order_in_block import can_move, in_order, producers_after, used, users_before
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
@@ -48,10 +47,10 @@ class CombineCollectives(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        blocks: dict[Any, dict[Any, LocalCollective]] = {}
+        blocks: dict[Block, dict[Operation, LocalCollective]] = {}
         for collective in program.collectives(*_KINDS):
             if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
-                blocks.setdefault(collective.op.block, {})[collective.op] = collective
+                blocks.setdefault(collective.op.neighbours(), {})[collective.op] = collective
         for block, candidates in blocks.items():
             if len(candidates) >= self.combine_at_least:
                 for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
@@ -63,7 +62,7 @@ def whole_bytes(collective: LocalCollective) -> float:
     return max(collective.bytes, bytes_of(collective.result.type))
 
 
-def _key(collective: LocalCollective) -> Any:
+def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:
     """What collectives that can be combined have in common; None for a reduction that is not understood."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
@@ -90,13 +89,13 @@ class _Batch:
 class _Batches:
     """What can be combined in one block: of each batch none may need, through whatever others, its own result."""
 
-    def __init__(self, program: DeviceProgram, candidates: dict[Any, LocalCollective], limit: int) -> None:
+    def __init__(self, program: DeviceProgram, candidates: dict[Operation, LocalCollective], limit: int) -> None:
         self._program, self._candidates, self._limit = program, candidates, limit
         self._all: list[_Batch] = []
-        self._open: dict[Any, _Batch] = {}
-        self._needs: dict[Any, int] = {}  # the batches, as bits, that a value is computed from
+        self._open: dict[tuple[Hashable, ...], _Batch] = {}
+        self._needs: dict[Value, int] = {}  # the batches, as bits, that a value is computed from
 
-    def of(self, block: Any) -> list[_Batch]:
+    def of(self, block: Block) -> list[_Batch]:
         """The batches of more than one, in program order."""
         for op in block:
             needs = 0
@@ -160,7 +159,7 @@ class _Batches:
             batch.last = False
 
 
-def _comes_before(collective: LocalCollective, first: Any) -> bool:
+def _comes_before(collective: LocalCollective, first: Operation) -> bool:
     """Whether all that makes the operand, except changes of shape, stands before `first`."""
     return all(op.name in _SHAPING for op in producers_after(collective.operand, first))
 
@@ -179,7 +178,7 @@ def _combine(program: DeviceProgram, batch: _Batch) -> None:
     program.changed()
 
 
-def _make_room(batch: _Batch, place: Any) -> bool:
+def _make_room(batch: _Batch, place: Operation) -> bool:
     """Move what makes the operands before `place`, or what uses the results after it; whether all can be moved."""
     if batch.first:
         moved: dict[Operation, None] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.dialect.axes import size_of
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
@@ -13,7 +12,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.program import LocalCollective
 
 
-def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: Cause) -> list[Any]:
+def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: Cause) -> list[Value]:
     """The results of the collectives, from one collective of their operands concatenated."""
     kind, axes = members[0].kind, members[0].axes
     count = size_of(axes)
@@ -34,7 +33,7 @@ def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: C
     ]
 
 
-def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Any:
+def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Value:
     """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
     value = member.operand
     shape = value.type.shape
@@ -46,7 +45,7 @@ def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Any:
     return emit.reshape(emit.transpose(value, order), (count, math.prod(shape) // count))
 
 
-def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Any, count: int) -> Any:
+def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Value, count: int) -> Value:
     """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
     shape = member.result.type.shape
     if member.kind != "all_gather":
@@ -58,13 +57,13 @@ def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Any, count:
     return emit.reshape(emit.transpose(part, order), shape)
 
 
-def _concatenate(emit: CollectiveBuilder, rows: list[Any], columns: int) -> Any:
+def _concatenate(emit: CollectiveBuilder, rows: list[Value], columns: int) -> Value:
     type_ = rows[0].type
     result = TensorType((type_.shape[0], columns), type_.element)
     return emit.op("stablehlo.concatenate", rows, [result], dimension=emit.i64(1))
 
 
-def _columns(emit: CollectiveBuilder, value: Value, start: int, size: int) -> Any:
+def _columns(emit: CollectiveBuilder, value: Value, start: int, size: int) -> Value:
     type_ = value.type
     rows = type_.shape[0]
     return emit.op(

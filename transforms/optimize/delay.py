@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from gspmd.dialect.axes import canonical, overlap
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -56,7 +55,7 @@ class Scales:
         self._changes = -1
         self._uniformity: Uniformity | None = None
 
-    def allow(self, factor: Any) -> bool:
+    def allow(self, factor: Value) -> bool:
         op = factor.op
         spread = op is not None and op.name == "stablehlo.broadcast_in_dim" and not op.operands[0].type.rank
         if not (spread or not factor.type.rank):
@@ -68,7 +67,7 @@ class Scales:
             return False
         if self._uniformity is None or self._changes != program.changes:
             self._changes, self._uniformity = program.changes, Uniformity(program.module, program.mesh)
-        return self._uniformity.on_all(op.operands[0] if spread else factor)
+        return self._uniformity.on_all(op.operands[0] if op is not None and spread else factor)
 
 
 def _delay(
@@ -86,9 +85,9 @@ def _delay(
     return _reduce_both(program, reduce, outer, known) if outer.combiner == "add" else None
 
 
-def _linear_path(reduce: LocalCollective, scales: Scales) -> tuple[list[Any], Any]:
+def _linear_path(reduce: LocalCollective, scales: Scales) -> tuple[list[Operation], Operation | None]:
     """Linear operations that alone use the reduction, and what uses the last of them."""
-    path: list[Any] = []
+    path: list[Operation] = []
     value = reduce.result
     while len(path) < _STEPS:
         following = value.only_user
@@ -116,7 +115,7 @@ def is_linear(op: Operation, value: Value, scales: Scales | None = None) -> bool
     return False
 
 
-def _scales(factor: Any, scales: Scales | None) -> bool:
+def _scales(factor: Value, scales: Scales | None) -> bool:
     number = splat_number(factor)
     if number is not None:
         return math.isfinite(number) and number != 0
@@ -126,8 +125,8 @@ def _scales(factor: Any, scales: Scales | None) -> bool:
 def _reduce_sum(
     program: DeviceProgram,
     reduce: LocalCollective,
-    path: list[Any],
-    end: Any,
+    path: list[Operation],
+    end: Operation,
     known: dict[Operation, LocalCollective],
     scales: Scales,
 ) -> LocalCollective | None:
@@ -170,7 +169,7 @@ def _reduction_before(value: Value, known: dict[Operation, LocalCollective], sca
     return None
 
 
-def _shared_between(other: LocalCollective, end: Any, scales: Scales) -> str:
+def _shared_between(other: LocalCollective, end: Operation, scales: Scales) -> str:
     """Why the other reduction is needed elsewhere; empty if it is not."""
     path, found = _linear_path(other, scales)
     if found is not None and found == end:
@@ -180,7 +179,7 @@ def _shared_between(other: LocalCollective, end: Any, scales: Scales) -> str:
     return f"one of its operands has {count} users" if count > 1 else "its operands are reduced in different blocks"
 
 
-def _reduce_after(program: DeviceProgram, end: Any, reduce: LocalCollective) -> LocalCollective:
+def _reduce_after(program: DeviceProgram, end: Operation, reduce: LocalCollective) -> LocalCollective:
     """Reduce what `end` computes from addends."""
     emit = program.emitter(end)
     emit.point = Point.after(end)

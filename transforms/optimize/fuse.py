@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -86,10 +85,10 @@ def _unscatter(program: DeviceProgram, gather: LocalCollective) -> None:
 class ShardCut:
     """How a device's shard is cut from a value: by dimension its start (a scalar), its size and the axes."""
 
-    starts: dict[int, Any]
+    starts: dict[int, Value]
     sizes: dict[int, int]
     dims: dict[int, Axes]
-    index: Any  # what a start of 0 is, of the same type as the others
+    index: TensorType  # what a start of 0 is, of the same type as the others
 
     def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.sizes.get(dim, n) for dim, n in enumerate(shape))
@@ -117,7 +116,7 @@ class ShardCut:
             self.index,
         )
 
-    def slice(self, emit: CollectiveBuilder, value: Value) -> Any:
+    def slice(self, emit: CollectiveBuilder, value: Value) -> Value:
         if not self.dims:
             return value
         type_ = value.type
@@ -131,7 +130,7 @@ def cut_of(slice_op: Operation, values: PartitionValues) -> ShardCut | str:
     """What a dynamic slice keeps: the axes of each dimension that it splits, or why that cannot be said."""
     shape = slice_op.operands[0].type.shape
     sizes = integers(slice_op.attributes["slice_sizes"])
-    starts: dict[int, Any] = {}
+    starts: dict[int, Value] = {}
     dims: dict[int, Axes] = {}
     for dim, (n, size) in enumerate(zip(shape, sizes, strict=True)):
         if n == size:
@@ -193,7 +192,7 @@ def _scatter(program: DeviceProgram, reduce: LocalCollective, values: PartitionV
     if isinstance(shard, str):
         program.decline(reduce.op, what, shard)
         return None
-    last, whole = shard.op, reduce.result
+    last, whole = shard.maker, reduce.result
     for op in path[:-1]:
         cut = cut.after(op)
         shard, whole = _on_shards(program, op, whole, shard, cut, path[-1]), op.results[0]
@@ -244,12 +243,12 @@ def _adds_zeros_behind(pad: Operation) -> bool:
     return not any(low) and not any(interior) and min(high) >= 0 and splat_number(pad.operands[1]) == 0
 
 
-def _path_to_slice(reduce: LocalCollective) -> list[Any]:
+def _path_to_slice(reduce: LocalCollective) -> list[Operation]:
     """The elementwise operations and transposes between a reduction and the slice that follows, and that slice.
 
     Where a value has several users, the slice among them or the first is followed.
     """
-    path: list[Any] = []
+    path: list[Operation] = []
     value = reduce.result
     while len(path) < _STEPS:
         following = value.users
@@ -268,7 +267,7 @@ def _keeps_shape(op: Operation, value: Value) -> bool:
     return op.name == _TRANSPOSE or is_elementwise(op, value.type.shape)
 
 
-def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut, before: Any) -> Any:
+def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut, before: Operation) -> Value | str:
     """The shard of the reduction's result by reduce-scatters, or why there is none."""
     combiner, axes, rest = reduce.combiner, reduce.axes, reduce.axes
     if combiner is None or not program.is_along_axes(reduce):
@@ -296,7 +295,7 @@ def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut
     return emit.all_reduce(value, rest, combiner, reduce.cause) if rest else value
 
 
-def _cut_between(emit: Emitter, value: Value, dim: int, axes: Axes, kept: Axes) -> Any:
+def _cut_between(emit: Emitter, value: Value, dim: int, axes: Axes, kept: Axes) -> Value:
     """Of a dimension to be split over `axes`, the device's own part along those that are not `kept`."""
     if axes == kept:
         return value
@@ -310,7 +309,9 @@ def _cut_between(emit: Emitter, value: Value, dim: int, axes: Axes, kept: Axes) 
     return emit.reshape(value, (*shape[:dim], size_of(kept) * size, *shape[dim + 1 :]))
 
 
-def _on_shards(program: DeviceProgram, op: Operation, whole: Any, shard: Any, cut: ShardCut, before: Any) -> Any:
+def _on_shards(
+    program: DeviceProgram, op: Operation, whole: Value, shard: Value, cut: ShardCut, before: Operation
+) -> Value:
     """The operation on shards: `whole` is the operand whose shard is known; the others are cut."""
     emit = program.emitter(before, op.location)
     operands = [shard if operand == whole else _cut_operand(emit, operand, cut) for operand in op.operands]
@@ -319,7 +320,7 @@ def _on_shards(program: DeviceProgram, op: Operation, whole: Any, shard: Any, cu
     return emit.op(op.name, operands, [result], **dict(op.attributes))
 
 
-def _cut_operand(emit: CollectiveBuilder, value: Value, cut: ShardCut) -> Any:
+def _cut_operand(emit: CollectiveBuilder, value: Value, cut: ShardCut) -> Value:
     """The shard of a value that is whole on every device; what is the same everywhere is made anew."""
     type_ = value.type
     if not type_.rank:

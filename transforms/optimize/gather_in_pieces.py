@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from gspmd.dialect.limits import MAX_UNROLLED
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
@@ -131,7 +130,7 @@ def _free_dim(gather: LocalCollective, products: list[_Product], pieces: int) ->
     return None
 
 
-def _hidden_s(gather: LocalCollective, first: Any, hardware: Hardware) -> float:
+def _hidden_s(gather: LocalCollective, first: Operation, hardware: Hardware) -> float:
     """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
     before = []
     for op in gather.op.neighbours():
@@ -177,7 +176,7 @@ def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Prod
     program.changed()
 
 
-def _part(emit: Emitter, product: _Product, piece: Any, dim: int, start: int) -> Any:
+def _part(emit: Emitter, product: _Product, piece: Value, dim: int, start: int) -> Value:
     """The dot with one chunk, which begins at `start` of the dimension that is cut."""
     other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -31,7 +30,7 @@ class HoistCollectives(CollectivePass):
         loops = program.loops()
         if not loops:
             return
-        inside: dict[Any, list[LocalCollective]] = {loop: [] for loop in loops}
+        inside: dict[Operation, list[LocalCollective]] = {loop: [] for loop in loops}
         for collective in program.collectives():
             loop = collective.op.parent
             if loop is not None and loop in inside:
@@ -84,10 +83,10 @@ class _Loop:
             self._program.changed()
         return moved
 
-    def _chain(self, op: Operation) -> list[Any] | str:
+    def _chain(self, op: Operation) -> list[Operation] | str:
         """The operations inside the loop that the collective needs, itself last, or why one has to stay."""
-        chain: dict[Any, None] = {}
-        state: dict[Any, bool] = {}  # False: being looked at
+        chain: dict[Operation, None] = {}
+        state: dict[Operation, bool] = {}  # False: being looked at
         stack = [op]
         while stack:
             top = stack[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from typing import Any
+from collections.abc import Hashable
 
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -39,7 +39,7 @@ class MergeCollectives(CollectivePass):
 
     def _round(self, program: DeviceProgram) -> None:
         """One walk; what becomes equal only by what is merged here is left to the next."""
-        known: dict[Any, list[Operation]] = {}
+        known: dict[tuple[Hashable, ...], list[Operation]] = {}
         collectives = program.collectives()
         sources = [_source(program, collective.operand) for collective in collectives]
         count = Counter(sources)
@@ -59,7 +59,7 @@ class MergeCollectives(CollectivePass):
                 program.changed()
 
 
-def _key(program: DeviceProgram, collective: LocalCollective) -> Any:
+def _key(program: DeviceProgram, collective: LocalCollective) -> tuple[Hashable, ...] | None:
     """What equal collectives have in common, None for a reduction that is not understood."""
     reducing = collective.kind in ("all_reduce", "reduce_scatter")
     combiner = collective.combiner if reducing else ""
@@ -81,7 +81,7 @@ def _key(program: DeviceProgram, collective: LocalCollective) -> Any:
     return collective.kind, combiner, attributes, program.before_loop(value), collective.result.type
 
 
-def _source(program: DeviceProgram, value: Value) -> Any:
+def _source(program: DeviceProgram, value: Value) -> Value:
     """The value before reshapes, and before loops that carry it unchanged."""
     value = program.before_loop(value)
     op = value.op
@@ -91,10 +91,10 @@ def _source(program: DeviceProgram, value: Value) -> Any:
     return value
 
 
-def _dominates(first: Any, second: Any) -> bool:
+def _dominates(first: Operation, second: Operation) -> bool:
     """Whether `first`, which stands before `second`, has been executed wherever `second` is."""
     block = first.block
-    op = second
+    op: Operation | None = second
     while op is not None:
         if op.block == block:
             return True
@@ -104,7 +104,7 @@ def _dominates(first: Any, second: Any) -> bool:
     return False
 
 
-def _replace(program: DeviceProgram, collective: LocalCollective, other: Any) -> None:
+def _replace(program: DeviceProgram, collective: LocalCollective, other: Operation) -> None:
     value, wanted = other.results[0], collective.result.type
     if value.type != wanted:
         op = collective.op

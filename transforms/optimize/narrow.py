@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
+from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers
@@ -45,7 +45,9 @@ def _dims(collective: LocalCollective) -> tuple[int, ...]:
     return ()
 
 
-def _on(program: DeviceProgram, collective: LocalCollective, value: Value, moved: dict[int, int], emit: Any) -> Any:
+def _on(
+    program: DeviceProgram, collective: LocalCollective, value: Value, moved: dict[int, int], emit: Emitter
+) -> Value:
     """The same collective of another value, whose dimensions are the old ones as `moved` says."""
     attributes = dict(collective.attributes)
     for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
@@ -84,7 +86,7 @@ def _before_widening(program: DeviceProgram, collective: LocalCollective) -> Loc
     if not op.results[0].is_used:
         op.erase()
     program.changed()
-    return LocalCollective(small.op, collective.kind, program.mesh)
+    return LocalCollective(small.maker, collective.kind, program.mesh)
 
 
 def _dims_of_source(collective: LocalCollective, op: Operation) -> dict[int, int] | None:
@@ -136,7 +138,7 @@ def _after_narrowing(program: DeviceProgram, collective: LocalCollective) -> Loc
     op.replace([value])
     collective.op.erase()
     program.changed()
-    return LocalCollective(value.op, collective.kind, program.mesh)
+    return LocalCollective(value.maker, collective.kind, program.mesh)
 
 
 def _narrows_elsewhere(shape: tuple[int, ...], whole: tuple[int, ...], dims: tuple[int, ...]) -> bool:
@@ -145,7 +147,7 @@ def _narrows_elsewhere(shape: tuple[int, ...], whole: tuple[int, ...], dims: tup
 
 def _slice_others(
     emit: CollectiveBuilder, op: Operation, value: Value, dims: tuple[int, ...], local: TensorType
-) -> Any:
+) -> Value:
     """The slice on the collective's operand, whole along the dimensions that the collective changes."""
     bounds = {name: list(integers(op.attributes[name])) for name in ("start_indices", "limit_indices", "strides")}
     for dim in dims:

@@ -7,7 +7,6 @@ written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class PartitionValues:
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
-        self._known: dict[Any, Ids | None] = {}
+        self._known: dict[Value, Ids | None] = {}
 
     def __call__(self, value: Value, depth: int = 0) -> Ids | None:
         if value not in self._known:
@@ -72,7 +71,7 @@ class PartitionValues:
 
     # ---- shards ----
 
-    def shard_axes(self, start: Any, size: int, count: int) -> Axes | None:
+    def shard_axes(self, start: Value, size: int, count: int) -> Axes | None:
         """The axes that split a dimension into `count` parts of `size` where each device's part begins at `start`."""
         values = self(start)
         if values is None:

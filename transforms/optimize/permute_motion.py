@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class MovePermutes(CollectivePass):
             for index, value in enumerate(last.operands):
                 made = value.op
                 permute = permutes.get(made) if made is not None else None
-                if permute is None or made.block != last.block or value.only_user is not last:
+                if made is None or permute is None or made.block != last.block or value.only_user is not last:
                     continue
                 why = _reason_against(program, loop, index, permute)
                 if why:
@@ -53,7 +52,7 @@ def _reason_against(program: DeviceProgram, loop: Operation, index: int, permute
     return ""
 
 
-def _move(program: DeviceProgram, loop: Operation, last: Any, index: int, permute: LocalCollective) -> None:
+def _move(program: DeviceProgram, loop: Operation, last: Operation, index: int, permute: LocalCollective) -> None:
     pairs = np.array(permute.pairs, np.int64)
     emit = program.emitter(loop, permute.op.location)
     backwards = pairs[:, ::-1][pairs[:, 1].argsort()]

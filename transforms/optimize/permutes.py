@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.uniformity import Uniformity
@@ -39,7 +39,7 @@ class SimplifyPermutes(CollectivePass):
 
 
 def _simplify(
-    program: DeviceProgram, permute: LocalCollective, known: dict[Any, LocalCollective], uniform: Uniformity
+    program: DeviceProgram, permute: LocalCollective, known: dict[Value, LocalCollective], uniform: Uniformity
 ) -> None:
     devices = program.mesh.size if program.mesh else 0
     before = known.get(permute.operand)
@@ -75,7 +75,7 @@ def _moves_nothing(pairs: Pairs, devices: int) -> bool:
 
 
 def _again(
-    program: DeviceProgram, permute: LocalCollective, value: Value, pairs: Pairs, known: dict[Any, LocalCollective]
+    program: DeviceProgram, permute: LocalCollective, value: Value, pairs: Pairs, known: dict[Value, LocalCollective]
 ) -> LocalCollective:
     emit = program.emitter(permute.op)
     made = emit.collective_permute(value, _table(pairs), permute.axes, permute.cause)
@@ -84,14 +84,16 @@ def _again(
     return created
 
 
-def _replace(program: DeviceProgram, permute: LocalCollective, value: Value, known: dict[Any, LocalCollective]) -> None:
+def _replace(
+    program: DeviceProgram, permute: LocalCollective, value: Value, known: dict[Value, LocalCollective]
+) -> None:
     permute.result.replace_all_uses_with(value)
     del known[permute.result]
     permute.erase()
     program.changed()
 
 
-def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Any, LocalCollective]) -> None:
+def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Value, LocalCollective]) -> None:
     """One permute for the sum of two of one value, where no device sends or receives twice."""
     add = permute.result.only_user
     if add is None or add.name != "stablehlo.add" or add.operands[0] == add.operands[1]:
@@ -117,5 +119,5 @@ def _merge(program: DeviceProgram, permute: LocalCollective, known: dict[Any, Lo
     program.changed()
 
 
-def _table(pairs: Pairs) -> Any:
+def _table(pairs: Pairs) -> Ids:
     return np.array(pairs, np.int64).reshape(-1, 2)

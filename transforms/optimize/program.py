@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -21,7 +20,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, main_function
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.ops import traits_of
@@ -69,7 +68,7 @@ class LocalCollective:
         return Cause(text_of(said), self.op.location)
 
     @property
-    def groups(self) -> Any:
+    def groups(self) -> ir.Attribute:
         """The attribute that says which partitions are connected."""
         permute = self.kind == "collective_permute"
         return self.attributes["source_target_pairs" if permute else "replica_groups"]
@@ -112,21 +111,21 @@ class DeviceProgram:
         self._found: tuple[list[LocalCollective], list[Operation], list[Operation]] | None = None
         self._emit: Emitter | None = None
         self._unchanged: dict[Operation, list[bool]] = {}
-        self._told: set[tuple[Any, str]] = set()
+        self._told: set[tuple[Operation, str]] = set()
 
     def collectives(self, *kinds: str) -> list[LocalCollective]:
         """Those of these kinds (all if none is named) with one operand, in program order."""
         return [c for c in self._find()[0] if not kinds or c.kind in kinds]
 
-    def loops(self) -> list[Any]:
+    def loops(self) -> list[Operation]:
         """The while loops, outer ones before those inside them."""
         return self._find()[1]
 
-    def transposes(self) -> list[Any]:
+    def transposes(self) -> list[Operation]:
         """The transposes, in program order."""
         return self._find()[2]
 
-    def _find(self) -> tuple[list[LocalCollective], list[Any], list[Any]]:
+    def _find(self) -> tuple[list[LocalCollective], list[Operation], list[Operation]]:
         if self._found is None:
             collectives: list[LocalCollective] = []
             loops: list[Operation] = []
@@ -143,7 +142,7 @@ class DeviceProgram:
             self._found = collectives, loops, transposes
         return self._found
 
-    def before_loop(self, value: Value) -> Any:
+    def before_loop(self, value: Value) -> Value:
         """The value before a loop of an argument that the loop carries unchanged; any other value itself.
 
         Arguments are those of the loop's body or condition. Loops around loops are followed outwards.
@@ -173,7 +172,7 @@ class DeviceProgram:
             self._told.add((op, why))
             remark(op, f"is not {what} because {why}")
 
-    def emitter(self, before: Operation, location: Any = None) -> Emitter:
+    def emitter(self, before: Operation, location: Location | None = None) -> Emitter:
         """A builder of operations before `before`, on channels that no other collective has."""
         if self._emit is None:
             assert self.mesh is not None
@@ -279,7 +278,7 @@ def is_elementwise(op: Operation, shape: tuple[int, ...]) -> bool:
     return op.results[0].type.shape == shape and all(operand in (shape, ()) for operand in operands)
 
 
-def integers(attribute: Any) -> tuple[int, ...]:
+def integers(attribute: ir.Attribute) -> tuple[int, ...]:
     """A dense array or elements attribute of integers."""
     if isinstance(attribute, ir.DenseElementsAttr):
         return tuple(int(n) for n in ir.DenseIntElementsAttr(attribute))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option
 
@@ -28,11 +27,11 @@ class Regather(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None or not self.keep_gathered_bytes:
             return
-        blocks: list[tuple[Any, list[LocalCollective]]] = []
+        blocks: list[tuple[Block, list[LocalCollective]]] = []
         for gather in program.collectives("all_gather"):
             known = next((members for block, members in blocks if block == gather.op.block), None)
             if known is None:
-                blocks.append((gather.op.block, [gather]))
+                blocks.append((gather.op.neighbours(), [gather]))
             else:
                 known.append(gather)
         for block, gathers in blocks:
@@ -53,11 +52,11 @@ class _Gap:
     begin: int
     end: int
     user: Operation
-    later: tuple[tuple[Any, int], ...]
-    waited: Any
+    later: tuple[tuple[Operation, int], ...]
+    waited: Value | None
 
 
-def _gaps(block: Any, gathers: list[LocalCollective]) -> list[_Gap]:
+def _gaps(block: Block, gathers: list[LocalCollective]) -> list[_Gap]:
     """Where gathered values wait to be used again, in program order."""
     operations = list(block)
     places = {value: place for place, op in enumerate(operations) for value in op.results}
@@ -79,7 +78,7 @@ def _gaps(block: Any, gathers: list[LocalCollective]) -> list[_Gap]:
     return sorted(found, key=lambda gap: gap.begin)
 
 
-def _place_of(op: Operation, operations: list[Any], places: dict[Any, int]) -> int:
+def _place_of(op: Operation, operations: list[Operation], places: dict[Value, int]) -> int:
     """Where an operation stands in its block."""
     if len(op.results):
         return places[op.results[0]]

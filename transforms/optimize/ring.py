@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class Ring:
         self._cause = cause
         self._groups = replica_groups(emit.mesh, axes)
 
-    def shift(self, value: Value, by: int) -> Any:
+    def shift(self, value: Value, by: int) -> Value:
         """What the device with this one's index plus `by` has."""
         pairs = np.stack([np.roll(self._groups, -by, axis=1).reshape(-1), self._groups.reshape(-1)], axis=1)
         location = self.emit.location
@@ -33,7 +32,7 @@ class Ring:
         self.emit.location = location
         return moved
 
-    def start(self, step: int | Any, sign: int, size: int) -> Any:
+    def start(self, step: int | Value, sign: int, size: int) -> Value:
         """Where the shard of the device `sign * step` further begins, in shards of `size`: a scalar.
 
         `step` is a number from 0 to the number of devices, or a value of that range.
@@ -49,7 +48,7 @@ class Ring:
         index = emit.binary("remainder", index, emit.constant(INDEX, self.count))
         return emit.binary("multiply", index, emit.constant(INDEX, size))
 
-    def repeat(self, first: int, last: int, carried: Sequence[Any], body: Step, unroll: bool) -> list[Any]:
+    def repeat(self, first: int, last: int, carried: Sequence[Value], body: Step, unroll: bool) -> list[Value]:
         """Do `body` for every step from `first` to below `last`, which gives the new values of what is carried."""
         if unroll or last - first < 2:
             values = list(carried)
@@ -58,7 +57,7 @@ class Ring:
             return values
         return self._loop(first, last, carried, body)
 
-    def _loop(self, first: int, last: int, carried: Sequence[Any], body: Step) -> list[Any]:
+    def _loop(self, first: int, last: int, carried: Sequence[Value], body: Step) -> list[Value]:
         emit = self.emit
         initial = [emit.constant(INDEX, first), *carried]
         types = [value.type for value in initial]
@@ -76,10 +75,10 @@ class Ring:
         return emit.create("stablehlo.while", initial, types, {}, blocks).results[1:]
 
 
-Step = Callable[[Any, list[Any]], list[Any]]
+Step = Callable[[int | Value, list[Value]], list[Value]]
 
 
-def cut(emit: Emitter, value: Value, dim: int, start: Any, size: int) -> Any:
+def cut(emit: Emitter, value: Value, dim: int, start: Value, size: int) -> Value:
     """`size` elements of one dimension from `start` on."""
     type_ = value.type
     zero = emit.constant(INDEX, 0)
@@ -90,7 +89,7 @@ def cut(emit: Emitter, value: Value, dim: int, start: Any, size: int) -> Any:
     )
 
 
-def paste(emit: Emitter, whole: Any, part: Any, dim: int, start: Any) -> Any:
+def paste(emit: Emitter, whole: Value, part: Value, dim: int, start: Value) -> Value:
     """`whole` with `part` at `start` of one dimension."""
     type_ = whole.type
     zero = emit.constant(INDEX, 0)

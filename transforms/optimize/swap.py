@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.emit.emitter import Emitter
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.products import DOT, ProductDims
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers
@@ -76,7 +75,7 @@ def _swap(
     program.changed()
 
 
-def _swapped(emit: Emitter, dot: Operation, dims: ProductDims) -> Any:
+def _swapped(emit: Emitter, dot: Operation, dims: ProductDims) -> Value:
     """The dot with its operands in the other order."""
     left, right = dot.operands
     numbers = stablehlo.DotDimensionNumbers.get(
@@ -86,7 +85,7 @@ def _swapped(emit: Emitter, dot: Operation, dims: ProductDims) -> Any:
         rhs_contracting_dimensions=[a for a, _ in dims.contracting],
         context=emit.context,
     )
-    attributes: dict[str, Any] = dict(dot.attributes)
+    attributes: dict[str, ir.Attribute] = dict(dot.attributes)
     attributes["dot_dimension_numbers"] = numbers
     if "precision_config" in attributes:
         attributes["precision_config"] = ir.ArrayAttr.get(

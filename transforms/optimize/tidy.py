@@ -7,7 +7,8 @@ places may do so here, too.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Hashable
+from typing import TypeAlias
 
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Block, Operation, Value
@@ -15,7 +16,7 @@ from gspmd.transforms.ops import traits_of, traits_of_op
 
 _MODULE, _FUNCTION = "builtin.module", "func.func"
 
-_Scope: TypeAlias = dict[Any, list[Operation]]
+_Scope: TypeAlias = dict[tuple[Hashable, ...], list[Operation]]
 """Operations by their names and operands, or without operands by their attributes."""
 
 
@@ -59,7 +60,7 @@ class _Tidier:
     def _merge(self, op: Operation, scopes: list[_Scope], own: _Scope) -> None:
         """Let an earlier operation that is the same take this one's place, if there is one."""
         operands = op.operands
-        key: Any
+        key: tuple[Hashable, ...]
         if not operands:
             key = (op.name, frozenset(op.attributes.items()))
         elif len(operands) > 1 and self._commutes(op):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -64,7 +63,7 @@ class _Updated:
 
     argument: int
     result: int
-    chain: frozenset[Any]
+    chain: frozenset[Operation]
 
 
 class _Update:
@@ -111,7 +110,7 @@ class _Update:
         if not all(value.type.is_tensor for value in (start, made)):
             return None  # a token
         shape = made.type.shape
-        chain: set[Any] = set()
+        chain: set[Operation] = set()
         stack, reached = [self._last.operands[result]], False
         while stack:
             value = stack.pop()
