@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Generic, TypeVar
 
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation, Value
 
+_Home = TypeVar("_Home")
 
-class LoopNest:
-    """The loops around a place: of each, the block that it is in and its iterations, the outermost first."""
+
+class LoopNest(Generic[_Home]):
+    """The loops around a place, the outermost first: of each the block around it, or its number, and its iterations."""
 
     def __init__(self) -> None:
-        self._loops: list[tuple[Any, int]] = []
+        self._loops: list[tuple[_Home, int]] = []
 
-    def enter(self, block: Any, loop: Operation) -> int:
+    def enter(self, block: _Home, loop: Operation) -> int:
         """Go into a loop; returns its iterations, 1 where they are not known."""
         trips = trip_count(loop) or 1
         self._loops.append((block, trips))
@@ -28,11 +30,11 @@ class LoopNest:
     def __bool__(self) -> bool:
         return bool(self._loops)
 
-    def outermost(self, home: Any) -> int | None:
+    def outermost(self, home: _Home) -> int | None:
         """The number of the loop that is in the block `home` of a value, before which the value may be moved."""
         return next((number for number, (block, _) in enumerate(self._loops) if block == home), None)
 
-    def runs_with(self, home: Any) -> int:
+    def runs_with(self, home: _Home) -> int:
         """How often the place runs each time that a value made in `home` is moved for it."""
         number = self.outermost(home)
         return 1 if number is None else math.prod(trips for _, trips in self._loops[number:])

@@ -7,7 +7,6 @@ only handed on have one sharding on either side.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from gspmd.dialect.axes import overlap
 from gspmd.dialect.errors import AnnotationError
@@ -18,6 +17,7 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.exchange.step_notation import STEPS, sharding_after
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.ops import OPS
@@ -34,7 +34,7 @@ class _Check:
         self._annotated = annotated
         self._rules = RuleBook(OPS | CALLS, replicate_unsupported=True)
         self._of: dict[int, TensorSharding] = {}
-        self._right: set[Any] = set()
+        self._right: set[tuple[OpInfo, tuple[TensorSharding, ...]]] = set()
 
     def run(self) -> None:
         body = self._annotated.program.body

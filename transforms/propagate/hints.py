@@ -7,7 +7,6 @@ The members of a group share one slot while shardings are solved for, so they en
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
 from gspmd.dialect.error_codes import Code
@@ -66,8 +65,8 @@ def retire_hints(annotated: AnnotatedProgram) -> None:
 
 def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:
     """The operations that name members, by group."""
-    found: dict[Any, list[Op]] = {}
-    regions: dict[Any, int] = {}
+    found: dict[int | tuple[int, int], list[Op]] = {}
+    regions: dict[int | tuple[int, int], int] = {}
     if not any(op.info.name == GROUP for op in annotated.program.ops):
         return []
     for op, _, region in ops_in_regions(annotated.program, annotated.codec, annotated.mesh):

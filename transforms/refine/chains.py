@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from gspmd.dialect.axes import Axes, overlap, starts_with
 from gspmd.dialect.placement import factor_axes, tensor_axes
@@ -89,7 +88,7 @@ class Chains:
         self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None] | None] = {}
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
-        self._right: set[Any] = set()
+        self._right: set[Hashable] = set()
         self._most_moves = chooser.planner.moves_tried + MOST_SEARCHES * chooser.planner.max_moves
 
     def run(self) -> list[Refinement]:
@@ -204,9 +203,9 @@ class Chains:
         )
         remark(self.places.maker[value].ir if value in self.places.maker else self.places.program.function, text)
 
-    def _surroundings(self, value: int) -> Any:
+    def _surroundings(self, value: int) -> Hashable:
         """What tells the places of a value from those of others, as far as it is looked at at once."""
-        places: list[Any] = []
+        places: list[Hashable] = []
         for use in self._around({value: self.places.sharding[value]}):
             if use.op is None:
                 places.append((self.places.at(use.value, {}), self.places.need(use, {})))

@@ -81,7 +81,7 @@ class ValuePlaces:
         self._ends: dict[int, tuple[tuple[tuple[int, bool], ...], frozenset[int]]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
-        self._loops = LoopNest()  # around what is read
+        self._loops = LoopNest[int]()  # around what is read
         self.results = self._read_main()
         self.ends_like = self._find_ends_like()
 

@@ -13,7 +13,6 @@ signed integers or floating-point numbers: it takes these for the unsigned ones 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of
@@ -79,21 +78,21 @@ def _multiply_wider(build: Builder, op: Operation) -> None:
     op.replace([build.convert(high, type_.element)])
 
 
-def _high_of_longest(build: Builder, a: Any, b: Any, signed: bool) -> Any:
+def _high_of_longest(build: Builder, a: Value, b: Value, signed: bool) -> Value:
     """The upper half of a product of 64 by 64 bits, unsigned, from the four products of their halves."""
     type_ = a.type.of_element("ui64")
     half, mask = build.constant(type_, _HALF_BITS), build.constant(type_, (1 << _HALF_BITS) - 1)
 
-    def low(value: Value) -> Any:
+    def low(value: Value) -> Value:
         return build.binary("and", value, mask)
 
-    def high(value: Value) -> Any:
+    def high(value: Value) -> Value:
         return build.binary("shift_right_logical", value, half)
 
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Value, y: Value) -> Value:
         return build.binary("multiply", x, y)
 
-    def total(x: Any, y: Any) -> Any:
+    def total(x: Value, y: Value) -> Value:
         return build.binary("add", x, y)
 
     x, y = (build.convert(value, "ui64") for value in (a, b))

@@ -5,8 +5,6 @@ Each slice by itself would spread what it keeps over all shards, only for the co
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
@@ -85,7 +83,7 @@ def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
     whole = annotated.program.value_type[source].shape[dim]
     made = [_slice_of(annotated, value, dim) if value != source else None for value in op.operands]
     ranges = [(s.info.ints("start_indices")[dim], s.info.ints("limit_indices")[dim]) if s else (0, whole) for s in made]
-    attributes: dict[str, Any] = {
+    attributes: dict[str, ir.Attribute] = {
         "call_target_name": ir.StringAttr.get(JOINED_SLICES, context),
         JOINED_DIMENSION: ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), dim),
         JOINED_STARTS: ir.DenseI64ArrayAttr.get([start for start, _ in ranges], context),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -22,7 +22,7 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.callbacks import is_one_call
 from gspmd.transforms.ir.collective_notes import RETURNED
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
-from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
@@ -56,7 +56,7 @@ class Decision:
     `complete`, not all ways have been compared.
     """
 
-    location: Any
+    location: Location
     name: str
     have: tuple[TensorSharding, ...]
     runs: tuple[TensorSharding, ...]
@@ -66,6 +66,9 @@ class Decision:
     operand: int = 0
     complete: bool = True
 
+
+_Situation: TypeAlias = tuple[OpInfo, tuple[TensorSharding, ...], tuple[TensorSharding, ...], tuple[bool, ...], Axes]
+"""What a `Situation` is made of."""
 
 _CONSTRAINT = "sdy.sharding_constraint"
 
@@ -127,15 +130,15 @@ class Resharder:
         self.rules = rules
         self.chooser = chooser
         self.planner = chooser.planner
-        self.handle: list[Any] = list(self.program.value_ir)
+        self.handle: list[Value] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
         # Situations in which nothing has to be done, as plain tuples: most operations are in one.
-        self._right: set[Any] = set()
+        self._right: set[_Situation] = set()
         # Of every value, by scope: what it has been moved to.
-        self._moved: list[dict[int, dict[TensorSharding, Any]]] = []
+        self._moved: list[dict[int, dict[TensorSharding, Value]]] = []
         self._needed: dict[int, tuple[TensorSharding, ...]] = {}  # of the block at hand
-        self._loops = LoopNest()
+        self._loops = LoopNest[Block]()
         self._loop_places: list[tuple[Operation, int]] = []  # the same loops: each, and the number of scopes around it
         self._held: Axes = ()
         self._partial: dict[int, _Partial] = {}
@@ -184,7 +187,7 @@ class Resharder:
         given = self.annotated.of_op(op)
         return given or tuple([self._replicated(t) for t in op.info.results])
 
-    def _op(self, op: Op, after: Any) -> None:
+    def _op(self, op: Op, after: Operation) -> None:
         wanted = self._wanted(op)
         name = op.info.name
         if name == CONSTRAINT:
@@ -207,7 +210,7 @@ class Resharder:
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
 
-    def _define(self, value: int, handle: Any, sharding: TensorSharding) -> None:
+    def _define(self, value: int, handle: Value, sharding: TensorSharding) -> None:
         self.handle[value] = handle
         self.sharding[value] = sharding
 
@@ -217,7 +220,7 @@ class Resharder:
         loop = name == WHILE
         if loop:
             self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
-            self._loops.enter(op.ir.block, op.ir)
+            self._loops.enter(op.ir.neighbours(), op.ir)
             self._loop_places.append((op.ir, len(self._moved)))
         for index, region in enumerate(op.regions):
             for argument, sharding in zip(region.arguments, wanted, strict=False):
@@ -259,7 +262,7 @@ class Resharder:
 
     # ---- one operation ----
 
-    def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Any) -> None:
+    def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Operation) -> None:
         number = self.rules.of_op(op.info, op.ir)
         if RULE in op.info.attributes:
             del op.ir.attributes[RULE]
@@ -284,7 +287,7 @@ class Resharder:
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
 
-    def _choose(self, op: Op, rule: OpShardingRule, situation: Situation, key: Any, after: Any) -> None:
+    def _choose(self, op: Op, rule: OpShardingRule, situation: Situation, key: _Situation, after: Operation) -> None:
         """Find the strategy where tensors disagree, move the operands and finish the results."""
         # What a value is to be moved to in any case may be moved to here as well.
         moved = tuple([(*self._moved_to(value), *self._needed_as(value)) for value in op.operands])
@@ -313,7 +316,7 @@ class Resharder:
             self._finish_results(op, strategy, wanted, strategy.rule.combiner, after)
 
     def _finish_results(
-        self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Any
+        self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Operation
     ) -> None:
         op.ir.attributes["sdy.sharding"] = self.codec.write_list(strategy.results)
         for index, (made, need) in enumerate(zip(strategy.results, wanted, strict=True)):
@@ -331,7 +334,13 @@ class Resharder:
             self._finish(op, index, (made, goal), after, text, combiner)
 
     def _finish(
-        self, op: Op, index: int, move: tuple[TensorSharding, TensorSharding], before: Any, text: str, combiner: str
+        self,
+        op: Op,
+        index: int,
+        move: tuple[TensorSharding, TensorSharding],
+        before: Operation,
+        text: str,
+        combiner: str,
     ) -> None:
         """Bring a result from the sharding it is made with to the one its users expect."""
         raw = op.ir.results[index]
@@ -345,7 +354,7 @@ class Resharder:
 
     # ---- sums of partial results ----
 
-    def _add_partial(self, op: Op, number: int, goal: TensorSharding, after: Any) -> bool:
+    def _add_partial(self, op: Op, number: int, goal: TensorSharding, after: Operation) -> bool:
         """Apply a linear operation to partial results, so that one reduction serves all of them.
 
         Only when every operand that it is linear in is partial over the same axes and split alike.
@@ -413,7 +422,7 @@ class Resharder:
 
     # ---- moving a value ----
 
-    def _moved_value(self, value: int, need: TensorSharding, user: Operation, cause: str) -> Any:
+    def _moved_value(self, value: int, need: TensorSharding, user: Operation, cause: str) -> Value:
         """The value with another sharding: moved before its user, or found moved already."""
         have = self.sharding[value]
         if have == need:
@@ -435,7 +444,7 @@ class Resharder:
         self._moved[depth].setdefault(value, {})[need] = moved
         return moved
 
-    def _known(self, value: int) -> dict[TensorSharding, Any]:
+    def _known(self, value: int) -> dict[TensorSharding, Value]:
         """The value as it is and as it has been moved, the operands of a constraint being the same as its result."""
         known = {self.sharding[value]: self.handle[value]}
         for scope in self._moved:
@@ -463,13 +472,13 @@ class Resharder:
         definer = self.program.value_def[value]
         return definer >= 0 and self.program.ops[definer].splittable
 
-    def _remake(self, op: Op, need: TensorSharding) -> Any:
+    def _remake(self, op: Op, need: TensorSharding) -> Value:
         """Make a constant again, split as needed, which costs nothing."""
         made = op.ir.clone().insert(Point.at(op.ir))
         made.attributes["sdy.sharding"] = self.codec.write_list((need,))
         return made.results[0]
 
-    def _where(self, value: int, user: Operation) -> tuple[int, Any]:
+    def _where(self, value: int, user: Operation) -> tuple[int, Operation]:
         """Before the user; but a value from outside a loop is moved once, before the loop."""
         number = self._loops.outermost(self.handle[value].block)
         if number is None:
@@ -478,8 +487,14 @@ class Resharder:
         return depth - 1, loop
 
     def _emit(
-        self, value: Value, steps: tuple[ReshardStep, ...], before: Any, location: Any, cause: str, combiner: str
-    ) -> tuple[Any, list[Any]]:
+        self,
+        value: Value,
+        steps: tuple[ReshardStep, ...],
+        before: Operation,
+        location: Location,
+        cause: str,
+        combiner: str,
+    ) -> tuple[Value, list[Operation]]:
         """Create the steps' operations; returns the last value and the operations."""
         point = Point.at(before)
         reason = ir.StringAttr.get(reason_for(cause, steps[-1].after), self.codec.context)

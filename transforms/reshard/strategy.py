@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -23,7 +23,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.local_form import sent_by
-from gspmd.transforms.ops.op_definition import OpTable
+from gspmd.transforms.ops.op_definition import OpTable, Shardings
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import MoveBudget
 from gspmd.transforms.reshard.planner import Planner
@@ -144,8 +144,8 @@ class Chooser:
         self._context = context
         self._chosen: dict[tuple[OpShardingRule, Situation], Strategy] = {}
         self._flops: dict[OpInfo, float] = {}
-        self._sent: dict[Any, tuple[Sent, ...] | None] = {}
-        self._assigned: dict[Any, list[_Assigned]] = {}
+        self._sent: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings], tuple[Sent, ...] | None] = {}
+        self._assigned: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings, Axes], list[_Assigned]] = {}
         self._ways: dict[tuple[OpShardingRule, Situation], list[_Way]] = {}
         self._lacked: dict[tuple[TensorType, TensorSharding, TensorSharding], float] = {}
         self._held: dict[tuple[TensorType, TensorSharding], float] = {}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import SourceLocation, Unsupported
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
+from gspmd.transforms.ir.operations import Location
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
@@ -33,7 +33,7 @@ class ValueMove:
     """
 
     user: str
-    location: Any
+    location: Location
     type_: TensorType
     source: TensorSharding
     steps: tuple[ReshardStep, ...]

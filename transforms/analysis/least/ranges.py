@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -102,7 +101,7 @@ def compared(direction: str, a: Range, b: Range) -> Range:
     return EITHER if not apart else FALSE if direction == "EQ" else TRUE
 
 
-def of_constant(attribute: Any) -> Range:
+def of_constant(attribute: ir.Attribute) -> Range:
     """The range of a constant whose elements are all the same; that of another is not looked for."""
     if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
         return ANY
