@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import NAME
 from gspmd.transforms.ir.modules import declare_types
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
-from gspmd.transforms.reroll.layers import LayerPlace, Layers, find_layers
+from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
 from gspmd.transforms.reroll.runs import LayerRun
 
 KEPT = (2, 3)
@@ -30,6 +30,16 @@ LEAST = 300
 
 _ALIAS = "tf.aliasing_output"
 _OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # what arguments and results of layers need not have in common
+
+
+class OpPlace(NamedTuple):
+    """Which operation of a layer, and of which layer.
+
+    `key` is the run, the position there, and the number among the operations inside that one.
+    """
+
+    key: tuple[RunKey, int, int]
+    layer: int
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,11 +69,11 @@ class Fold:
     before: int
     behind: int
     runs: list[LayerRun]
-    locations: list[Any]
-    origins: dict[int, LayerPlace]
-    alive: list[Any]  # so that identities stay theirs
+    locations: list[Location]
+    origins: dict[int, OpPlace]
+    alive: list[Location]  # so that identities stay theirs
     arguments: Ends
-    argument_locations: list[Any]
+    argument_locations: list[Location]
     results: Ends
 
     @property
@@ -158,7 +168,7 @@ def _mark(layers: Layers, fold: Fold) -> None:
                 for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
                     each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
                     fold.alive.append(each.location)
-                    fold.origins[id(each.location)] = LayerPlace((number, position, part), layer)
+                    fold.origins[id(each.location)] = OpPlace((number, position, part), layer)
 
 
 def _rewire(layers: Layers, fold: Fold) -> None:
@@ -208,7 +218,7 @@ def use_instead(op: Operation, known: dict[Value, Value]) -> None:
                 each.operands[index] = known[value]
 
 
-def set_arguments(block: Block, arguments: list[Value], locations: list[Any]) -> None:
+def set_arguments(block: Block, arguments: list[Value], locations: list[Location]) -> None:
     """Let these be the arguments of a block."""
     block.arguments, block.locations = arguments, locations
     for index, value in enumerate(arguments):

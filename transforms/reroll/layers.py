@@ -12,10 +12,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import heapq
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.reroll.runs import LayerRun, find_runs, inputs
@@ -23,7 +24,11 @@ from gspmd.transforms.reroll.runs import LayerRun, find_runs, inputs
 _MOST_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none
 
-Key: TypeAlias = Any
+Key: TypeAlias = Hashable
+"""Which of a layer's values one is, the same for all layers."""
+
+RunKey: TypeAlias = int | tuple[str, Key, int]
+"""The number of a run, or what stands for one: the operations that bring into form what has this key, by name."""
 
 
 class LayerPlace(NamedTuple):
@@ -114,7 +119,7 @@ class Layers:
         self.values = list(numbers)
         self.used, self.first_used, self.first_made = np.array(used, np.int64), first_used, first_made
 
-    def used_in(self, run: LayerRun) -> Any:
+    def used_in(self, run: LayerRun) -> npt.NDArray[np.int64]:
         """The values that a run uses: a row for each repetition, its inputs in order."""
         return self.used[self.first_used[run.start] : self.first_used[run.stop]].reshape(run.count, -1)
 
@@ -177,7 +182,7 @@ class Layers:
                         of_arguments.add(tie)
         return sorted(ties.items(), key=lambda entry: entry[0] not in of_arguments)
 
-    def _homes(self, runs: Sequence[LayerRun]) -> tuple[Any, Any]:
+    def _homes(self, runs: Sequence[LayerRun]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The run that makes a value, or is the first to use an argument, and which of its repetitions."""
         home, repetition = np.full(len(self.values), -1), np.zeros(len(self.values), np.int64)
         for number, run in enumerate(runs):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from gspmd.transforms.ir.operations import Block, Operation, Value
 
@@ -89,12 +89,12 @@ def _is_outside(value: Value, op: Operation) -> bool:
     return True
 
 
-def fingerprint(op: Operation) -> tuple[Any, ...]:
+def fingerprint(op: Operation) -> tuple[Hashable, ...]:
     """What is equal for operations that differ at most in the values they use from outside."""
     return _fingerprint(op, {})
 
 
-def _fingerprint(op: Operation, inside: dict[Value, int]) -> tuple[Any, ...]:
+def _fingerprint(op: Operation, inside: dict[Value, int]) -> tuple[Hashable, ...]:
     if op.source is not None:  # it has attributes that cannot be compared
         return (id(op),)
     said = op.attributes
@@ -110,7 +110,7 @@ def _fingerprint(op: Operation, inside: dict[Value, int]) -> tuple[Any, ...]:
     return (*mine, *[tuple(_content(region, inside)) for region in op.regions]) if op.regions else mine
 
 
-def _content(region: Block, inside: dict[Value, int]) -> Iterator[Any]:
+def _content(region: Block, inside: dict[Value, int]) -> Iterator[Hashable]:
     for argument in region.arguments:
         inside[argument] = len(inside)
         yield argument.type
@@ -123,7 +123,7 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Any]:
 
 def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
     """Runs of at least so many repetitions that do not overlap, the longest first."""
-    letters: dict[tuple[Any, ...], int] = {}
+    letters: dict[tuple[Hashable, ...], int] = {}
     word = np.array([letters.setdefault(fingerprint(op), len(letters)) for op in ops], np.int64)
     found = []
     for period in _periods(word):
@@ -140,7 +140,7 @@ def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
     return chosen
 
 
-def _periods(word: Any) -> list[int]:
+def _periods(word: npt.NDArray[np.int64]) -> list[int]:
     """Distances at which the same often comes again."""
     last: dict[int, int] = {}
     distances: collections.Counter[int] = collections.Counter()

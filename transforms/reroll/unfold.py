@@ -14,8 +14,8 @@ from gspmd.transforms.ir.collective_notes import RETURNED
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
-from gspmd.transforms.reroll.fold import Ends, Fold, set_arguments, use_instead
-from gspmd.transforms.reroll.layers import Key, LayerPlace, corresponds
+from gspmd.transforms.reroll.fold import Ends, Fold, OpPlace, set_arguments, use_instead
+from gspmd.transforms.reroll.layers import Key, LayerPlace, RunKey, corresponds
 from gspmd.transforms.reroll.runs import CHANNEL, fingerprint, inputs
 
 _INSIDE = -1
@@ -42,10 +42,11 @@ class _Unfolding:
         self.middle = (fold.before, fold.before + 1)
         self.places: dict[Value, LayerPlace] = {}
         self.layer_of: dict[Operation, int] = {}
-        self.origin: dict[Operation, Key] = {}
+        self.origin: dict[Operation, tuple[RunKey, int, int]] = {}
         self.brought: dict[LayerPlace, int] = {}  # how many operations bring a value into form
-        self.made: dict[Key, tuple[list[Operation], list[Operation]]] = {}  # of the layers in the middle, by run
-        self.extents: dict[tuple[Key, int], tuple[Operation, Operation]] = {}  # by run and layer: the first, the last
+        self.made: dict[RunKey, tuple[list[Operation], list[Operation]]] = {}  # of the layers in the middle, by run
+        # By run and layer: the first operation, and the last.
+        self.extents: dict[tuple[RunKey, int], tuple[Operation, Operation]] = {}
         self.added: list[Operation] = []
         self.values = collections.defaultdict[int, dict[Key, Value]](dict)  # by layer
         self.channel = 0
@@ -68,7 +69,7 @@ class _Unfolding:
     # ---- what became of the layers ----
 
     def _find(self) -> None:
-        fold, counts = self.fold, collections.Counter[LayerPlace]()
+        fold, counts = self.fold, collections.Counter[OpPlace]()
         self.channel = max(map(channel_of, self.function.walk()), default=0)
         if len(self.block.arguments) != len(fold.arguments.kept) or len(self.last.operands) != len(fold.results.kept):
             raise Unlike("other arguments or results")
@@ -79,23 +80,23 @@ class _Unfolding:
         for op in self.block:
             if op.location is self.last.location:
                 self._forget_number(op)
-                place = self._of_result(op)
+                made = self._of_result(op)
             else:
-                place = fold.origins.get(id(op.location))
-                if place is not None:
-                    place = LayerPlace(place.key, self._folded(place.layer))
-            if place is None or op is self.last:
+                made = fold.origins.get(id(op.location))
+                if made is not None:
+                    made = OpPlace(made.key, self._folded(made.layer))
+            if made is None or op is self.last:
                 continue
-            counts[place] += 1
-            self.layer_of[op], self.origin[op] = place.layer, place.key
+            counts[made] += 1
+            self.layer_of[op], self.origin[op] = made.layer, made.key
             for result in op.results:
-                self.places[result] = LayerPlace((place.key, counts[place], result.index), place.layer)
-            run, layer = place.key[0], self._whole(place.layer)
+                self.places[result] = LayerPlace((made.key, counts[made], result.index), made.layer)
+            run, layer = made.key[0], self._whole(made.layer)
             self.extents[run, layer] = (self.extents.get((run, layer), (op, op))[0], op)
-            if place.layer in self.middle:
-                self.made.setdefault(run, ([], []))[place.layer - fold.before].append(op)
+            if made.layer in self.middle:
+                self.made.setdefault(run, ([], []))[made.layer - fold.before].append(op)
 
-    def _of_result(self, op: Operation) -> LayerPlace | None:
+    def _of_result(self, op: Operation) -> OpPlace | None:
         """The place of an operation that brings a result into its form: it belongs to the layer that it uses.
 
         It is a run of its own, in which only the location is not known.
@@ -104,7 +105,7 @@ class _Unfolding:
         if found is None:
             return None
         number = self.brought[found] = self.brought.get(found, 0) + 1
-        return LayerPlace(((op.name, found.key, number), 0, _INSIDE), found.layer)
+        return OpPlace(((op.name, found.key, number), 0, _INSIDE), found.layer)
 
     def _forget_number(self, op: Operation) -> None:
         """Take the number of the result out of what an operation says it is there for."""
@@ -192,7 +193,7 @@ class _Unfolding:
                 low, high = (at[LayerPlace(place.key, layer)] for layer in (self.fold.before, self.fold.behind))
                 yield index, place, low, high
 
-    def _gaps(self) -> list[tuple[Operation, Point, Key, list[int]]]:
+    def _gaps(self) -> list[tuple[Operation, Point, RunKey, list[int]]]:
         """Where missing layers belong, in the program's order: an operation beside it, the place, the run, the layers.
 
         That is before what comes next in the run, or behind what came last.
@@ -217,7 +218,7 @@ class _Unfolding:
         self.block.number()
         return sorted(gaps, key=lambda gap: gap[0].number)
 
-    def _repeat(self, run: Key, point: Point, layers: list[int]) -> None:
+    def _repeat(self, run: RunKey, point: Point, layers: list[int]) -> None:
         """Say missing layers of a run as the layer behind them says itself."""
         pattern = [(op, self.origin[op][1], self._of_layers(low, op)) for low, op in zip(*self.made[run], strict=True)]
         for layer in layers:
