@@ -6,8 +6,6 @@ done.
 
 from __future__ import annotations
 
-from typing import Any
-
 # Brackets inside brackets: MLIR's parser and printer, which recurse, end the process at some 4,000 of a kind.
 MAX_BRACKET_DEPTH = 500
 
@@ -96,7 +94,7 @@ MAX_UNROLLED = 1024
 MAX_TOLERANCE = 1000
 
 
-def is_count(value: Any) -> bool:
+def is_count(value: object) -> bool:
     """Whether a value given by a user is an integer from 0 to the largest; booleans are not."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 

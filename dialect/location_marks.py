@@ -7,9 +7,15 @@ joins the names of scopes.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Protocol
 
 from jaxlib.mlir import ir
+
+
+class Marked(Protocol):
+    """An operation, of MLIR's or in memory."""
+
+    location: ir.Location
 
 
 class LocationMark:
@@ -20,17 +26,17 @@ class LocationMark:
         self._mark = re.compile(rf'fused<"{re.escape(self._text)}(\d+)">')
         self._marked = re.compile(rf"{self._mark.pattern}\[(.*)\](?=\)$)", re.DOTALL)
 
-    def set(self, op: Any, number: int) -> None:
+    def set(self, op: Marked, number: int) -> None:
         """Add a number to an operation's location."""
         context = op.location.context
         mark = ir.StringAttr.get(f"{self._text}{number}", context)
         op.location = ir.Location.fused([op.location], mark, context)
 
-    def numbers(self, location: Any) -> tuple[int, ...]:
+    def numbers(self, location: ir.Location) -> tuple[int, ...]:
         """The marks in a location, innermost first: of an operation, and of the calls it was inlined through."""
         return tuple(int(number) for number in self._mark.findall(str(location)))
 
-    def without(self, location: Any) -> str:
+    def without(self, location: ir.Location) -> str:
         """The text of a location without the mark around it."""
         return self._marked.sub(r"\2", str(location))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
@@ -41,19 +40,19 @@ class SdyCodec:
     def __init__(self, context: ir.Context, meshes: dict[str, Mesh]) -> None:
         self.context = context
         self.meshes = meshes
-        self._read: dict[Any, TensorSharding] = {}
-        self._read_lists: dict[Any, tuple[TensorSharding, ...]] = {}
-        self._written: dict[TensorSharding, Any] = {}
-        self._written_lists: dict[tuple[TensorSharding, ...], Any] = {}
+        self._read: dict[ir.Attribute, TensorSharding] = {}
+        self._read_lists: dict[ir.Attribute, tuple[TensorSharding, ...]] = {}
+        self._written: dict[TensorSharding, ir.Attribute] = {}
+        self._written_lists: dict[tuple[TensorSharding, ...], ir.Attribute] = {}
 
-    def read(self, attribute: Any) -> TensorSharding:
+    def read(self, attribute: ir.Attribute) -> TensorSharding:
         """A `#sdy.sharding`. Raises ParseError or AnnotationError."""
         found = self._read.get(attribute)
         if found is None:
             found = self._read[attribute] = parse_sharding(str(attribute), self.meshes)
         return found
 
-    def read_list(self, attribute: Any) -> tuple[TensorSharding, ...]:
+    def read_list(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
         """A `#sdy.sharding_per_value`, one entry a result."""
         found = self._read_lists.get(attribute)
         if found is None:
@@ -61,14 +60,14 @@ class SdyCodec:
             found = self._read_lists[attribute] = tuple(self.read(part) for part in parts)
         return found
 
-    def write(self, sharding: TensorSharding) -> Any:
+    def write(self, sharding: TensorSharding) -> ir.Attribute:
         """The attribute of one value."""
         found = self._written.get(sharding)
         if found is None:
             found = self._written[sharding] = write_sharding(sharding, self.context)
         return found
 
-    def write_list(self, shardings: tuple[TensorSharding, ...]) -> Any:
+    def write_list(self, shardings: tuple[TensorSharding, ...]) -> ir.Attribute:
         """The attribute of an operation's results."""
         found = self._written_lists.get(shardings)
         if found is None:
