@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from gspmd.checks.evaluation import Judging, judged
 from gspmd.checks.probes import Probe, operations_in, prefix, probes_of, with_probes
@@ -21,6 +20,7 @@ from gspmd.dialect.location_marks import GIVEN
 from gspmd.explanations.value_names import GivenNames
 from gspmd.isolation import Died, Worker
 from gspmd.pass_manager.manager import After
+from gspmd.transforms.ir.operations import Location
 from gspmd.transforms.localize import Localize
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass
@@ -167,7 +167,7 @@ class Bisection:
         name, location = operations_in(given)[probe.op]
         return self._of_operation(name, location, probe.index, wrong.symptom)
 
-    def _of_operation(self, name: str, location: Any, index: int, symptom: str) -> _AtFault:
+    def _of_operation(self, name: str, location: Location, index: int, symptom: str) -> _AtFault:
         """An operation of what a pass got, as the given program has it."""
         made, results = self._names.made_for(location)
         place, mark = _text(source_location(location)), next(iter(GIVEN.numbers(location)), None)

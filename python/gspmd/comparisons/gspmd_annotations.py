@@ -41,7 +41,7 @@ def free_values(module: ir.Module) -> Free:
     top = model_of(module)
     codec, function = codec_of(top), main_function(top)
 
-    def is_free(entry: dict[str, Any]) -> bool:
+    def is_free(entry: dict[str, ir.Attribute]) -> bool:
         if _SAID in entry:
             return any(dim.is_open for dim in codec.read(entry[_SAID]).dims)
         return _MHLO not in entry

@@ -23,6 +23,7 @@ from gspmd.runtime import executable as runtime
 from gspmd.runtime.executable import Executable
 from gspmd.runtime.sharded_array import Devices, ShardedArray, padded_shape
 from gspmd.transforms.ingest import Ingest
+from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 
@@ -72,7 +73,7 @@ def is_annotated_for_shardy(module: ir.Module) -> bool:
     return any(name.startswith(_OF_SHARDY) for name in said)
 
 
-def _of_values(attributes: Mapping[str, Any]) -> list[str]:
+def _of_values(attributes: Mapping[str, Attribute]) -> list[str]:
     """The names of attributes on a function's arguments and results."""
     entries = [entry for key in ("arg_attrs", "res_attrs") for entry in attributes.get(key, ())]
     return [named.name for entry in entries for named in entry]

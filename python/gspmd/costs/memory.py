@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
+from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
@@ -107,7 +107,7 @@ def _host_peak(program: Program, buffers: Buffers, aliases: Mapping[int, int], s
 
 
 def aliases_of(
-    arguments: Sequence[Mapping[str, Any]], argument_bytes: Sequence[int], results: Sequence[int]
+    arguments: Sequence[Mapping[str, Attribute]], argument_bytes: Sequence[int], results: Sequence[int]
 ) -> dict[int, int]:
     """Which argument each result is made in, from the attributes of the arguments and the sizes in bytes.
 

@@ -16,7 +16,7 @@ from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
 from gspmd.transforms.ir.modules import context_of
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Location, Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
@@ -126,7 +126,7 @@ def mark_places(explainer: Explainer) -> None:
         PLACE.set(op, index)
 
 
-def place_of(location: Any) -> int | None:
+def place_of(location: Location) -> int | None:
     """The number that `mark_places` gave."""
     return next(iter(PLACE.numbers(location)), None)
 

@@ -106,13 +106,13 @@ class GivenNames:
         self._ops.append(_GivenOp(op.name, prefix, results, operands, regions, callee))
         GIVEN.set(op, mark)
 
-    def _name(self, value: Any) -> str:
+    def _name(self, value: ir.Value) -> str:
         if isinstance(value.owner, ir.Block):
             return self._argument(value)
         number: int = ir.OpResult(value).result_number
         return self._results(value.owner.operation)[number]
 
-    def _results(self, op: Any) -> list[str]:
+    def _results(self, op: ir.Operation) -> list[str]:
         printed = [str(result.get_name(self._state)) for result in op.results]
         line, column = self._position(op.location)
         match = _RESULTS.search(line[:column])
@@ -122,12 +122,12 @@ class GivenNames:
             names += [f"{name}#{i}" for i in range(int(count))] if count else [name]
         return names if len(names) == len(printed) else printed
 
-    def _argument(self, argument: Any) -> str:
+    def _argument(self, argument: ir.Value) -> str:
         line, column = self._position(argument.location)
         match = _NAME.match(line, column)
         return match[0] if match else str(argument.get_name(self._state))
 
-    def _position(self, location: Any) -> tuple[str, int]:
+    def _position(self, location: ir.Location) -> tuple[str, int]:
         """The line of the given text where something stands, and the offset there; an empty line where unknown."""
         match = _PLACE.fullmatch(GIVEN.without(location)) if self._lines else None
         if match is None or match[1] != self._filename or not 1 <= int(match[2]) <= len(self._lines):
@@ -172,7 +172,7 @@ class GivenNames:
                 fits = len(given) == len(region.arguments)
                 names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
 
-    def made_for(self, location: Any) -> tuple[str, tuple[str, ...]]:
+    def made_for(self, location: ir.Location) -> tuple[str, tuple[str, ...]]:
         """The operation of the given program that another one, at this location, was made for, and its results."""
         marks = GIVEN.numbers(location)
         if not marks:

@@ -56,7 +56,7 @@ def _results_by_index(module: ir.Module) -> dict[int, list[tuple[tuple[int, ...]
     """Shapes and dtypes of what each function returns, by its number."""
     found: dict[int, list[tuple[tuple[int, ...], np.dtype[Any]]]] = {}
 
-    def visit(op: Any) -> ir.WalkResult:
+    def visit(op: ir.Operation) -> ir.WalkResult:
         if is_callback(op):
             config = op.attributes.get("mhlo.backend_config")
             if isinstance(config, ir.DictAttr) and "index" in config:

@@ -69,7 +69,7 @@ class IrPrinting:
         return _one_pass_each(element)
 
     def _printer(self, module: ir.Module, moment: str) -> Callable[..., None]:
-        def print_ir(operation: Any, handle: Any) -> None:
+        def print_ir(operation: ir.Operation, handle: Any) -> None:
             text = module.operation.get_asm(
                 enable_debug_info=self.debug_info,
                 print_generic_op_form=self.generic,

@@ -258,7 +258,7 @@ class _Run:
     def pass_callable(self, transformation: Pass, number: int, total: int) -> Callable[..., None]:
         """The pass as MLIR calls it, one of so many."""
 
-        def run(operation: Any, handle: Any) -> None:
+        def run(operation: ir.Operation, handle: Any) -> None:
             if total > 1:  # else who runs it tells
                 progress.tell(transformation.argument, number, total)
             said = len(self._errors)
@@ -276,7 +276,7 @@ class _Run:
     def check_callable(self, element: Element) -> Callable[..., None]:
         """The check that passes of Shardy's do not end the process, as a pass that MLIR calls before them."""
 
-        def run(operation: Any, handle: Any) -> None:
+        def run(operation: ir.Operation, handle: Any) -> None:
             with self._module.context, ir.Location.unknown():
                 check_for_shardy(self._module, str(element))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -32,7 +30,7 @@ def _calls(module: ir.Module) -> list[SourceLocation | None]:
     """Where the first call is, if there is one."""
     found = []
 
-    def visit(op: Any) -> ir.WalkResult:
+    def visit(op: ir.Operation) -> ir.WalkResult:
         if is_callback(op):
             found.append(source_location(op.location))
             return ir.WalkResult.INTERRUPT

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from jaxlib.mlir import ir
 
@@ -14,7 +13,7 @@ from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ingest.elements import REDUCING, widen_operands
 from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
-from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.operations import Attribute, Operation, Point
 from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.attribute_text import as_dictionary, text_of
 from gspmd.transforms.parsing.mlir import source_location
@@ -168,13 +167,13 @@ def _is_annotation(name: str) -> bool:
     return name in _DROPPED_ATTRIBUTES or name.startswith(("sdy.", "xla.sdy."))
 
 
-def _frontend(attributes: Any) -> ir.DictAttr:
+def _frontend(attributes: Mapping[str, Attribute]) -> ir.DictAttr:
     """Frontend attributes without those that carry Shardy's attributes."""
     entries = as_dictionary(attributes["mhlo.frontend_attributes"])
     return ir.DictAttr.get({name: attr for name, attr in entries.items() if not _is_annotation(name)})
 
 
-def _set_or_delete(attributes: Any, name: str, value: ir.DictAttr) -> None:
+def _set_or_delete(attributes: dict[str, Attribute], name: str, value: ir.DictAttr) -> None:
     if len(value):
         attributes[name] = value
     else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from gspmd.costs.operations import flops_of
 from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import WHILE, Body
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
@@ -34,7 +34,7 @@ def bytes_of(type_: TensorType) -> float:
     return math.prod(type_.shape) * element_bytes(type_.element) if type_.is_tensor else 0.0
 
 
-def _time(info: Any, types: Iterable[TensorType], hardware: Hardware) -> float:
+def _time(info: OpInfo, types: Iterable[TensorType], hardware: Hardware) -> float:
     counted = flops_of(info)
     element = info.operands[0].element if info.operands else "f32"
     compute_s = counted[1] / hardware.flops_of(element) if counted else 0.0
