@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
@@ -136,7 +135,7 @@ class Costs:
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
-        self._least: dict[OpInfo, float] = {}
+        self._least: dict[ValuePlace, float] = {}
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
@@ -203,36 +202,29 @@ class Costs:
         None where it is more than `most_s`. So that this shows early, places that may need something moved come first,
         and those that are not priced yet count with the least that they take.
         """
-        cost, pending_s = Cost(), 0.0
+        cost, left_s = Cost(), most_s
         if most_s < math.inf:
-            uses = sorted(uses, key=lambda use: self._is_inside(use, choice))
-            pending_s = sum([self._least_s(use) for use in uses])
+            uses = sorted(uses, key=lambda use: use.op is not None and self.places.is_inside(use.op, choice))
+            left_s -= sum([self._least_s(use) for use in uses])
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
         for use in uses:
-            pending_s -= self._least_s(use) if pending_s else 0.0
-            left_s = most_s - cost.time_s - pending_s
+            left_s += self._least_s(use)
             place = self._place_cost(use, choice, moves, left_s)
             if place is None or place.time_s > left_s:
                 return None
+            left_s -= place.time_s
             cost.add(place)
         return cost
-
-    def _is_inside(self, use: ValuePlace, choice: Choice) -> bool:
-        """Whether all values of an operation are chosen together."""
-        if use.op is None:
-            return False
-        ends, changeable = self.places.ends(use.op)
-        return changeable <= choice.keys() and all(may_change or self.places.is_free[each] for each, may_change in ends)
 
     def _least_s(self, use: ValuePlace) -> float:
         """Seconds that a place takes at least, however its values are split."""
         if use.op is None:
             return 0.0
-        found = self._least.get(use.op.info)
+        found = self._least.get(use)
         if found is None:
-            found = self._least[use.op.info] = self.chooser.evenly_s(use.op.info)
-        return use.times * found
+            found = self._least[use] = use.times * self.chooser.evenly_s(use.op.info)
+        return found
 
     def partial(self, cost: Cost, choice: Choice) -> list[tuple[int, TensorSharding]]:
         """The sums that are left apart for operations to come: what that saves is not known here."""

@@ -78,6 +78,7 @@ class ValuePlaces:
         self.again: dict[int, list[int]] = {}
         self._around: dict[int, tuple[tuple[Op, ...], Op | None]] = {}
         self._touching: dict[int, list[tuple[tuple[int, int], ValuePlace]]] = {}
+        self._open: set[int] = set()  # the operations with ends of which all may change
         self._ends: dict[int, tuple[tuple[tuple[int, bool], ...], frozenset[int]]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
@@ -195,7 +196,13 @@ class ValuePlaces:
             carried = [self.carried[value] for value in (*op.operands, *op.results)]
             ends = tuple([(each, self.may_change(each) and not self.is_free[each]) for each in carried])
             found = self._ends[op.index] = ends, frozenset(each for each, may_change in ends if may_change)
+            if all(may_change or self.is_free[each] for each, may_change in ends):
+                self._open.add(op.index)
         return found
+
+    def is_inside(self, op: Op, choice: Choice) -> bool:
+        """Whether all values of an operation are chosen together."""
+        return self.ends(op)[1] <= choice.keys() and op.index in self._open
 
     def made_at(self, value: int) -> ValuePlace | None:
         """Where a result is made that may change, None for those of loops and branches."""

@@ -144,6 +144,7 @@ class Chooser:
         self._context = context
         self._chosen: dict[tuple[OpShardingRule, Situation], Strategy] = {}
         self._flops: dict[OpInfo, float] = {}
+        self._evenly_s: dict[OpInfo, float] = {}
         self._sent: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings], tuple[Sent, ...] | None] = {}
         self._assigned: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings, Axes], list[_Assigned]] = {}
         self._ways: dict[tuple[OpShardingRule, Situation], list[_Way]] = {}
@@ -433,11 +434,15 @@ class Chooser:
 
     def evenly_s(self, info: OpInfo) -> float:
         """Seconds of arithmetic and memory traffic if all devices do an equal part of an operation, and no more."""
-        whole = tuple([replicated(self.planner.mesh, len(type_.shape)) for type_ in (*info.operands, *info.results)])
-        time_s = self._touched_bytes(info, whole) / self.hardware.memory_bytes_per_s
-        if flops := self._flops_of(info):
-            time_s += flops / self.hardware.flops_of(info.operands[0].element)
-        return time_s / self.planner.mesh.size
+        found = self._evenly_s.get(info)
+        if found is None:
+            mesh = self.planner.mesh
+            whole = tuple([replicated(mesh, len(type_.shape)) for type_ in (*info.operands, *info.results)])
+            time_s = self._touched_bytes(info, whole) / self.hardware.memory_bytes_per_s
+            if flops := self._flops_of(info):
+                time_s += flops / self.hardware.flops_of(info.operands[0].element)
+            found = self._evenly_s[info] = time_s / mesh.size
+        return found
 
     def _touched_bytes(self, info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
         """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""
