@@ -30,7 +30,7 @@ from gspmd.transforms.parsing.mlir import name_in
 TOKEN = "!stablehlo.token"
 MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
-_MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
+MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def read_signature(module: Operation) -> Signature:
     """
     if MESH not in module.attributes:
         raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
-    mesh = parse_mesh(required_text(module.attributes, MESH), _MESH_SYMBOL)
+    mesh = parse_mesh(required_text(module.attributes, MESH), MESH_SYMBOL)
     _check_num_partitions(module, mesh)
     func = main_function(module)
     block = func.regions[0]
@@ -201,7 +201,7 @@ def _read_value(
             )
     shape, element_type = _type_of(read_type(ir.TypeAttr(entry[GLOBAL_TYPE]).value), what)
     try:
-        sharding = parse_sharding(required_text(entry, SHARDING), {_MESH_SYMBOL: mesh})
+        sharding = parse_sharding(required_text(entry, SHARDING), {MESH_SYMBOL: mesh})
         donated = any(key in entry for key in DONATION)
         value = ValueSignature(shape, element_type, sharding, donated, name, memory_kind(entry))
     except Error as error:
@@ -228,7 +228,7 @@ def write_signature(module: Operation, signature: Signature) -> None:
 
     Errors: ParseError when the number of arguments or results differs.
     """
-    mesh = dataclasses.replace(signature.mesh, name=_MESH_SYMBOL)
+    mesh = dataclasses.replace(signature.mesh, name=MESH_SYMBOL)
     func = main_function(module)
     block = func.regions[0]
     with context_of(module):

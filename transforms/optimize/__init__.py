@@ -19,6 +19,7 @@ from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
+from gspmd.transforms.optimize.remake import RemakePermuted
 from gspmd.transforms.optimize.swap import SwapProducts
 from gspmd.transforms.optimize.whole_tiles import ScatterWholeTiles
 from gspmd.transforms.passes import Pass, option, same_option, select_options
@@ -31,6 +32,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     DelayReductions,
     ReduceAfterLoops,
     SwapProducts,
+    RemakePermuted,
     SimplifyPermutes,
     HoistCollectives,
     Regather,

@@ -1,12 +1,14 @@
-"""Whether all devices have the same value, asked of single values of a program that changes."""
+"""Along which mesh axes devices may have different values, asked of single values of a program that changes."""
 
 from __future__ import annotations
 
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.own_attributes import SHARDING
-from gspmd.transforms.analysis.divergence import NOWHERE, Names, axes_of_mesh, varying_after
+from gspmd.dialect.notation import parse_sharding
+from gspmd.dialect.own_attributes import EXCHANGED, SHARDING
+from gspmd.transforms.analysis.divergence import NOWHERE, Names, axes_of_mesh, axes_of_sharding, varying_after
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.signature import MESH_SYMBOL
 from gspmd.transforms.ir.program import CONTROL_FLOW
 from gspmd.transforms.parsing.attribute_text import required_text
 
@@ -14,7 +16,7 @@ _MAX_OPERATIONS = 2000  # looked at for one value
 
 
 class Uniformity:
-    """Which values all devices of a mesh have in common.
+    """Which values all devices of a mesh, or those along some of its axes, have in common.
 
     Values are followed back to what they are made of. Answers are remembered, so that operations are looked at once.
     What a branch or a loop makes, or carries, counts as different.
@@ -25,13 +27,19 @@ class Uniformity:
         self._everywhere = axes_of_mesh(mesh)
         self._varying: dict[Value, Names] = {}
         function = main_function(module)
-        entries = function.attributes.get("arg_attrs", ())
+        entries, meshes = function.attributes.get("arg_attrs", ()), {MESH_SYMBOL: mesh}
         for argument, entry in zip(function.regions[0].arguments, entries, strict=False):
-            if SHARDING in entry and '"' not in required_text(entry, SHARDING):  # it names no axis
-                self._varying[argument] = NOWHERE
+            if SHARDING in entry and EXCHANGED not in entry:
+                text = required_text(entry, SHARDING)
+                names_axes = '"' in text  # if not, it need not be read
+                self._varying[argument] = axes_of_sharding(parse_sharding(text, meshes)) if names_axes else NOWHERE
 
     def on_all(self, value: Value) -> bool:
         """Whether every device certainly has the same value."""
+        return not self.varying(value)
+
+    def varying(self, value: Value) -> Names:
+        """The mesh axes along which devices may have different values; certainly none along the others."""
         stack, seen = [value], 0
         while stack:
             top = stack[-1]
@@ -49,4 +57,4 @@ class Uniformity:
                 continue
             operands = [self._varying[operand] for operand in op.operands]
             self._varying[top] = varying_after(op, operands, self._mesh)
-        return not self._varying[value]
+        return self._varying[value]
