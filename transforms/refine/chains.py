@@ -151,8 +151,8 @@ class Chains:
             for use in uses:
                 if self.places.need(use, {}) != have:
                     found.update((value, use.like) if use.like >= 0 else (value,))
-        for value, like in self.places.ends_like.items():
-            if any(sharding != self.places.sharding[value] for sharding in like):
+        for value in self.places.free_ends:
+            if any(sharding != self.places.sharding[value] for sharding in self.places.ends_like(value)):
                 found.add(value)
         most = {self.places.carried[value]: MOST_BESIDE for value in beside}
         most.update({self.places.carried[value]: MOST_VALUES for value in found})
@@ -262,12 +262,12 @@ class Chains:
     def _all_choices(self, value: int, most: int) -> Iterator[tuple[Choice, bool]]:
         """What others would have of the value, and, with True, that each device computes it whole of whole values.
 
-        A result that is a sum over devices may also lie as an annotated argument of its type does.
+        A result that is a sum over devices may also lie as an argument of its type does.
         """
         for offer in self._offers(value):
             if offer != self.places.sharding[value]:
                 yield from ((choice, False) for choice in self._choices(value, offer, most))
-        for like in self.places.ends_like.get(value, ()):
+        for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
                 yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
         whole = self.places.whole(value)

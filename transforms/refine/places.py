@@ -50,7 +50,7 @@ class ValuePlaces:
     called before, in and behind the loop: that of the loop's result, which `carried` has; `names` has the others of
     each such. `maker` has the operation of every result that may change, `boundary` the number of every argument that
     may; `free_results` are the results of the program that have the sharding of the value returned, whatever that is,
-    and `ends_like` what each of these values may be like.
+    and `ends_like` says what each of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
     manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
     result its operand and the order of the constraint, `again` of an operand the results.
@@ -69,6 +69,7 @@ class ValuePlaces:
         self.carried: list[int] = list(range(count))
         self.names: dict[int, list[int]] = {}
         self._handed_on: set[int] = set()
+        self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
         self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
         self.held: dict[int, Axes] = {}
@@ -84,7 +85,7 @@ class ValuePlaces:
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest[int]()  # around what is read
         self.results = self._read_main()
-        self.ends_like = self._find_ends_like()
+        self._ends_like = self._find_ends_like()
 
     def _read_main(self) -> list[TensorSharding]:
         """Read everything; returns the shardings of the program's results."""
@@ -109,16 +110,30 @@ class ValuePlaces:
                 self.needs[value] = needs
         return wanted
 
-    def _find_ends_like(self) -> dict[int, list[TensorSharding]]:
-        """Of values returned as free results: the shardings of annotated arguments of the same type.
+    @property
+    def free_ends(self) -> Iterable[int]:
+        """The values returned as free results."""
+        return self._ends_like.keys()
+
+    def ends_like(self, value: int) -> list[TensorSharding]:
+        """Of a value returned as a free result: the shardings of arguments of the same type; of others none.
 
         A gradient, or what a parameter becomes, may lie as the parameter does.
         """
+        given = self._ends_like.get(value)
+        if given is None:
+            return []
+        free = self._free_of_type.get(self.program.value_type[value], ())
+        return list(dict.fromkeys([*given, *(self.sharding[argument] for argument in free)]))
+
+    def _find_ends_like(self) -> dict[int, list[TensorSharding]]:
+        """Of values returned as free results: the shardings of annotated arguments of the same type."""
         types, given = self.program.value_type, dict[TensorType, dict[TensorSharding, None]]()
         for value in self.program.body.arguments:
             if value not in self.boundary:
                 given.setdefault(types[value], {})[self.sharding[value]] = None
-        self._free_types = {types[value] for value in self.boundary}
+            else:
+                self._free_of_type.setdefault(types[value], []).append(value)
         ends = [self.carried[value] for value in self.free_results.values()]
         return {value: list(given.get(types[value], ())) for value in ends}
 
@@ -134,17 +149,18 @@ class ValuePlaces:
         """Whether a value may have a sharding.
 
         An argument of the program is split no further, and a result that may be what an argument without annotations
-        becomes only less. What a loop hands on unchanged is as it was, or whole along dimensions that its steps take
-        slices of, which may be split along the others for that.
+        becomes is as such an argument, or less split. What a loop hands on unchanged is as it was, or whole along
+        dimensions that its steps take slices of, which may be split along the others for that.
         """
         old = self.sharding[value]
         if value in self._handed_on:
             return self._fits_loop(value, sharding)
-        if value in self.ends_like:
+        if value in self._ends_like:
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
-            is_less = all(not new or new == before for new, before in pairs)
             type_ = self.program.value_type[value]
-            return is_less or (type_ not in self._free_types and sharding.divides(type_.shape))
+            is_less = all(not new or new == before for new, before in pairs)
+            is_open = type_ not in self._free_of_type and sharding.divides(type_.shape)
+            return is_less or is_open or sharding in self.ends_like(value)
         if value not in self.boundary:
             return True
         is_coarser = size_of(sharding.used_axes()) <= size_of(old.used_axes())
