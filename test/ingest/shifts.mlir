@@ -204,3 +204,53 @@ module @a_start_that_is_a_constant {
     return %2 : tensor<4x2xf32>
   }
 }
+
+// -----
+
+// What is said of the padded value, which is not made any more, counts for nothing beside what is said of the result.
+// CHECK-LABEL: module @a_pad_with_a_constraint_and_its_annotated_slice_are_one_pad
+// CHECK: %[[PADDED:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [2], high = [-2], interior = [0]
+// CHECK-NEXT: return %[[PADDED]]
+module @a_pad_with_a_constraint_and_its_annotated_slice_are_one_pad {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8xf32>) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.pad %a, %0, low = [2], high = [2], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<12xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"x"}]> : tensor<12xf32>
+    %3 = stablehlo.slice %2 [0:8] : (tensor<12xf32>) -> tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_constraint_holds_for_the_slice_if_nothing_else_does
+// CHECK: %[[PADDED:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [2], high = [-2], interior = [0]
+// CHECK-NEXT: sdy.sharding_constraint %[[PADDED]] <@mesh, [{"x"}]> : tensor<8xf32>
+module @a_constraint_holds_for_the_slice_if_nothing_else_does {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.pad %a, %0, low = [2], high = [2], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<12xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"x"}]> : tensor<12xf32>
+    %3 = stablehlo.slice %2 [0:8] : (tensor<12xf32>) -> tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_constraint_does_not_hold_for_a_much_smaller_slice
+// CHECK: stablehlo.pad
+// CHECK-NEXT: sdy.sharding_constraint
+// CHECK-NEXT: stablehlo.slice
+module @a_constraint_does_not_hold_for_a_much_smaller_slice {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %1 = stablehlo.pad %a, %0, low = [2], high = [2], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<12xf32>
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"x"}]> : tensor<12xf32>
+    %3 = stablehlo.slice %2 [0:4] : (tensor<12xf32>) -> tensor<4xf32>
+    return %3 : tensor<4xf32>
+  }
+}

@@ -78,3 +78,48 @@ module @a_shift_is_left_as_it_is attributes {gspmd.mesh = "<[\22x\22=2]>", mhlo.
     return %1 : tensor<ui32>
   }
 }
+
+// -----
+
+// The reversal between the two is the same for all: each device gets at once what it is to have in the end.
+// CHECK-LABEL: module @two_permutes_around_a_reversal_are_one
+// CHECK: %[[MOVED:.*]] = "stablehlo.collective_permute"(%arg0) {{.*}}dense<{{\[\[}}3, 0], [1, 1], [2, 2], [0, 3]]>
+// CHECK-NEXT: %[[REVERSED:.*]] = stablehlo.reverse %[[MOVED]], dims = [0]
+// CHECK-NEXT: return %[[REVERSED]]
+module @two_permutes_around_a_reversal_are_one attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<2x4xf32> {gspmd.global_type = tensor<8x4xf32>, gspmd.sharding = "<@mesh, [{\22x\22, \22y\22}, {}]>"}) -> tensor<2x4xf32> {
+    %0 = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[3, 0], [2, 1], [1, 2], [0, 3]]> : tensor<4x2xi64>}> {gspmd.axes = "\22x\22, \22y\22", gspmd.cause = "a reversal"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = stablehlo.reverse %0, dims = [0] : tensor<2x4xf32>
+    %2 = "stablehlo.collective_permute"(%1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 0], [1, 2], [2, 1], [3, 3]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22, \22x\22", gspmd.cause = "a move"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+  }
+}
+
+// -----
+
+// Who gets nothing from the first has zeros, which the second hands on.
+// CHECK-LABEL: module @a_shift_and_a_permute_of_all_are_one
+// CHECK: "stablehlo.collective_permute"(%arg0) {{.*}}dense<{{\[\[}}2, 0], [1, 1], [0, 2]]>
+// CHECK-NEXT: stablehlo.negate
+// CHECK-NEXT: return
+module @a_shift_and_a_permute_of_all_are_one attributes {gspmd.mesh = "<[\22x\22=4]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<2x4xf32> {gspmd.global_type = tensor<8x4xf32>, gspmd.sharding = "<@mesh, [{\22x\22}, {}]>"}) -> tensor<2x4xf32> {
+    %0 = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2], [2, 3]]> : tensor<3x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a shift"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = stablehlo.negate %0 : tensor<2x4xf32>
+    %2 = "stablehlo.collective_permute"(%1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 3], [1, 2], [2, 1], [3, 0]]> : tensor<4x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a reversal"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %2 : tensor<2x4xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @what_is_used_between_is_permuted_twice
+// CHECK-COUNT-2: collective_permute
+module @what_is_used_between_is_permuted_twice attributes {gspmd.mesh = "<[\22x\22=2]>", mhlo.num_partitions = 2 : i32} {
+  func.func public @main(%a: tensor<2x4xf32> {gspmd.global_type = tensor<4x4xf32>, gspmd.sharding = "<@mesh, [{\22x\22}, {}]>"}) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+    %0 = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[1, 0]]> : tensor<1x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a shift"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = stablehlo.negate %0 : tensor<2x4xf32>
+    %2 = "stablehlo.collective_permute"(%1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a reversal"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+  }
+}

@@ -48,6 +48,23 @@ module @whole_values_stay {
 
 // -----
 
+// Device i has what is last in the reversed order: it reverses its shard, and sends nothing.
+
+// CHECK-LABEL: module @a_reversal_into_a_reversed_order_stays
+// CHECK-NOT: collective_permute
+// CHECK: [[REVERSED:%.*]] = stablehlo.reverse %arg0
+// CHECK-NEXT: return [[REVERSED]]
+module @a_reversal_into_a_reversed_order_stays {
+  sdy.mesh @one = <["x"=4]>
+  sdy.mesh @back = <["x"=4], device_ids=[3, 2, 1, 0]>
+  func.func @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@one, [{"x"}]>}) -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@back, [{"x"}]>}) {
+    %0 = stablehlo.reverse %a, dims = [0] : tensor<16xf32>
+    return %0 : tensor<16xf32>
+  }
+}
+
+// -----
+
 // Each half of the program runs in the order of its values: nothing is sent between orders.
 
 // CHECK-LABEL: module @parts_of_a_program_have_orders_of_their_own

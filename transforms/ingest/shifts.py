@@ -13,10 +13,11 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.analysis.trip_count import constant_integer
-from gspmd.transforms.ingest.edits import create
+from gspmd.transforms.ingest.edits import constrain_users, create
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reducers import is_zero
+from gspmd.transforms.ir.signature import dictionaries
 from gspmd.transforms.ir.types import TensorType
 
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
@@ -95,11 +96,11 @@ def _pad_again(op: Operation) -> None:
 def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
     """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less.
 
-    What is said of the value between the two counts for nothing where something is said of the result.
+    What is said of the value between the two is said of the result, if nothing else is.
     """
     between = op.operands[0].op
     pad = between
-    if between is not None and between.name == CONSTRAINT and _is_constrained(op.results[0]):
+    if between is not None and between.name == CONSTRAINT and (_is_annotated(op.result) or _is_like(between, op)):
         pad = between.operands[0].op if between.operands[0].is_used_once else None
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not op.operands[0].is_used_once:
         return
@@ -116,15 +117,32 @@ def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
     attributes["edge_padding_low"], attributes["edge_padding_high"] = map(ir.DenseI64ArrayAttr.get, edges)
     if _SAID in op.attributes:
         attributes[_SAID] = op.attributes[_SAID]
-    op.replace(create(PAD, pad.operands, [op.result.type], attributes, op).results)
+    made = create(PAD, pad.operands, [op.result.type], attributes, op)
+    if between is not pad and between is not None and not _is_annotated(op.result):
+        constrain_users(op.result, between.attributes["sharding"], op)
+    op.replace(made.results)
     if between is not pad and between is not None:
         between.erase()
     pad.erase()
 
 
-def _is_constrained(value: Value) -> bool:
+def _is_annotated(value: Value) -> bool:
+    """Whether something is said of a value: on itself, by a constraint, or as the result of @main that it is."""
     user = value.only_user
-    return user is not None and user.name == CONSTRAINT
+    if user is None or value.op is None or _SAID in value.op.attributes:
+        return user is not None
+    if user.name == CONSTRAINT:
+        return True
+    function = user.parent
+    if user is not value.block.last or function is None or "res_attrs" not in function.attributes:
+        return False
+    entries = dictionaries(function, "res_attrs", len(user.operands))
+    return all(_SAID in entries[index] for index, each in enumerate(user.operands) if each is value)
+
+
+def _is_like(value: Operation, made: Operation) -> bool:
+    """Whether two results have much in common in size, so that what is said of one may be said of the other."""
+    return all(n <= 2 * kept for n, kept in zip(_shape(value.result), _shape(made.result), strict=True))
 
 
 def _is_one_constant(one: Value, other: Value) -> bool:

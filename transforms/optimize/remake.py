@@ -10,6 +10,7 @@ import numpy as np
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.analysis.divergence import Names
 from gspmd.transforms.emit.builder import bytes_of
+from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ops import traits_of, traits_of_op
@@ -17,7 +18,7 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, Loc
 from gspmd.transforms.optimize.uniformity import Uniformity
 
 _MAX_CHAIN = 64  # operations that are looked at for one permute
-_PARTITION = "stablehlo.partition_id"
+_PARTITION, _PERMUTE = "stablehlo.partition_id", "stablehlo.collective_permute"
 # Memory is some hundred times faster than links. What is computed twice reads and writes no more than this many times
 # the bytes that the permute sends.
 _WORTH = 8
@@ -28,7 +29,8 @@ class RemakePermuted(CollectivePass):
     """Compute what a permute brings, where the sender makes it of nothing that the receiver lacks.
 
     That is so if it is made of values that both have and of the partition id: a device then takes the id of the one
-    whose shard it gets. What other operations use, too, is computed twice if it is small and contracts nothing.
+    whose shard it gets. What other operations use, too, is computed twice if it is small and contracts nothing. If it
+    is made of what was permuted before, the two permutes are one, in the place of the first.
     """
 
     argument = "gspmd-remake-permuted"
@@ -41,7 +43,7 @@ class RemakePermuted(CollectivePass):
         for permute in permutes:
             assert mesh is not None
             senders = _senders(permute, mesh)
-            if senders is None:
+            if (senders < 0).any():
                 continue
             uniform = uniform or Uniformity(program.module, mesh)
             chain = _chain(permute.operand, uniform, _moved_along(senders, mesh))
@@ -49,13 +51,10 @@ class RemakePermuted(CollectivePass):
                 _remake(program, permute, chain, senders)
 
 
-def _senders(permute: LocalCollective, mesh: Mesh) -> Ids | None:
-    """By device: whose shard it gets; None where some get nothing."""
-    pairs = permute.pairs
-    if len(pairs) != mesh.size:
-        return None
-    found = np.empty(mesh.size, np.int64)
-    for source, target in pairs:
+def _senders(permute: LocalCollective, mesh: Mesh) -> Ids:
+    """By device: whose shard it gets, -1 where it gets nothing."""
+    found = np.full(mesh.size, -1)
+    for source, target in permute.pairs:
         found[target] = source
     return found
 
@@ -74,7 +73,7 @@ def _moved_along(senders: Ids, mesh: Mesh) -> Names:
 def _chain(value: Value, uniform: Uniformity, axes: Names) -> list[Operation]:
     """The operations, in their order, that make a value of what does not vary along these axes and of partition ids.
 
-    None at all where it is made of more, or by too many.
+    Permutes are among them, but not what is made for these. None at all where it is made of more, or by too many.
     """
     found: dict[Operation, None] = {}
     pending = [value]
@@ -85,9 +84,11 @@ def _chain(value: Value, uniform: Uniformity, axes: Names) -> list[Operation]:
             continue
         if op is None or op.block is not value.block or len(found) == _MAX_CHAIN:
             return []
-        if op.name != _PARTITION and (op.regions and _reads_outside(op) or not traits_of_op(op).is_plain):
-            return []
         found[op] = None
+        if op.name == _PARTITION or op.name == _PERMUTE:
+            continue
+        if (op.regions and _reads_outside(op)) or not traits_of_op(op).is_plain:
+            return []
         pending += op.operands
     value.block.number()
     return sorted(found, key=lambda op: op.number)
@@ -107,7 +108,7 @@ def _reads_outside(op: Operation) -> bool:
 def _is_worth(chain: list[Operation], permute: LocalCollective) -> bool:
     """Whether what is computed twice, as others use it, costs little beside what the permute sends."""
     twice = set(_kept(chain, permute))
-    if any(_contracts(op) for op in twice):
+    if any(op.name == _PERMUTE or _contracts(op) for op in twice):
         return False
     touched = sum(bytes_of(value.type) for op in twice for value in (*op.operands, *op.results) if value.type.is_tensor)
     return touched <= _WORTH * permute.bytes
@@ -134,8 +135,24 @@ def _remake(program: DeviceProgram, permute: LocalCollective, chain: list[Operat
     for op in chain:
         if op.name == _PARTITION:
             made[op.result] = emit.partition_named(senders)
+        elif op.name == _PERMUTE:
+            made[op.result] = _permuted_twice(emit, LocalCollective(op, "collective_permute", emit.mesh), senders)
         else:
             op.clone(made).insert(Point.at(permute.op))
     permute.result.replace_all_uses_with(made[permute.operand])
     permute.erase()
+    for op in reversed(chain):
+        if not any(result.is_used for result in op.results):
+            op.erase()
     program.changed()
+
+
+def _permuted_twice(emit: Emitter, first: LocalCollective, second: Ids) -> Value:
+    """The operand of a permute, permuted so and then so that each device gets what the one in `second` has of it."""
+    senders = _senders(first, emit.mesh)[second]
+    targets = np.flatnonzero(senders >= 0)
+    moved = _moved_along(np.where(senders >= 0, senders, np.arange(len(senders))), emit.mesh)
+    if not moved and len(targets) == len(senders):
+        return first.operand
+    axes = tuple(axis for axis in emit.mesh.all_axes() if axis.name in moved) or first.axes
+    return emit.collective_permute(first.operand, np.stack([senders[targets], targets], axis=1), axes, first.cause)

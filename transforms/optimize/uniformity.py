@@ -8,8 +8,8 @@ from gspmd.dialect.own_attributes import EXCHANGED, SHARDING
 from gspmd.transforms.analysis.divergence import NOWHERE, Names, axes_of_mesh, axes_of_sharding, varying_after
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation, Value
-from gspmd.transforms.ir.signature import MESH_SYMBOL
 from gspmd.transforms.ir.program import CONTROL_FLOW
+from gspmd.transforms.ir.signature import MESH_SYMBOL
 from gspmd.transforms.parsing.attribute_text import required_text
 
 _MAX_OPERATIONS = 2000  # looked at for one value

@@ -15,6 +15,7 @@ from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
 from gspmd.transforms.ir.user_collectives import COLLECTIVES
+from gspmd.transforms.order.moves import moving
 from gspmd.transforms.order.placed import FIXED, PlacedProgram
 
 _PARTITION = "stablehlo.partition_id"
@@ -111,11 +112,15 @@ class OrderRewriter:
         return self.build.collective_permute(self.program.value_ir[given], pairs, self.moves.axes(pairs), cause_)
 
     def _repermute(self, op: Op, order: int) -> None:
-        """Let a permute bring its operand into another order on the way."""
+        """Let a permute bring its operand into another order on the way; there may be nothing left to bring."""
         (value,), (result,) = op.operands, op.results
         senders = self.placed.permutes[result]
         pairs = self.moves.permuted(self.placed.split_of(value), self._made_in[value], order, senders)
-        op.ir.attributes["source_target_pairs"] = ir.DenseElementsAttr.get(pairs)
+        if moving(pairs):
+            op.ir.attributes["source_target_pairs"] = ir.DenseElementsAttr.get(pairs)
+        else:
+            op.ir.result.replace_all_uses_with(op.ir.operands[0])
+            self.program.value_ir[result] = op.ir.operands[0]
 
     def _remake(self, value: int, order: int, before: Operation) -> Value:
         """What is made of constants and the partition's id, for the devices of an order."""
