@@ -55,13 +55,15 @@ class _Following(enum.Enum):
     """How it is looked for what follows from a sharding.
 
     In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
-    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one.
+    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; in both,
+    but what is moved to it anyway, for another user, stays as it is.
     """
 
     ALL = enum.auto()
     BACK = enum.auto()
     SPLIT = enum.auto()
     MOVED = enum.auto()
+    NEAR = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Chains:
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Hashable] = set()
+        self._met_at_hand = False  # whether something was, since the last offer
         self._most_moves = chooser.planner.moves_tried + MOST_SEARCHES * chooser.planner.max_moves
 
     def run(self) -> list[Refinement]:
@@ -254,7 +257,11 @@ class Chains:
         """The value with what follows from it through operations that would need nothing then, and alone."""
         alone = {value: offer}
         tried: list[Choice] = []
-        for choice in (*(self._followed(alone, most, how) for how in _Following), alone):
+        self._met_at_hand = False
+        for how in (*_Following, None):
+            if how is _Following.NEAR and not self._met_at_hand:
+                continue  # nothing else would follow
+            choice = alone if how is None else self._followed(alone, most, how)
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
@@ -320,6 +327,7 @@ class Chains:
         dims_of = self._dims_like(op, tuple([chosen.get(each) for each, _ in ends]))
         if dims_of is None:
             return
+        is_looked_for = how is _Following.NEAR or (how is _Following.ALL and not self._met_at_hand)
         open_ends = [(*end, dims) for end, dims in zip(ends, dims_of, strict=True) if dims is not None]
         for each, may_change, dims in [end for end in open_ends if end[0] not in chosen]:
             have = places.sharding[each]
@@ -327,10 +335,22 @@ class Chains:
                 continue
             sharding = have.with_axes(dims)
             if may_change:
-                if places.fits(each, sharding):
-                    yield each, sharding
+                if not places.fits(each, sharding):
+                    continue
+                if is_looked_for and self._is_at_hand(each, sharding):
+                    self._met_at_hand = True
+                    if how is _Following.NEAR:
+                        continue
+                yield each, sharding
             elif how is _Following.MOVED and not places.is_free[each] and len(places.uses[each]) > 1:
                 yield each, sharding
+
+    def _is_at_hand(self, value: int, sharding: TensorSharding) -> bool:
+        """Whether a value is moved to a sharding somewhere, as is decided so far."""
+        moved, needs = self.costs.moved[value], self.places.needs.get(value)
+        if moved and sharding in moved.values():
+            return True
+        return needs is not None and any(self.places.need(use, {}) == sharding for use in needs)
 
     def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None] | None:
         """The axes of an operation's operands and results where it needs nothing with those that are chosen.
