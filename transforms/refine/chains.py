@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Hashable, Iterator
 
-from gspmd.dialect.axes import Axes, overlap, starts_with
+from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
 from gspmd.dialect.placement import factor_axes, tensor_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -47,6 +48,9 @@ MOST_WAYS = 16
 
 MOST_SEARCHES = 2
 """How often as many moves are looked at, in all, as for one operation; then the rest stays as it is."""
+
+MOST_SUMMED = 64
+"""How many times larger than a sum over devices an operand may be, if the sum is tried in parts."""
 
 _ROUNDING = 1e-9
 
@@ -225,6 +229,7 @@ class Chains:
             for way in self._ways(maker):
                 made = way[len(maker.operands) + maker.results.index(value)]
                 found[made.with_axes(made.dim_axes())] = None
+            found.update(dict.fromkeys(self._scattered(maker, maker.results.index(value))))
         names = self.places.names_of(value)
         for use in (use for name in names for use in self.places.uses[name]):
             if use.op is None:
@@ -234,6 +239,23 @@ class Chains:
                 places = [index for index, each in enumerate(use.op.operands) if each in names]
                 found.update({way[index]: None for way in self._ways(use.op) for index in places})
         return [each for each in found if self.places.fits(value, each)]
+
+    def _scattered(self, maker: Op, index: int) -> Iterator[TensorSharding]:
+        """Of a result that every device gets as a sum over devices: split over these, in each of its dimensions.
+
+        Much smaller results than what they are made of are none: operands would have to be split otherwise, too.
+        """
+        situation = self.costs.situation(maker, {})
+        made, wanted = self.costs.weigh(maker, situation).strategy.results[index], situation.results[index]
+        if not made.unreduced or overlap(wanted.used_axes(), made.unreduced):
+            return
+        shape, dims = maker.info.results[index].shape, made.dim_axes()
+        if MOST_SUMMED * math.prod(shape) < max(math.prod(operand.shape) for operand in maker.info.operands):
+            return
+        for dim, axes in enumerate(dims):
+            split = canonical(axes + made.unreduced)
+            if shape[dim] % size_of(split) == 0:
+                yield made.with_axes((*dims[:dim], split, *dims[dim + 1 :]))
 
     def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
         """The shardings of operands and results as an operation is run now, and in other ways if something is sent.
