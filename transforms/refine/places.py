@@ -149,22 +149,22 @@ class ValuePlaces:
         """Whether a value may have a sharding.
 
         An argument of the program is split no further, and a result that may be what an argument without annotations
-        becomes is as such an argument, or less split. What a loop hands on unchanged is as it was, or whole along
+        becomes is as such an argument, or no further than it is, if it is as none. What a loop hands on unchanged is as it was, or whole along
         dimensions that its steps take slices of, which may be split along the others for that.
         """
         old = self.sharding[value]
         if value in self._handed_on:
             return self._fits_loop(value, sharding)
+        is_no_finer = size_of(sharding.used_axes()) <= size_of(old.used_axes())
         if value in self._ends_like:
+            type_, alike = self.program.value_type[value], self.ends_like(value)
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
-            type_ = self.program.value_type[value]
             is_less = all(not new or new == before for new, before in pairs)
-            is_open = type_ not in self._free_of_type and sharding.divides(type_.shape)
-            return is_less or is_open or sharding in self.ends_like(value)
+            is_open = type_ not in self._free_of_type or (is_no_finer and old not in alike)
+            return is_less or sharding in alike or (is_open and sharding.divides(type_.shape))
         if value not in self.boundary:
             return True
-        is_coarser = size_of(sharding.used_axes()) <= size_of(old.used_axes())
-        return is_coarser and sharding.divides(self.program.value_type[value].shape)
+        return is_no_finer and sharding.divides(self.program.value_type[value].shape)
 
     def all(self) -> list[ValuePlace]:
         """Every place, in the order of the program."""
