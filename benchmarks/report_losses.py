@@ -84,7 +84,7 @@ def _beside(case: Case) -> Iterator[list[str]]:
     yield ["in all", *total]
     flops = [found.flops for each in (OURS, case.peer) if (found := case.outcomes[each].sent) is not None]
     if any(flops):
-        yield ["dots and convolutions", *(f"{each:.3g} flop" for each in flops)]
+        yield ["arithmetic", *(f"{each:.3g} flop" for each in flops)]
     for key in sorted({*sides[0], *sides[1]}, key=lambda k: -max(side.get(k, (0, 0.0))[1] for side in sides)):
         cells = [f"{side[key][0]} x, {bytes_text(side[key][1])}" if key in side else "" for side in sides]
         yield [f"{key[0]} {key[1]}", *cells]

@@ -6,20 +6,27 @@ These are the functions that `losses.py` calls in another process, which a parti
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+import re
+from typing import TYPE_CHECKING, Any
 
 import xla
+
+if TYPE_CHECKING:
+    from gspmd.compiled.optimized_hlo import OptimizedModule
 
 OURS = "gspmd"
 PARTITIONERS = (OURS, xla.GSPMD, xla.SHARDY)
 Mesh = tuple[tuple[str, int], ...]
+_LENGTH, _SHAPE = re.compile(r"fft_length=\{([\d,]+)\}"), re.compile(r"\[([\d,]+)\]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """Collectives as (kind, axes, number, bytes), most bytes first, and a device's arithmetic in dots and convolutions.
+    """Collectives as (kind, axes, number, bytes), most bytes first, and a device's arithmetic.
 
-    `unknown_loops` is the number of collectives in loops whose trip count is not known; they count once.
+    That is counted in dots, convolutions and Fourier transforms. `unknown_loops` is the number of collectives in
+    loops whose trip count is not known; they count once.
     """
 
     collectives: tuple[tuple[str, str, int, float], ...]
@@ -45,14 +52,28 @@ def read(hlo: str, mesh: Mesh) -> Sent:
 
     found: dict[tuple[str, str], tuple[int, float]] = {}
     unknown = 0
-    work = work_in(OptimizedModule(hlo), mesh)
+    module = OptimizedModule(hlo)
+    work = work_in(module, mesh)
     for each in work.collectives:
         key = each.kind, print_axes(each.axes, mesh).replace('"', "").replace(", ", ",")
         number, size = found.get(key, (0, 0.0))
         found[key] = number + each.runs, size + each.sent_bytes * each.runs
         unknown += not each.known
     listed = [(*key, number, size) for key, (number, size) in found.items()]
-    return Sent(tuple(sorted(listed, key=lambda entry: (-entry[3], entry[:2]))), sum(work.flops.values()), unknown)
+    flops = sum(work.flops.values()) + _transforms(module)
+    return Sent(tuple(sorted(listed, key=lambda entry: (-entry[3], entry[:2]))), flops, unknown)
+
+
+def _transforms(module: OptimizedModule) -> float:
+    """The arithmetic of the Fourier transforms of a module, 5 n log2 n for one of n elements."""
+    total = 0.0
+    for visit in module.visits(fused=True):
+        length = _LENGTH.search(visit.instruction.attributes) if visit.instruction.opcode == "fft" else None
+        shape = _SHAPE.search(visit.instruction.type) if length is not None else None
+        if length is not None and shape is not None:
+            elements = math.prod(int(n) for n in shape[1].split(","))
+            total += visit.times * 5 * elements * math.log2(math.prod(int(n) for n in length[1].split(",")))
+    return total
 
 
 def wrong(partitioner: str, text: str, limit: float) -> str:

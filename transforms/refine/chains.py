@@ -229,7 +229,6 @@ class Chains:
             for way in self._ways(maker):
                 made = way[len(maker.operands) + maker.results.index(value)]
                 found[made.with_axes(made.dim_axes())] = None
-            found.update(dict.fromkeys(self._scattered(maker, maker.results.index(value))))
         names = self.places.names_of(value)
         for use in (use for name in names for use in self.places.uses[name]):
             if use.op is None:
@@ -240,22 +239,30 @@ class Chains:
                 found.update({way[index]: None for way in self._ways(use.op) for index in places})
         return [each for each in found if self.places.fits(value, each)]
 
-    def _scattered(self, maker: Op, index: int) -> Iterator[TensorSharding]:
-        """Of a result that every device gets as a sum over devices: split over these, in each of its dimensions.
+    def _scattered(self, value: int) -> Iterator[TensorSharding]:
+        """Of a value that every device gets as a sum over devices: split over these, in each of its dimensions.
 
-        Much smaller results than what they are made of are none: operands would have to be split otherwise, too.
+        Much smaller values than what they are made of are none: operands would have to be split otherwise, too.
         """
-        situation = self.costs.situation(maker, {})
-        made, wanted = self.costs.weigh(maker, situation).strategy.results[index], situation.results[index]
+        place = self.places.made_at(value)
+        if place is None or place.op is None:
+            return
+        situation, index = self.costs.situation(place.op, {}), place.op.results.index(value)
+        made, wanted = self.costs.weigh(place.op, situation).strategy.results[index], situation.results[index]
         if not made.unreduced or overlap(wanted.used_axes(), made.unreduced):
             return
-        shape, dims = maker.info.results[index].shape, made.dim_axes()
-        if MOST_SUMMED * math.prod(shape) < max(math.prod(operand.shape) for operand in maker.info.operands):
+        shape, dims = place.op.info.results[index].shape, made.dim_axes()
+        if MOST_SUMMED * math.prod(shape) < max(math.prod(operand.shape) for operand in place.op.info.operands):
             return
         for dim, axes in enumerate(dims):
             split = canonical(axes + made.unreduced)
             if shape[dim] % size_of(split) == 0:
                 yield made.with_axes((*dims[:dim], split, *dims[dim + 1 :]))
+
+    def _may_end_so(self, choice: Choice) -> bool:
+        """Whether free results of the type of an argument lie as that does, as where activations come in and go out."""
+        like = {value: self.places.ends_like(value) for value in choice}
+        return all(not like[value] or sharding in like[value] for value, sharding in choice.items())
 
     def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
         """The shardings of operands and results as an operation is run now, and in other ways if something is sent.
@@ -296,6 +303,9 @@ class Chains:
         for offer in self._offers(value):
             if offer != self.places.sharding[value]:
                 yield from ((choice, False) for choice in self._choices(value, offer, most))
+        for offer in self._scattered(value):
+            if offer != self.places.sharding[value] and self.places.fits(value, offer):
+                yield from ((choice, False) for choice in self._choices(value, offer, most) if self._may_end_so(choice))
         for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
                 yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
