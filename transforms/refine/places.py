@@ -148,10 +148,10 @@ class ValuePlaces:
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have a sharding.
 
-        An argument of the program is split no further, and a result that may be what an argument without
-        annotations becomes is as such an argument, or no further than it is, if it is as none. What a loop hands on
-        unchanged is as it was, or whole along dimensions that its steps take slices of, which may be split along
-        the others for that.
+        An argument of the program is split no further. A result of the type of an argument without annotations, which
+        it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
+        further. What a loop hands on unchanged is as it was, or whole along dimensions that its steps take slices of,
+        which may be split along the others for that.
         """
         old = self.sharding[value]
         if value in self._handed_on:
