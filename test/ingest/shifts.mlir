@@ -254,3 +254,34 @@ module @a_constraint_does_not_hold_for_a_much_smaller_slice {
     return %3 : tensor<4xf32>
   }
 }
+
+// -----
+
+// Of a reversed value only the part that is used is reversed: places 1, 3 and 5 of 8 are 6, 4 and 2 before.
+// CHECK-LABEL: module @a_slice_of_a_reversal_is_the_reversal_of_a_slice
+// CHECK-NEXT: sdy.mesh
+// CHECK: %[[CUT:.*]] = stablehlo.slice %arg0 [2:7:2, 1:3]
+// CHECK-NEXT: %[[REVERSED:.*]] = stablehlo.reverse %[[CUT]], dims = [0]
+// CHECK-NEXT: return %[[REVERSED]]
+module @a_slice_of_a_reversal_is_the_reversal_of_a_slice {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x4xf32>) -> tensor<3x2xf32> {
+    %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+    %1 = stablehlo.slice %0 [1:6:2, 1:3] : (tensor<8x4xf32>) -> tensor<3x2xf32>
+    return %1 : tensor<3x2xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @a_reversed_value_with_other_users_is_reversed_whole
+// CHECK: stablehlo.reverse %arg0
+// CHECK-NEXT: stablehlo.slice
+module @a_reversed_value_with_other_users_is_reversed_whole {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+    %0 = stablehlo.reverse %a, dims = [0] : tensor<8xf32>
+    %1 = stablehlo.slice %0 [0:4] : (tensor<8xf32>) -> tensor<4xf32>
+    return %1, %0 : tensor<4xf32>, tensor<8xf32>
+  }
+}

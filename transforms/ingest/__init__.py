@@ -34,7 +34,7 @@ from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
-from gspmd.transforms.ingest.survey import SHIFTS, Survey, find_main, functions_of, survey
+from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
 from gspmd.transforms.ingest.value_types import check_types
@@ -96,7 +96,7 @@ class Ingest(Pass):
                 compare_positions(found.main)
             if REVERSE in found.rearranges:
                 cancel_reversals(found.main)
-            if found.rearranges & SHIFTS:
+            if found.rearranges:
                 join_shifts(found.main)
             if not found.all(GROUP):  # which are about values, not about their uses
                 merge_constants(found.main)

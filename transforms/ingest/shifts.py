@@ -2,7 +2,7 @@
 
 The gradient of a roll, and of taking a value apart, is a sum of values that are padded with zeros and fill each
 other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative. A dynamic slice that starts
-where constants say is a slice.
+where constants say is a slice. What is cut out of a reversed value is cut first, and then reversed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gspmd.transforms.ir.signature import dictionaries
 from gspmd.transforms.ir.types import TensorType
 
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
-DYNAMIC_SLICE, PAD = "stablehlo.dynamic_slice", "stablehlo.pad"
+DYNAMIC_SLICE, PAD, REVERSE = "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reverse"
 _SAID = "sdy.sharding"
 
 
@@ -39,7 +39,7 @@ def join_shifts(main: Operation) -> None:
         if op.name == DYNAMIC_SLICE:
             _cut_where_known(op)
         elif op.name == SLICE:
-            _cut_pad(op)
+            _cut_pad(_cut_reversal(op))
         elif op.name == PAD:
             _pad_again(op)
         elif op.name == WINDOW:
@@ -72,6 +72,29 @@ def _cut_where_known(op: Operation) -> None:
     for name, numbers in (("start_indices", begins), ("limit_indices", ends), ("strides", [1] * len(shape))):
         attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
     op.replace(create(SLICE, [value], [op.result.type], attributes, op).results)
+
+
+# ---- reversals that are cut ----
+
+
+def _cut_reversal(op: Operation) -> Operation:
+    """Reverse only what is cut out of a reversed value; returns the slice."""
+    value = op.operands[0]
+    reversal = value.op
+    if reversal is None or reversal.name != REVERSE or _SAID in reversal.attributes or not value.is_used_once:
+        return op
+    starts, limits, strides = (_ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    for dim in _ints(reversal, "dimensions"):
+        last = starts[dim] + (_shape(op.result)[dim] - 1) * strides[dim]
+        starts[dim], limits[dim] = (_shape(value)[dim] - 1 - each for each in (last, starts[dim] - 1))
+    attributes = {name: each for name, each in op.attributes.items() if name != _SAID}
+    attributes["start_indices"], attributes["limit_indices"] = map(ir.DenseI64ArrayAttr.get, (starts, limits))
+    cut = create(SLICE, reversal.operands, [op.result.type], attributes, op)
+    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
+    again = {**reversal.attributes, **said}
+    op.replace(create(REVERSE, cut.results, [cut.result.type], again, op).results)
+    reversal.erase()
+    return cut
 
 
 # ---- pads that are cut ----

@@ -35,8 +35,7 @@ _SOUGHT = {
     "stablehlo.tuple",
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
-SHIFTS = {"stablehlo.pad", "stablehlo.dynamic_slice"}
-_REARRANGES = {*SHIFTS, REVERSE}
+_REARRANGES = {"stablehlo.pad", "stablehlo.dynamic_slice", REVERSE}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
