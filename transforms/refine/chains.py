@@ -19,17 +19,19 @@ from collections.abc import Hashable, Iterator
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
 from gspmd.dialect.placement import factor_axes, tensor_axes
+from gspmd.dialect.rule import REDUCTION
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Op
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.refine.costs import Cost, Costs
 from gspmd.transforms.refine.places import Choice, ValuePlace, ValuePlaces
-from gspmd.transforms.reshard.assignments import valid
+from gspmd.transforms.reshard.assignments import agreed, valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
-from gspmd.transforms.reshard.strategy import Chooser, Situation
+from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
 
 MOST_VALUES = 128
 """How many values change together."""
@@ -240,12 +242,15 @@ class Chains:
         return [each for each in found if self.places.fits(value, each)]
 
     def _scattered(self, value: int) -> Iterator[TensorSharding]:
-        """Of a value that every device gets as a sum over devices: split over these, in each of its dimensions.
+        """Of a product that every device gets as a sum over devices: split over these, in each of its dimensions.
 
-        Much smaller values than what they are made of are none: operands would have to be split otherwise, too.
+        Much smaller ones than what they are made of are not: operands would have to be split otherwise, too.
         """
         place = self.places.made_at(value)
         if place is None or place.op is None:
+            return
+        counted = traits_of(place.op.info.name).flops
+        if counted is None or counted.kind not in CONTRACTIONS:
             return
         situation, index = self.costs.situation(place.op, {}), place.op.results.index(value)
         made, wanted = self.costs.weigh(place.op, situation).strategy.results[index], situation.results[index]
@@ -259,10 +264,22 @@ class Chains:
             if shape[dim] % size_of(split) == 0:
                 yield made.with_axes((*dims[:dim], split, *dims[dim + 1 :]))
 
-    def _may_end_so(self, choice: Choice) -> bool:
-        """Whether free results of the type of an argument lie as that does, as where activations come in and go out."""
-        like = {value: self.places.ends_like(value) for value in choice}
-        return all(not like[value] or sharding in like[value] for value, sharding in choice.items())
+    def _may_end_so(self, choice: Choice, summed: int) -> bool:
+        """Whether free results may lie so if it is for a sum that is taken in parts.
+
+        Those of the type of an argument lie as that does, as activations come in and go out alike. None is split for a
+        sum of annotated operands that are all split along it: that every device has it is what they ask for.
+        """
+        maker = self.places.maker[summed]
+        rule = self.places.rule(maker)
+        common = agreed(rule, self.costs.situation(maker, {}).split(rule))
+        is_agreed = any(rule.kinds[factor] is REDUCTION for factor in common)
+        ends = {value: self.places.ends_like(value) for value in choice if value in self.places.free_ends}
+        if ends and is_agreed and not any(map(self.places.may_change, maker.operands)):
+            return all(
+                size_of(choice[end].used_axes()) <= size_of(self.places.sharding[end].used_axes()) for end in ends
+            )
+        return all(not like or choice[end] in like for end, like in ends.items())
 
     def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
         """The shardings of operands and results as an operation is run now, and in other ways if something is sent.
@@ -305,7 +322,8 @@ class Chains:
                 yield from ((choice, False) for choice in self._choices(value, offer, most))
         for offer in self._scattered(value):
             if offer != self.places.sharding[value] and self.places.fits(value, offer):
-                yield from ((choice, False) for choice in self._choices(value, offer, most) if self._may_end_so(choice))
+                choices = self._choices(value, offer, most)
+                yield from ((choice, False) for choice in choices if self._may_end_so(choice, value))
         for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
                 yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
