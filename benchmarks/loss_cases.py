@@ -20,6 +20,7 @@ from gspmd.isolation import Died, Worker
 LEAST_BYTES = 1024  # what is not more than that, or than 1 %, is equal
 _EQUAL, _LOST = 1.01, 1.1
 _RENEWED = 40  # programs after which a process is replaced: what XLA has compiled stays in memory
+_OTHER_ORDER = "the device order of"  # what ours says of the layout of a peer that is no sharding over the mesh
 _UNSTEADY = frozenset(("argmax", "sort_pair", "routed", "dispatch", "select"))  # rounding may choose another element
 
 
@@ -87,6 +88,11 @@ class Case:
         """Whether the peer sends less in that a device computes more."""
         ours, theirs = (self.outcomes[each].sent for each in (OURS, self.peer))
         return self.lost and ours is not None and theirs is not None and theirs.flops > _LOST * ours.flops
+
+    @property
+    def reorders(self) -> bool:
+        """Whether the peer lays ends of the program, of which nothing is said, in an order that is not the mesh's."""
+        return self.lost and self.pinned is not None and _OTHER_ORDER in self.pinned.failure
 
     @property
     def inside(self) -> bool:

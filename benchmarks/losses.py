@@ -122,6 +122,7 @@ def _line(case: Case) -> str:
     ratio = f"{case.verdict} {case.ratio:.2f}" if case.comparable else "not compared"
     ratio += ", inside" if case.inside else ""
     ratio += ", the peer computes more" if case.repeats else ""
+    ratio += ", the peer changes the order of devices" if case.reorders else ""
     return f"{case.name}: {ratio}; {each}"
 
 
