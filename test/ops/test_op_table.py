@@ -109,6 +109,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "transforms/optimize/permutes.py": ("add", "the sum of two permutes"),
     "transforms/optimize/products.py": ("dot_general", "products, which passes take apart"),
     "transforms/optimize/program.py": ("broadcast_in_dim constant transpose", "splat constants; what passes look for"),
+    "transforms/optimize/remake.py": ("collective_permute partition_id", "what it looks for; what differs by device"),
     "transforms/optimize/swap.py": ("reduce_scatter", _FORM),
     "transforms/order/placed.py": ("collective_permute", "may change the order of devices on its way"),
     "transforms/order/rewrite.py": ("collective_permute partition_id", "what names devices, which get other numbers"),
