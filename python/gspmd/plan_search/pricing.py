@@ -22,9 +22,9 @@ from gspmd.dialect.progress import following
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.isolation import Worker
 from gspmd.pass_manager.manager import run_pipeline
-from gspmd.plan_search.roles import ArgumentRole, Roles
+from gspmd.plan_search.role import Role, Roles
 from gspmd.reading import read_program
-from gspmd.suggestions.annotating import annotate_arguments
+from gspmd.suggestions.annotating import annotate_arguments, constrain_results
 from gspmd.transforms.refine import Refine
 
 _WORTH_HELP_S = 0.25  # for less, a process is not started
@@ -42,7 +42,7 @@ def sharding_of(mesh: Mesh, dims: Dims) -> TensorSharding:
     return replicated(mesh, len(dims)).with_axes(tuple(tuple(map(mesh.axis, names)) for names in dims))
 
 
-def divides(role: ArgumentRole, mesh: Mesh, dims: Dims) -> bool:
+def divides(role: Role, mesh: Mesh, dims: Dims) -> bool:
     """Whether all shards are of one size."""
     return all(n % size_of(tuple(map(mesh.axis, names))) == 0 for n, names in zip(role.type.shape, dims, strict=True))
 
@@ -66,15 +66,19 @@ class Question:
         return Mesh(self.axes, self.device_ids, self.name)
 
 
-Decided: TypeAlias = tuple[tuple[int, Dims], ...]
-"""The arguments that are decided upon, by number."""
+Decided: TypeAlias = tuple[tuple[int | tuple[int, int], Dims], ...]
+"""What is decided upon: arguments by number, results of operations by the numbers of both."""
 
 
 def annotated(module: ir.Module, mesh: Mesh, decided: Decided) -> ir.Module:
-    """A copy of the program with decisions written to its arguments."""
+    """A copy of the program with decisions written to its arguments, and to what operations make."""
     copy = read_program(module)
-    if decided:
-        annotate_arguments(copy, {number: sharding_of(mesh, dims) for number, dims in decided})
+    results = {at: sharding_of(mesh, dims) for at, dims in decided if not isinstance(at, int)}
+    arguments = {at: sharding_of(mesh, dims) for at, dims in decided if isinstance(at, int)}
+    if results:
+        constrain_results(copy, results)
+    if arguments:
+        annotate_arguments(copy, arguments)
     return copy
 
 
@@ -152,12 +156,13 @@ class PlanPrices:
         self.helpers.took(time.monotonic() - started)
 
     def decided(self, state: State) -> Decided:
-        """The arguments that a state decides upon."""
-        pairs = zip(self.roles.roles, state, strict=True)
-        return tuple((number, dims) for role, dims in pairs if dims is not None for number in role.arguments)
+        """What a state decides upon."""
+        pairs = [(role, dims) for role, dims in zip(self.roles.roles, state, strict=True) if dims is not None]
+        arguments = tuple((number, dims) for role, dims in pairs for number in role.arguments)
+        return arguments + tuple((value.place, dims) for role, dims in pairs for value in role.values)
 
     def annotated(self, state: State) -> ir.Module:
-        """The program with these decisions written to its arguments."""
+        """The program with these decisions written to it."""
         return annotated(self.module, self.mesh, self.decided(state))
 
 

@@ -26,7 +26,8 @@ from gspmd.plan_search.judging import check_judge, compiled_outcome
 from gspmd.plan_search.meshes import meshes_to_try, put_mesh
 from gspmd.plan_search.plan import ArgumentDecision, PlanFile, ShardingPlan
 from gspmd.plan_search.pricing import Helpers, PlanPrices, Question, State, rank
-from gspmd.plan_search.roles import Roles, find_roles
+from gspmd.plan_search.role import Roles
+from gspmd.plan_search.roles import find_roles, tied_of
 from gspmd.plan_search.starts import (
     AS_IT_IS,
     TENSOR,
@@ -263,7 +264,8 @@ class _WholeSearch:
         annotated = explained.explainer.completion.annotated
         flops = work_of(annotated.program, annotated=annotated).flops
         ideal_s = sum(count / hardware.flops_of(element) for (_, element), count in flops.items()) / mesh.size
-        roles = find_roles(explained, hardware)
+        tied = tied_of(explained)
+        roles = find_roles(explained, hardware, tied)
         most = self.memory * hardware.memory_bytes if self.memory <= 1 else self.memory
         mesh = explained.mesh
         question = Question(mesh.axes, mesh.name, mesh.device_ids, self.target, most, self.arguments)

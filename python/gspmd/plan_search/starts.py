@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.pricing import Dims, State, divides
-from gspmd.plan_search.roles import ArgumentRole, Roles
+from gspmd.plan_search.role import Role, Roles
 
 AS_IT_IS, DATA, FULLY_SHARDED = "as it is", "data parallel", "fully sharded"
 TENSOR, TWO_DIMENSIONAL = "tensor parallel", "two-dimensional"
@@ -71,18 +71,23 @@ def batch_color(roles: Roles, mesh: Mesh) -> int | None:
     return found if found is not None and split_over(found) else None
 
 
-def _rest(roles: Roles, state: State, dims_of: Callable[[ArgumentRole], Dims]) -> State:
+def _rest(roles: Roles, state: State, dims_of: Callable[[Role], Dims]) -> State:
     """The state with all roles decided that are not yet."""
     return tuple(
-        dims_of(role) if role.given is None and dims is None else dims
+        dims_of(role) if role.arguments and role.given is None and dims is None else dims
         for role, dims in zip(roles.roles, state, strict=True)
     )
 
 
 def with_color(roles: Roles, mesh: Mesh, state: State, color: int, names: tuple[str, ...]) -> State:
-    """The state with a color's dimensions split over axes, as far as these divide them, and no others over these."""
+    """The state with a color's dimensions split over axes, as far as these divide them, and no others over these.
+
+    Values inside that are left to propagation stay so.
+    """
     return tuple(
-        dims if role.given is not None or color not in role.colors else _colored(role, mesh, dims, color, names)
+        dims
+        if role.given is not None or color not in role.colors or (role.values and dims is None)
+        else _colored(role, mesh, dims, color, names)
         for role, dims in zip(roles.roles, state, strict=True)
     )
 
@@ -92,7 +97,7 @@ def without(dims: Dims, name: str) -> Dims:
     return tuple(tuple(each for each in names if each != name) for names in dims)
 
 
-def _colored(role: ArgumentRole, mesh: Mesh, dims: Dims | None, color: int, names: tuple[str, ...]) -> Dims | None:
+def _colored(role: Role, mesh: Mesh, dims: Dims | None, color: int, names: tuple[str, ...]) -> Dims | None:
     dimension = role.colors.index(color)
     found = dims if dims is not None else _whole(role)
     for name in names:
@@ -103,9 +108,9 @@ def _colored(role: ArgumentRole, mesh: Mesh, dims: Dims | None, color: int, name
     return found if any(found) else dims
 
 
-def fully_sharded(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...], dims: Dims = ()) -> Dims | None:
+def fully_sharded(role: Role, mesh: Mesh, names: tuple[str, ...], dims: Dims = ()) -> Dims | None:
     """The largest dimension that the axes divide, and what splits it, over these; None without one, or for little."""
-    if role.bytes / len(role.arguments) < _SMALL_BYTES:
+    if role.bytes / max(len(role.arguments), 1) < _SMALL_BYTES:
         return None
     have = dims or _whole(role)
     for dimension in sorted(range(role.type.rank), key=lambda d: -role.type.shape[d]):
@@ -115,7 +120,7 @@ def fully_sharded(role: ArgumentRole, mesh: Mesh, names: tuple[str, ...], dims: 
     return None
 
 
-def _whole(role: ArgumentRole) -> Dims:
+def _whole(role: Role) -> Dims:
     return ((),) * role.type.rank
 
 
@@ -123,7 +128,7 @@ def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) ->
     """States that differ in one decision, the largest decisions first.
 
     A decision is about one axis: which color it splits, in all arguments; that all state is split over it, or nothing;
-    which dimension of one role, or none; or that a role is left to propagation.
+    which dimension of one role, or none; or that a role is left to propagation. Values inside come before arguments.
     """
     names = [name for name, size in mesh.axes if size > 1]
     for color in roles.colors():
@@ -137,23 +142,39 @@ def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) ->
         yield _keep(roles, state, fuller, pinned)
         cleared = tuple(None if dims is None else without(dims, name) for dims in state)
         yield _keep(roles, state, cleared, pinned)
-    order = sorted(range(len(roles.roles)), key=lambda number: -roles.roles[number].bytes)
+    order = sorted(range(len(roles.roles)), key=lambda number: (not roles.roles[number].values, -roles.roles[number].bytes))
+    split = _split_of_data(roles, state)
     for number in order:
         role, dims = roles.roles[number], state[number]
         if role.given is None and role.label not in pinned:
-            for other in _other_dims(role, mesh, dims, names):
+            have = tuple(split.get(color, ()) for color in role.colors) if role.values else _whole(role)
+            if role.values and dims is None and any(have) and divides(role, mesh, have):
+                yield (*state[:number], have, *state[number + 1 :])
+            for other in _other_dims(role, mesh, dims, names, have if divides(role, mesh, have) else _whole(role)):
                 yield (*state[:number], other, *state[number + 1 :])
 
 
-def _fuller(role: ArgumentRole, mesh: Mesh, dims: Dims | None, name: str) -> Dims | None:
+def _split_of_data(roles: Roles, state: State) -> dict[int, tuple[str, ...]]:
+    """The axes that colors have in what a state decides of data, as the batch."""
+    found: dict[int, tuple[str, ...]] = {}
+    for role, dims in zip(roles.roles, state, strict=True):
+        if role.arguments and not role.is_state and dims is not None:
+            for color, names in zip(role.colors, dims, strict=True):
+                if names and not any(set(names) & set(other) for other in found.values()):
+                    found.setdefault(color, names)
+    return found
+
+
+def _fuller(role: Role, mesh: Mesh, dims: Dims | None, name: str) -> Dims | None:
     """The dimensions of a state's role split over one more axis, to hold less of it."""
     if not role.is_state or dims is None or any(name in names for names in dims):
         return dims
     return fully_sharded(role, mesh, (name,), dims) or dims
 
 
-def _other_dims(role: ArgumentRole, mesh: Mesh, dims: Dims | None, names: list[str]) -> Iterator[Dims | None]:
-    have = dims if dims is not None else _whole(role)
+def _other_dims(role: Role, mesh: Mesh, dims: Dims | None, names: list[str], blank: Dims) -> Iterator[Dims | None]:
+    """Other ways to split a role; `blank` is where to begin with one that is left to propagation."""
+    have = dims if dims is not None else blank
     for name in names:
         rest = without(have, name)
         for dimension in range(role.type.rank):
