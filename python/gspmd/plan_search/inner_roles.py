@@ -67,6 +67,6 @@ def _contractions(explained: Explanation, hardware: Hardware) -> Iterator[tuple[
     for node, time_s in operation_times(completion, hardware):
         op, rule = annotated.program.ops[node.op], rules[node.rule]
         ranked = sum(bool(operand) for operand in rule.operands)
-        if FactorKind.REDUCTION in rule.kinds and ranked > 1 and len(op.results) == 1:
-            if op.info.results[0].shape and annotated.of_op(op) is None:
-                yield op, time_s
+        contracts = FactorKind.REDUCTION in rule.kinds and ranked > 1 and len(op.results) == 1
+        if contracts and op.info.results[0].shape and annotated.of_op(op) is None:
+            yield op, time_s

@@ -9,6 +9,8 @@ from gspmd.suggestions.annotating import GivenValue
 from gspmd.suggestions.operation_times import bytes_of
 from gspmd.transforms.ir.types import TensorType
 
+_SMALL = 1e-3  # the part of the time of the largest color that makes one worth a try
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Role:
@@ -46,6 +48,12 @@ class Roles:
         """Colors of arguments that are to be decided upon, those of most operations first."""
         free = {color for role in self.roles if role.arguments and role.given is None for color in role.colors}
         return sorted(free, key=lambda color: (-self.times_s.get(color, 0.0), color))
+
+    def large_colors(self) -> list[int]:
+        """Colors that take more than a thousandth of the time of the one that takes most."""
+        found = self.colors()
+        least = _SMALL * max((self.times_s.get(color, 0.0) for color in found), default=0.0)
+        return [color for color in found if self.times_s.get(color, 0.0) >= least]
 
     def data_colors(self) -> list[int]:
         """Colors that occur in no state: what examples are counted by, and what they consist of."""

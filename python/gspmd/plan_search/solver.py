@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import math
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def solve(program: LinearProgram, time_limit_s: float, is_relaxed: bool = False)
     return LinearSolution(values, float(info.objective_function_value) if has_values else math.inf, bound, is_possible)
 
 
-def _model(program: LinearProgram, is_relaxed: bool) -> object:
+def _model(program: LinearProgram, is_relaxed: bool) -> Any:
     import highspy
 
     model, infinity = highspy.HighsLp(), highspy.kHighsInf

@@ -39,7 +39,7 @@ def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[Sta
     def splitting(color: int) -> Callable[[State], State]:
         return lambda state: with_color(roles, mesh, state, color, names[-1:])
 
-    return start, [splitting(color) for color in roles.colors() if color != batch and names]
+    return start, [splitting(color) for color in roles.large_colors() if color != batch and names]
 
 
 def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
@@ -127,11 +127,14 @@ def _whole(role: Role) -> Dims:
 def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) -> Iterator[State]:
     """States that differ in one decision, the largest decisions first.
 
-    A decision is about one axis: which color it splits, in all arguments; that all state is split over it, or nothing;
-    which dimension of one role, or none; or that a role is left to propagation. Values inside come before arguments.
+    Two axes may change places. Other decisions are about one axis: which color it splits, in all arguments; that all
+    state is split over it, or nothing; which dimension of one role, or none; or that a role is left to propagation.
+    Values inside come before arguments.
     """
     names = [name for name, size in mesh.axes if size > 1]
-    for color in roles.colors():
+    if len(names) == 2:
+        yield _keep(roles, state, _swapped(roles, mesh, state, names), pinned)
+    for color in roles.large_colors():
         for name in names:
             yield _keep(roles, state, with_color(roles, mesh, state, color, (name,)), pinned)
     for name in names:
@@ -142,7 +145,9 @@ def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) ->
         yield _keep(roles, state, fuller, pinned)
         cleared = tuple(None if dims is None else without(dims, name) for dims in state)
         yield _keep(roles, state, cleared, pinned)
-    order = sorted(range(len(roles.roles)), key=lambda number: (not roles.roles[number].values, -roles.roles[number].bytes))
+    order = sorted(
+        range(len(roles.roles)), key=lambda number: (not roles.roles[number].values, -roles.roles[number].bytes)
+    )
     split = _split_of_data(roles, state)
     for number in order:
         role, dims = roles.roles[number], state[number]
@@ -152,6 +157,16 @@ def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) ->
                 yield (*state[:number], have, *state[number + 1 :])
             for other in _other_dims(role, mesh, dims, names, have if divides(role, mesh, have) else _whole(role)):
                 yield (*state[:number], other, *state[number + 1 :])
+
+
+def _swapped(roles: Roles, mesh: Mesh, state: State, names: list[str]) -> State:
+    """The state with two axes in each other's place, where these divide the dimensions as well."""
+    other = dict(zip(names, reversed(names), strict=True))
+    return tuple(
+        dims if dims is None or role.given is not None or not divides(role, mesh, changed) else changed
+        for role, dims in zip(roles.roles, state, strict=True)
+        for changed in [tuple(tuple(other[name] for name in listed) for listed in dims or ())]
+    )
 
 
 def _split_of_data(roles: Roles, state: State) -> dict[int, tuple[str, ...]]:

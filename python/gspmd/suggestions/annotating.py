@@ -74,7 +74,7 @@ class ValueAnnotation:
 
 
 def constrain_results(module: ir.Module, shardings: Mapping[tuple[int, int], TensorSharding]) -> None:
-    """Constrain results of operations, by the numbers of the operation among the `given_operations` and of the result."""
+    """Constrain what operations make, by the numbers of the `given_operations` and of their results."""
     with module.context, ir.Location.unknown():
         wanted = {number for number, _ in shardings}
         found = {index: op for index, (_, op) in enumerate(given_operations(module)) if index in wanted}

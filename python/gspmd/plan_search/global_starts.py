@@ -1,0 +1,85 @@
+"""States that the integer program finds for a program over a mesh, and what it says no step takes less than."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_axis_name
+from gspmd.explanations.explanation import Explanation
+from gspmd.plan_search.integer_program import GlobalChoice, GlobalView
+from gspmd.plan_search.pricing import Dims, State
+from gspmd.plan_search.role import Role, Roles
+from gspmd.plan_search.value_kinds import kinds_of_program
+from gspmd.plan_search.ways import Way, Ways
+from gspmd.suggestions.tied_dimensions import TiedDimensions
+from gspmd.transforms.machine.cost import Hardware
+
+INTEGER_PROGRAM, INTEGER_PROGRAM_AGAIN = "integer program", "integer program, in less memory"
+_SMALL = 1e-3  # of the largest argument, below which an argument of the state is left to propagation
+# The parts of the memory that may be used which values are given: gathered values and others need the rest.
+_PARTS = {INTEGER_PROGRAM: 0.9, INTEGER_PROGRAM_AGAIN: 0.55}
+
+
+class GlobalStarts:
+    """The integer program of an explained program, and what was decided before, by role: `kept`."""
+
+    def __init__(
+        self,
+        explained: Explanation,
+        roles: Roles,
+        tied: TiedDimensions,
+        hardware: Hardware,
+        kept: Mapping[int, Dims],
+    ) -> None:
+        self.roles, self.mesh = roles, explained.mesh
+        self.model = kinds_of_program(explained, roles, tied, hardware)
+        self.ways = Ways(explained.mesh, hardware)
+        self.numbers = self._numbers()
+        given = {}
+        for number, role in enumerate(roles.roles):
+            dims = given_dims(role, explained.mesh) if role.given is not None else kept.get(number)
+            way = None if dims is None else self.ways.way_of(dims)
+            if way is not None and number in self.numbers:
+                given[self.numbers[number]] = way
+        self.view = GlobalView(self.model, self.ways, given)
+
+    def states(self, most_bytes: float, time_limit_s: float) -> dict[str, State]:
+        """States by name: with most of the memory given to values, and with half of it. Errors: UsageError."""
+        found: dict[str, State] = {}
+        for name, part in _PARTS.items():
+            choice = self.view.choose(part * most_bytes, time_limit_s)
+            state = None if choice is None else self._state(choice)
+            if state is not None and state not in found.values():
+                found[name] = state
+        return found
+
+    def least_s(self, most_bytes: float, time_limit_s: float) -> float:
+        """Seconds that no step takes less than. Errors: UsageError."""
+        return self.view.least_s(most_bytes, time_limit_s)
+
+    def _numbers(self) -> dict[int, int]:
+        """The kind of each role's values."""
+        kinds = {(kind.shape, kind.colors): number for number, kind in enumerate(self.model.kinds) if kind.role is None}
+        found = {kind.role: number for number, kind in enumerate(self.model.kinds) if kind.role is not None}
+        for number, role in enumerate(self.roles.roles):
+            if role.values and (role.type.shape, role.colors) in kinds:
+                found[number] = kinds[role.type.shape, role.colors]
+        return found
+
+    def _state(self, choice: GlobalChoice) -> State:
+        largest = max((role.bytes for role in self.roles.roles if role.arguments), default=0.0)
+        return tuple(
+            self._dims(role, choice.ways.get(self.numbers.get(number, -1)), largest)
+            for number, role in enumerate(self.roles.roles)
+        )
+
+    def _dims(self, role: Role, way: Way | None, largest: float) -> Dims | None:
+        is_small = role.is_state and role.bytes < _SMALL * largest
+        return None if role.given is not None or way is None or is_small else self.ways.dims(way, role.type.rank)
+
+
+def given_dims(role: Role, mesh: Mesh) -> Dims:
+    """How a role is annotated in the program."""
+    assert role.given is not None, "it is annotated"
+    return tuple(tuple(print_axis_name(axis, mesh) for axis in axes) for axes in role.given.dim_axes())
