@@ -15,6 +15,7 @@ from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.role import Role
 from gspmd.suggestions.annotating import GivenValue
 from gspmd.suggestions.operation_times import bytes_of, operation_times
+from gspmd.suggestions.source_patch import GRADIENT
 from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
@@ -33,11 +34,15 @@ def kind_of(tied: TiedDimensions, slot: int, type_: TensorType) -> Kind:
 
 
 def inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware) -> list[Role]:
-    """A role for each kind of value that is worth a constraint, those that take most time first."""
+    """A role for each kind of value that is worth a constraint, those that take most time first.
+
+    Kinds of which the source computes none, but only its gradient, are left out: no line of the source could say it.
+    """
     explainer = explained.explainer
     program = explainer.completion.annotated.program
     times_s: dict[Kind, float] = defaultdict(float)
     members: dict[Kind, list[tuple[GivenValue, TensorType]]] = defaultdict(list)
+    told: set[Kind] = set()
     for op, time_s in _contractions(explained, hardware):
         value, slot = op.results[0], op.result_slots[0]
         type_, name = program.value_type[value], explainer.value_names[value]
@@ -46,11 +51,13 @@ def inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware
             continue
         kind = kind_of(tied, slot, type_)
         times_s[kind] += time_s
+        if GRADIENT not in str(op.ir.location):
+            told.add(kind)
         known = GivenValue(*at, name, "", explainer.ops[op.index].location, type_.shape)
         if all(known != other for other, _ in members[kind]):
             members[kind].append((known, type_))
     least = _LEAST * max(times_s.values(), default=0.0)
-    found = sorted((kind for kind in members if times_s[kind] >= least), key=lambda kind: -times_s[kind])
+    found = sorted((kind for kind in told if times_s[kind] >= least), key=lambda kind: (-times_s[kind], kind))
     return [_role(kind, members[kind]) for kind in found[:_MOST]]
 
 
