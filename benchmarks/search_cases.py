@@ -1,4 +1,4 @@
-"""The table of programs that `search.py` looks for plans of: models, machines, meshes, and how experts annotate them."""
+"""The programs that `search.py` looks for plans of: models, machines, meshes, and how experts annotate them."""
 
 from __future__ import annotations
 

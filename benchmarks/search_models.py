@@ -1,8 +1,8 @@
 """Models that `search.py` looks for plans of, beside those of the examples: small texts with layers scanned or few.
 
 `Llama` is a decoder with grouped heads, SwiGLU and RMS norms (arXiv 2307.09288, arXiv 2407.21783), trained or decoding;
-`Vision` a Transformer on patches (arXiv 2010.11929); `Graph` passes messages along edges (arXiv 1704.01212); `Diffusion`
-is a U-Net that is told the time (arXiv 2006.11239). Dimensions of weights are named by lower-case letters, those of
+`Vision` a Transformer on patches (arXiv 2010.11929); `Graph` passes messages along edges (arXiv 1704.01212);
+`Diffusion` is a U-Net that is told the time (arXiv 2006.11239). Dimensions of weights are named by lower-case letters, those of
 activations by upper-case ones, as in the examples; S is the sequence within a block and P the sequence between blocks.
 """
 

@@ -44,14 +44,18 @@ class MeshSearch:
     def improve(self, ends: Sequence[float]) -> None:
         """Change decisions by rough prices, and leave open what may be; then go on from there with exact ones.
 
-        `ends` are the times at which the parts of this end: tensor parallelism, what is changed and what is left open
+        `ends` are the times at which the parts of this end: tensor parallelism, what is left open and what is changed
         by rough prices, the first exact prices, what is changed by these, and what each decision is worth.
         """
-        known_ways, changed, opened, looked_at, until, weighed = ends
+        known_ways, opened, changed, looked_at, until, weighed = ends
         self._try_tensor_parallel(known_ways)
-        self._descend(changed)
         before = self.state
         self._open(opened)
+        simple = self.state
+        self._descend(changed)
+        if self.state != simple:
+            before = self.state
+            self._open(changed)
         self._look_again(before, looked_at)
         before = self.state
         self._descend(until)

@@ -42,7 +42,7 @@ TIME_LIMIT_S = 60.0
 """Seconds after which a search ends with the best that it has, where nothing else is said."""
 _MESHES_SEARCHED = 2  # of many, those that begin best
 # The parts of the time limit by which these end.
-_BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.15, 0.3, 0.45, 0.55, 0.7, 0.8), 0.87
+_BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.12, 0.32, 0.45, 0.54, 0.7, 0.8), 0.87
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
 _SOLVING, _SOLVING_S = 0.06, 30.0  # the part of the time limit for each integer program, and the most

@@ -17,14 +17,14 @@ def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
     """States by name: nothing decided; and, where it is known what the batch is, two ways to split a model.
 
     Data parallel: the batch over all axes, everything else whole. Fully sharded: the other arguments split over all
-    axes, too, as in FSDP and ZeRO-3.
+    axes, too, as in FSDP and ZeRO-3. Values inside that have the batch are split by it as well.
     """
     nothing: State = tuple(None for _ in roles.roles)
     found = {AS_IT_IS: nothing}
     names, batch = tuple(name for name, size in mesh.axes if size > 1), batch_color(roles, mesh)
     if batch is None:
         return found
-    data = with_color(roles, mesh, nothing, batch, names)
+    data = with_color(roles, mesh, nothing, batch, names, inside=True)
     found[DATA] = _rest(roles, data, _whole)
     found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names) or _whole(role))
     return found
@@ -34,7 +34,7 @@ def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[Sta
     """The batch over all axes but the last, and what the last may split, one color after the other."""
     nothing: State = tuple(None for _ in roles.roles)
     names, batch = tuple(name for name, size in mesh.axes if size > 1), batch_color(roles, mesh)
-    start = nothing if batch is None else with_color(roles, mesh, nothing, batch, names[:-1])
+    start = nothing if batch is None else with_color(roles, mesh, nothing, batch, names[:-1], inside=len(names) > 1)
 
     def splitting(color: int) -> Callable[[State], State]:
         return lambda state: with_color(roles, mesh, state, color, names[-1:])
@@ -79,14 +79,16 @@ def _rest(roles: Roles, state: State, dims_of: Callable[[Role], Dims]) -> State:
     )
 
 
-def with_color(roles: Roles, mesh: Mesh, state: State, color: int, names: tuple[str, ...]) -> State:
+def with_color(
+    roles: Roles, mesh: Mesh, state: State, color: int, names: tuple[str, ...], inside: bool = False
+) -> State:
     """The state with a color's dimensions split over axes, as far as these divide them, and no others over these.
 
-    Values inside that are left to propagation stay so.
+    Values inside that are left to propagation stay so, but where `inside` says otherwise.
     """
     return tuple(
         dims
-        if role.given is not None or color not in role.colors or (role.values and dims is None)
+        if role.given is not None or color not in role.colors or (role.values and dims is None and not inside)
         else _colored(role, mesh, dims, color, names)
         for role, dims in zip(roles.roles, state, strict=True)
     )

@@ -102,19 +102,33 @@ class Ways:
     # ---- moving ----
 
     def _move_s(self, bytes_: float, have: Way, partial: tuple[bool, ...], want: Way) -> float:
-        """The seconds of bringing a value from one way to another; `partial` are axes over which it is to be summed."""
+        """The seconds of bringing a value from one way to another; `partial` are axes over which it is to be summed.
+
+        A collective is about one dimension: what is summed into several of them, or gathered from several, takes one
+        for each, those that leave least first.
+        """
         local, total_s = bytes_ / self.split(have), 0.0
         scattered = tuple(p and w != NONE for p, w in zip(partial, want, strict=True))
         reduced = tuple(p and not s for p, s in zip(partial, scattered, strict=True))
         now = tuple(w if s else h for s, h, w in zip(scattered, have, want, strict=True))
-        for kind, over in (("reduce_scatter", scattered), ("all_reduce", reduced)):
-            total_s += self._collective_s(kind, local, over)
-            local /= self._size(over) if kind == "reduce_scatter" else 1
+        for over in sorted(self._by_dimension(scattered, want), key=self._size, reverse=True):
+            total_s += self._collective_s("reduce_scatter", local, over)
+            local /= self._size(over)
+        total_s += self._collective_s("all_reduce", local, reduced)
         local /= self._size(tuple(n == NONE and w != NONE for n, w in zip(now, want, strict=True)))
         moved = tuple(NONE not in (n, w) and n != w for n, w in zip(now, want, strict=True))
-        total_s += self._collective_s("all_to_all", local, moved)
+        for over in self._by_dimension(moved, now):
+            total_s += self._collective_s("all_to_all", local, over)
         gathered = tuple(n != NONE and w == NONE for n, w in zip(now, want, strict=True))
-        return total_s + self._collective_s("all_gather", local, gathered)
+        for over in sorted(self._by_dimension(gathered, now), key=self._size):
+            total_s += self._collective_s("all_gather", local, over)
+            local *= self._size(over)
+        return total_s
+
+    def _by_dimension(self, over: tuple[bool, ...], way: Way) -> list[tuple[bool, ...]]:
+        """The axes of each dimension that a way gives them to."""
+        dimensions = dict.fromkeys(at for at, is_in in zip(way, over, strict=True) if is_in)
+        return [tuple(is_in and at == d for is_in, at in zip(over, way, strict=True)) for d in dimensions]
 
     def _size(self, over: tuple[bool, ...]) -> int:
         return math.prod(axis.size for axis, is_in in zip(self.axes, over, strict=True) if is_in)
