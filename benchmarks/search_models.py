@@ -2,8 +2,8 @@
 
 `Llama` is a decoder with grouped heads, SwiGLU and RMS norms (arXiv 2307.09288, arXiv 2407.21783), trained or decoding;
 `Vision` a Transformer on patches (arXiv 2010.11929); `Graph` passes messages along edges (arXiv 1704.01212);
-`Diffusion` is a U-Net that is told the time (arXiv 2006.11239). Dimensions of weights are named by lower-case letters, those of
-activations by upper-case ones, as in the examples; S is the sequence within a block and P the sequence between blocks.
+`Diffusion` is a U-Net that is told the time (arXiv 2006.11239). Dimensions of weights are named by lower-case letters,
+those of activations by upper-case ones, as in the examples; S is the sequence within a block and P between blocks.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ there.
 
 JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "bound" ("seconds"
 that no plan takes less than, and the "reason"), "baselines" (outcomes by name), "decisions", "constraints" (as the
-suggestions of gspmd suggest), "compiled" (null, or "step_s" and "memory_bytes"), "tried", "seconds" and "complete".
+suggestions of gspmd suggest), "compiled" (null, or "step_s" and "memory_bytes"), "pipelining" (null, or a pipeline that
+may take less), "tried", "seconds" and "complete".
 A decision has "argument", "kind" (arguments or values inside), "count", "type", "sharding" (the axes of each dimension,
 or null where that is left to propagation), "given", "pinned", "without" and "next" (outcomes, to be compared with
 "reference"), "next_sharding", and of values inside "places" and "patches" of the source.

@@ -10,7 +10,7 @@ from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.integer_program import GlobalChoice, GlobalView
 from gspmd.plan_search.pricing import Dims, State
 from gspmd.plan_search.role import Role, Roles
-from gspmd.plan_search.value_kinds import kinds_of_program
+from gspmd.plan_search.value_kinds import ValueKind, kinds_of_program
 from gspmd.plan_search.ways import Way, Ways
 from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.machine.cost import Hardware
@@ -57,6 +57,11 @@ class GlobalStarts:
     def least_s(self, most_bytes: float, time_limit_s: float) -> float:
         """Seconds that no step takes less than. Errors: UsageError."""
         return self.view.least_s(most_bytes, time_limit_s)
+
+    def kind(self, slot: int) -> ValueKind | None:
+        """The kind of a slot's values, None for one that no step has."""
+        number = self.model.of_slot.get(slot)
+        return None if number is None else self.model.kinds[number]
 
     def _numbers(self) -> dict[int, int]:
         """The kind of each role's values."""

@@ -22,6 +22,18 @@ _TIED = 1e-6  # the part of a second by which a way that splits less is dearer t
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Stages:
+    """The program as a pipeline: each of `count` stages has its part of the layers, and works on microbatches in turn.
+
+    What is not counted by examples, whose color is `batch`, is brought to where it is needed for each microbatch.
+    """
+
+    count: int
+    microbatches: int
+    batch: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class GlobalChoice:
     """A way for each kind of value, the seconds that the integer program counts for all of them, and its bound."""
 
@@ -31,10 +43,15 @@ class GlobalChoice:
 
 
 class GlobalView:
-    """The integer program of a program over a mesh. `given` are the ways of kinds that are not to be chosen."""
+    """The integer program of a program over a mesh. `given` are the ways of kinds that are not to be chosen.
 
-    def __init__(self, model: KindsOfProgram, ways: Ways, given: Mapping[int, Way]) -> None:
-        self.model, self.ways, self.given = model, ways, given
+    With `stages` it is about one stage of a pipeline, on the devices that this has.
+    """
+
+    def __init__(
+        self, model: KindsOfProgram, ways: Ways, given: Mapping[int, Way], stages: Stages | None = None
+    ) -> None:
+        self.model, self.ways, self.given, self.stages = model, ways, given, stages
         used = {use.kind for step in model.steps for use in step.uses} | set(model.work_s)
         self.used = sorted(used | {kind for moment in model.held for kind in moment.bytes})
 
@@ -48,6 +65,12 @@ class GlobalView:
         if not found.values:
             return None
         return GlobalChoice(build.chosen(found), found.cost, found.bound)
+
+    def cost_s(self, most_bytes: float, time_limit_s: float) -> float:
+        """The seconds of the best choice where choices may be mixed; infinite where there is none."""
+        build = _Build(self, most_bytes, is_bound=False)
+        found = solve(build.program, time_limit_s, is_relaxed=True)
+        return found.cost if found.values else math.inf
 
     def least_s(self, most_bytes: float, time_limit_s: float) -> float:
         """Seconds that no step of the program takes less than, as far as the integer program can say so.
@@ -65,6 +88,7 @@ class _Build:
     def __init__(self, view: GlobalView, most_bytes: float, is_bound: bool) -> None:
         self.view, self.ways, self.model, self.is_bound = view, view.ways, view.model, is_bound
         self.program = LinearProgram()
+        self.part = 1 / view.stages.count if view.stages is not None else 1.0
         self.columns: dict[int, dict[Way, int]] = {}
         self.compute: dict[int, float] = defaultdict(float)  # seconds, by column
         self.send: dict[int, float] = defaultdict(float)
@@ -160,13 +184,16 @@ class _Build:
         return 0.0 if have == want and not any(partial) else self.ways.move_s(use.bytes, have, partial, want)
 
     def _runs(self, use: Use) -> float:
-        return use.new_runs if self.is_bound else use.runs
+        runs, stages = use.new_runs if self.is_bound else use.runs, self.view.stages
+        if stages is None or use.is_result or stages.batch in self.model.kinds[use.kind].colors:
+            return runs
+        return runs * stages.microbatches
 
     # ---- memory and costs ----
 
     def _memory(self, moment: HeldMoment, most_bytes: float) -> None:
         entries = [
-            (column, held / self.ways.split(way) / most_bytes)
+            (column, self.part * held / self.ways.split(way) / most_bytes)
             for kind, held in moment.bytes.items()
             for way, column in self.columns[kind].items()
         ]
@@ -176,7 +203,7 @@ class _Build:
         if not self.is_bound:
             for seconds in (self.compute, self.send):
                 for column, cost_s in seconds.items():
-                    self.program.costs[column] += cost_s
+                    self.program.costs[column] += self.part * cost_s
             return
         last = self.program.column(cost=1.0)
         for seconds in (self.compute, self.send):

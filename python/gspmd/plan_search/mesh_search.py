@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.dialect.progress import tell
 from gspmd.plan_search.bound import Bound, largest_bound
 from gspmd.plan_search.meshes import is_annotated
+from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import PlanPrices, State, rank
 from gspmd.plan_search.starts import AS_IT_IS, TENSOR, TWO_DIMENSIONAL, neighbors, tensor_parallel, two_dimensional
 
@@ -28,9 +29,10 @@ class MeshSearch:
         states: Mapping[str, State],
         ideal_s: float,
         least_s: float = 0.0,
+        propose: Callable[[float], PipelineProposal | None] = lambda _: None,
     ) -> None:
         self.prices, self.pinned, self.states = prices, pinned, dict(states)
-        self.ideal_s, self.least_s = ideal_s, least_s
+        self.ideal_s, self.least_s, self.propose = ideal_s, least_s, propose
         self.is_rough = True
         while any(state not in prices.rough for state in states.values()):
             prices.price_some(list(states.values()), is_rough=True)
@@ -59,6 +61,7 @@ class MeshSearch:
         self._look_again(before, looked_at)
         before = self.state
         self._descend(until)
+        self._start_again(until)
         if self.state != before:
             self._open(until)
         self._weigh(weighed)
@@ -145,6 +148,18 @@ class MeshSearch:
                 self.state = other
             else:
                 pending += halves
+
+    def _start_again(self, until: float) -> None:
+        """While there is time, change decisions from the other known ways, too, and take what is best."""
+        best = self.state
+        for start in sorted(set(self.states.values()) - {best}, key=lambda state: rank(self.prices.rough.get(state))):
+            if time.monotonic() > until or not self.is_complete:
+                break
+            self.state = start
+            self._descend(until)
+            if is_better(self.outcome, self._price(best)):
+                best = self.state
+        self.state = best
 
     def left_open(self) -> list[State]:
         """The state with each of its decisions left to propagation."""

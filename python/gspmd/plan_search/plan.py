@@ -18,6 +18,7 @@ from gspmd.dialect.errors import InputError, ParseError, reason_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.bound import Bound
 from gspmd.plan_search.judging import CompiledOutcome
+from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import Dims, sharding_of
 from gspmd.suggestions.annotating import GivenValue
 from gspmd.suggestions.source_patch import SourcePatch, spec_text
@@ -92,7 +93,8 @@ class ShardingPlan:
     `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
     priced. No plan is faster than the `bound`. `constraints` are further annotations on values inside. What `decisions`
     are worth compares with `reference`, the plan's cost without these. `module` is the annotated program, and
-    `compiled` what the target's compiler makes of it, where that was asked for.
+    `compiled` what the target's compiler makes of it, where that was asked for. `pipelining` is a pipeline that would
+    take less, for which the program has to be written otherwise; None where none would.
     """
 
     mesh: Mesh
@@ -109,6 +111,7 @@ class ShardingPlan:
     is_complete: bool
     module: ir.Module = dataclasses.field(repr=False)
     compiled: CompiledOutcome | None = None
+    pipelining: PipelineProposal | None = None
 
     def jax_code(self) -> str:
         """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
@@ -145,6 +148,7 @@ class ShardingPlan:
             "decisions": [decision.to_dict() for decision in self.decisions],
             "constraints": [each.to_dict(each.outcome) for each in self.constraints],
             "compiled": None if self.compiled is None else self.compiled.to_dict(),
+            "pipelining": None if self.pipelining is None else self.pipelining.to_dict(),
             "tried": self.tried,
             "seconds": self.seconds,
             "complete": self.is_complete,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.costs.outcome import Outcome, outcome_of
+from gspmd.costs.program_cost import cost_of
 from gspmd.costs.work import work_of
 from gspmd.dialect.diagnostic import telling
 from gspmd.dialect.error_codes import Code
@@ -25,6 +27,7 @@ from gspmd.plan_search.global_starts import GlobalStarts
 from gspmd.plan_search.judging import check_judge, compiled_outcome
 from gspmd.plan_search.mesh_search import MeshSearch
 from gspmd.plan_search.meshes import meshes_to_try, put_mesh
+from gspmd.plan_search.pipelining import propose_pipeline
 from gspmd.plan_search.plan import PlanFile, ShardingPlan
 from gspmd.plan_search.pricing import Dims, Helpers, PlanPrices, Question, State, rank
 from gspmd.plan_search.role import Roles
@@ -45,7 +48,7 @@ _MESHES_SEARCHED = 2  # of many, those that begin best
 _BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.12, 0.32, 0.45, 0.54, 0.7, 0.8), 0.87
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
-_SOLVING, _SOLVING_S = 0.06, 30.0  # the part of the time limit for each integer program, and the most
+_SOLVING, _PROPOSING, _SOLVING_S = 0.06, 0.1, 30.0  # the part of the time limit for each integer program, and the most
 SOLVERS = ("auto", "highs", "none")
 """What may be said of the solver of integer programs: whether it is used if there is one, needed, or not used."""
 
@@ -175,7 +178,7 @@ class _WholeSearch:
             pinned = self.file.pinned
             states = {AS_IT_IS: state} if pinned else {**states, "the plan before": state}
         tell(", ".join(f"{name}={size}" for name, size in mesh.axes), 1, 1)
-        least_s = 0.0
+        least_s, propose = 0.0, None
         if self.solver != "none" and has_solver():
             labels = [role.label for role in roles.roles]
             kept = {n: dims for n, dims in enumerate(states[AS_IT_IS]) if dims is not None and labels[n] in pinned}
@@ -189,7 +192,8 @@ class _WholeSearch:
                 for name, state in view.states(most, solving_s).items()
             }
             least_s = view.least_s(most, solving_s)
-        return MeshSearch(prices, pinned, states, ideal_s, least_s)
+            propose = functools.partial(propose_pipeline, view, explained, self.target, most)
+        return MeshSearch(prices, pinned, states, ideal_s, least_s, propose or (lambda _: None))
 
     def _given_by_file(self, roles: Roles, mesh: Mesh, file: PlanFile) -> State:
         """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
@@ -214,9 +218,10 @@ class _WholeSearch:
             raise AssertionError("it can")
         module, constraints, outcome = self._constrained(best, outcome)
         if not outcome.fits:
+            most, needed = prices.question.most_bytes, outcome.memory_bytes
             raise Unsupported(
-                f"no plan that was found fits: a device has {prices.question.most_bytes:.0f} bytes to use, and needs "
-                f"{outcome.memory_bytes} ({outcome.memory_bytes / prices.question.most_bytes:.2f} times as many)",
+                f"no plan that was found fits: a device has {most:.0f} bytes to use, and needs {needed} "
+                f"({needed / most:.2f} times as many): {needed - most:.0f} are missing. {self._held(module)}",
                 hint="use more devices or more of their memory, search longer, or hold less for the backward pass",
                 code=Code.NO_PLAN,
             )
@@ -234,7 +239,13 @@ class _WholeSearch:
             seconds=time.monotonic() - self.started,
             is_complete=best.is_complete,
             module=module,
+            pipelining=best.propose(min(_PROPOSING * self.time_limit_s, _SOLVING_S)),
         )
+
+    def _held(self, module: ir.Module) -> str:
+        """What a device holds with these annotations, in words."""
+        memory = cost_of(api.partition(module, **self.arguments).module, self.target).memory
+        return f"arguments take {memory.arguments}, and what is made of them up to {memory.temporaries}"
 
     def judged(self, plan: ShardingPlan, best: MeshSearch, count: int) -> ShardingPlan:
         """The plan, or one of the next best, which the compiler makes faster; with what it makes of it."""

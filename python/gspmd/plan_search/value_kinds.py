@@ -88,13 +88,14 @@ class HeldMoment:
 class KindsOfProgram:
     """The kinds of a program's values, the steps, the seconds of other work on each kind, and what is held when.
 
-    The first of `held` is when the program begins, with its arguments alone.
+    The first of `held` is when the program begins, with its arguments alone. `of_slot` has the kinds of slots.
     """
 
     kinds: tuple[ValueKind, ...]
     steps: tuple[Step, ...]
     work_s: Mapping[int, float]
     held: tuple[HeldMoment, ...]
+    of_slot: Mapping[int, int]
 
 
 def kinds_of_program(explained: Explanation, roles: Roles, tied: TiedDimensions, hardware: Hardware) -> KindsOfProgram:
@@ -119,7 +120,7 @@ class _Reader:
         steps = self._steps()
         work_s = self._work()
         held = self._held()
-        return KindsOfProgram(tuple(self.numbers), tuple(steps), work_s, tuple(held))
+        return KindsOfProgram(tuple(self.numbers), tuple(steps), work_s, tuple(held), dict(self.of_slot))
 
     # ---- kinds ----
 

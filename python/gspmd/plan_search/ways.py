@@ -25,11 +25,12 @@ NONE = -1
 
 
 class Ways:
-    """Ways and prices over the axes of a mesh that split something."""
+    """Ways and prices over the axes of a mesh that split something, all or those `without` one."""
 
-    def __init__(self, mesh: Mesh, hardware: Hardware) -> None:
+    def __init__(self, mesh: Mesh, hardware: Hardware, without: str = "") -> None:
         self.mesh, self.hardware = mesh, hardware
-        self.axes: tuple[Axis, ...] = tuple(mesh.axis(name) for name, size in mesh.axes if size > 1)
+        names = [name for name, size in mesh.axes if size > 1 and name != without]
+        self.axes: tuple[Axis, ...] = tuple(map(mesh.axis, names))
         self.move_s = functools.lru_cache(maxsize=None)(self._move_s)
 
     def of_value(self, shape: Sequence[int]) -> list[Way]:
