@@ -29,7 +29,7 @@ class MeshSearch:
         states: Mapping[str, State],
         ideal_s: float,
         least_s: float = 0.0,
-        propose: Callable[[float], PipelineProposal | None] = lambda _: None,
+        propose: Callable[[float, float], PipelineProposal | None] = lambda *_: None,
     ) -> None:
         self.prices, self.pinned, self.states = prices, pinned, dict(states)
         self.ideal_s, self.least_s, self.propose = ideal_s, least_s, propose

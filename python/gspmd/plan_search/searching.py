@@ -193,7 +193,7 @@ class _WholeSearch:
             }
             least_s = view.least_s(most, solving_s)
             propose = functools.partial(propose_pipeline, view, explained, self.target, most)
-        return MeshSearch(prices, pinned, states, ideal_s, least_s, propose or (lambda _: None))
+        return MeshSearch(prices, pinned, states, ideal_s, least_s, propose or (lambda *_: None))
 
     def _given_by_file(self, roles: Roles, mesh: Mesh, file: PlanFile) -> State:
         """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
@@ -239,7 +239,7 @@ class _WholeSearch:
             seconds=time.monotonic() - self.started,
             is_complete=best.is_complete,
             module=module,
-            pipelining=best.propose(min(_PROPOSING * self.time_limit_s, _SOLVING_S)),
+            pipelining=best.propose(outcome.step_s, min(_PROPOSING * self.time_limit_s, _SOLVING_S)),
         )
 
     def _held(self, module: ir.Module) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import math
+import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -73,7 +77,8 @@ def solve(program: LinearProgram, time_limit_s: float, is_relaxed: bool = False)
     check_solver()
     import highspy
 
-    highs = highspy.Highs()
+    with _silently():
+        highs = highspy.Highs()
     for name, value in (("output_flag", False), ("threads", 1), ("time_limit", time_limit_s), ("mip_rel_gap", 1e-3)):
         highs.setOptionValue(name, value)
     highs.passModel(_model(program, is_relaxed))
@@ -87,6 +92,24 @@ def solve(program: LinearProgram, time_limit_s: float, is_relaxed: bool = False)
         bound = float(info.objective_function_value)
     values = tuple(highs.getSolution().col_value) if has_values else ()
     return LinearSolution(values, float(info.objective_function_value) if has_values else math.inf, bound, is_possible)
+
+
+@contextlib.contextmanager
+def _silently() -> Iterator[None]:
+    """While HiGHS says once in a process who it is, whatever its options are, on the output that is for results."""
+    sys.stdout.flush()
+    try:
+        saved = os.dup(1)
+    except OSError:  # nobody hears it
+        yield
+        return
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 def _model(program: LinearProgram, is_relaxed: bool) -> Any:

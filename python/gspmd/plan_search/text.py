@@ -54,7 +54,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
             *(f"   {line}" for line in written_lines(constraint)),
         ]
     if plan.pipelining is not None:
-        lines += ["", *fitted(_pipeline_lines(plan.pipelining))]
+        lines += ["", *fitted(_pipeline_lines(plan.pipelining, plan.outcome.step_s))]
     end = "no other decision is better" if plan.is_complete else "the time was up"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
@@ -68,14 +68,13 @@ def _inside_lines(decision: Decision) -> list[str]:
     return ["", *lines, *(f"   {line}" for patch in decision.patches for line in patch_lines(patch))]
 
 
-def _pipeline_lines(found: PipelineProposal) -> list[str]:
+def _pipeline_lines(found: PipelineProposal, plan_s: float) -> list[str]:
     """A pipeline that would take less, and how it is written."""
-    part, idle = 100 * found.step_s / found.plain_s, 100 * found.idle
     how = f'num_stages={found.stages}, num_microbatches={found.microbatches}, axis="{AXIS}"'
     layers = f"{found.stages} stages of {found.layers // found.stages} layers on {mesh_text(found.mesh)}"
     return [
-        f"a pipeline may take less: {layers}, {found.microbatches} microbatches, {idle:.0f} % idle",
-        f"   by the integer program {part:.0f} % of the step without one; not partitioned",
+        f"a pipeline would take less: {layers}, {found.microbatches} microbatches, {100 * found.idle:.0f} % idle",
+        f"   about {time_text(found.step_s)} a step, {100 * found.step_s / plan_s:.0f} % of this plan's",
         f"   gspmd.pipeline(layers, {how}) instead of the loop over layers (docs/pipelining.md)",
     ]
 
