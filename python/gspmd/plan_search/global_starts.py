@@ -44,6 +44,11 @@ class GlobalStarts:
                 given[self.numbers[number]] = way
         self.view = GlobalView(self.model, self.ways, given)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the integer program can be solved in seconds."""
+        return self.view.is_small
+
     def states(self, most_bytes: float, time_limit_s: float) -> dict[str, State]:
         """States by name: with most of the memory given to values, and with half of it. Errors: UsageError."""
         found: dict[str, State] = {}

@@ -18,7 +18,7 @@ from gspmd.plan_search.solver import LinearProgram, LinearSolution, solve
 from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, Use
 from gspmd.plan_search.ways import Way, Ways
 
-_TIED = 1e-6  # the part of a second by which a way that splits less is dearer than one that splits more
+_MOST_COLUMNS = 300_000  # of flows, with which an integer program is still solved in seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ class GlobalView:
         self.model, self.ways, self.given, self.stages = model, ways, given, stages
         used = {use.kind for step in model.steps for use in step.uses} | set(model.work_s)
         self.used = sorted(used | {kind for moment in model.held for kind in moment.bytes})
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be solved in seconds, as over one or two axes."""
+        counts = {kind: len(self.ways.of_value(self.model.kinds[kind].shape)) for kind in self.used}
+        return sum(counts[use.kind] ** 2 for step in self.model.steps for use in step.uses) <= _MOST_COLUMNS
 
     def choose(self, most_bytes: float, time_limit_s: float) -> GlobalChoice | None:
         """The choice that takes least where arithmetic, memory traffic and communication follow each other.

@@ -7,7 +7,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
@@ -167,11 +167,15 @@ class PlanPrices:
 
 
 class Helpers:
-    """Other processes that price states, where that takes long enough to be worth it."""
+    """Other processes that price states, where that takes long enough to be worth it.
+
+    Nobody waits until they have started, which takes seconds.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most, self.count = most, 0
+        self._most, self._is_of_use = most, True
         self._threads: ThreadPoolExecutor | None = None
+        self._started: list[Future[None]] = []
         self._workers = threading.local()
         self._all: list[Worker] = []
         self._text: tuple[ir.Module, str] | None = None
@@ -187,9 +191,14 @@ class Helpers:
 
     def took(self, seconds: float) -> None:
         """Hear how long one price took."""
-        if seconds >= _WORTH_HELP_S and not self.count and self._most:
-            self.count = self._most
+        if seconds >= _WORTH_HELP_S and self._threads is None and self._most:
             self._threads = ThreadPoolExecutor(self._most)
+            self._started = [self._threads.submit(self._start) for _ in range(self._most)]
+
+    @property
+    def count(self) -> int:
+        """How many can be asked now."""
+        return sum(each.done() and each.exception() is None for each in self._started) if self._is_of_use else 0
 
     def ask(
         self, module: ir.Module, decided: Decided, question: Question, is_rough: bool
@@ -203,18 +212,25 @@ class Helpers:
         def answer() -> Outcome | BaseException | None:
             error = future.exception()
             if error is not None:
-                self.count = 0  # they cannot help here
+                self._is_of_use = False  # they cannot help here
                 return error
             return future.result()
 
         return answer
 
+    def _start(self) -> None:
+        """Start the process of this thread."""
+        self._workers.own = Worker(_PATIENCE_S)
+        self._all.append(self._workers.own)
+        self._workers.own.call(begin_to_help)
+
     def _call(self, text: str, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
-        worker: Worker | None = getattr(self._workers, "own", None)
-        if worker is None:
-            worker = self._workers.own = Worker(_PATIENCE_S)
-            self._all.append(worker)
+        worker: Worker = self._workers.own
         return worker.call(plan_price_of_text, text, decided, question, is_rough)
+
+
+def begin_to_help() -> None:
+    """What another process does first: nothing, once it has read this file and all that it needs."""
 
 
 def _nobody(step: object) -> None:

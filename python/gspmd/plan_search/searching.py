@@ -178,22 +178,19 @@ class _WholeSearch:
             pinned = self.file.pinned
             states = {AS_IT_IS: state} if pinned else {**states, "the plan before": state}
         tell(", ".join(f"{name}={size}" for name, size in mesh.axes), 1, 1)
-        least_s, propose = 0.0, None
-        if self.solver != "none" and has_solver():
-            labels = [role.label for role in roles.roles]
-            kept = {n: dims for n, dims in enumerate(states[AS_IT_IS]) if dims is not None and labels[n] in pinned}
-            view = GlobalStarts(explained, roles, tied, hardware, kept)
-            solving_s = min(_SOLVING * self.time_limit_s, _SOLVING_S)
-            states |= {
-                name: tuple(
-                    before if label in pinned else after
-                    for label, before, after in zip(labels, states[AS_IT_IS], state, strict=True)
-                )
-                for name, state in view.states(most, solving_s).items()
-            }
-            least_s = view.least_s(most, solving_s)
-            propose = functools.partial(propose_pipeline, view, explained, self.target, most)
-        return MeshSearch(prices, pinned, states, ideal_s, least_s, propose or (lambda *_: None))
+        if self.solver == "none" or not has_solver():
+            return MeshSearch(prices, pinned, states, ideal_s)
+        labels = [role.label for role in roles.roles]
+        kept = {n: dims for n, dims in enumerate(states[AS_IT_IS]) if dims is not None and labels[n] in pinned}
+        view = GlobalStarts(explained, roles, tied, hardware, kept)
+        if not view.is_small:
+            return MeshSearch(prices, pinned, states, ideal_s)
+        solving_s = min(_SOLVING * self.time_limit_s, _SOLVING_S)
+        for name, state in view.states(most, solving_s).items():
+            pairs = zip(labels, states[AS_IT_IS], state, strict=True)
+            states[name] = tuple(before if label in pinned else after for label, before, after in pairs)
+        propose = functools.partial(propose_pipeline, view, explained, self.target, most)
+        return MeshSearch(prices, pinned, states, ideal_s, view.least_s(most, solving_s), propose)
 
     def _given_by_file(self, roles: Roles, mesh: Mesh, file: PlanFile) -> State:
         """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
