@@ -36,6 +36,7 @@ class GlobalStarts:
         self.model = kinds_of_program(explained, roles, tied, hardware)
         self.ways = Ways(explained.mesh, hardware)
         self.numbers = self._numbers()
+        self.first_uses = _first_uses(explained, roles)
         given = {}
         for number, role in enumerate(roles.roles):
             dims = given_dims(role, explained.mesh) if role.given is not None else kept.get(number)
@@ -79,14 +80,41 @@ class GlobalStarts:
 
     def _state(self, choice: GlobalChoice) -> State:
         largest = max((role.bytes for role in self.roles.roles if role.arguments), default=0.0)
-        return tuple(
+        found = [
             self._dims(role, choice.ways.get(self.numbers.get(number, -1)), largest)
             for number, role in enumerate(self.roles.roles)
+        ]
+        return tuple(None if self._follows(number, found) else dims for number, dims in enumerate(found))
+
+    def _follows(self, number: int, found: list[Dims | None]) -> bool:
+        """Whether a role is split as one like it that is used before it, from which propagation gets there.
+
+        So the optimizer's state follows its parameters.
+        """
+        role = self.roles.roles[number]
+        return role.is_state and any(
+            other.is_state
+            and (other.type.shape, other.colors, dims) == (role.type.shape, role.colors, found[number])
+            and self.first_uses[each] < self.first_uses[number]
+            for each, (other, dims) in enumerate(zip(self.roles.roles, found, strict=True))
         )
 
     def _dims(self, role: Role, way: Way | None, largest: float) -> Dims | None:
         is_small = role.is_state and role.bytes < _SMALL * largest
         return None if role.given is not None or way is None or is_small else self.ways.dims(way, role.type.rank)
+
+
+def _first_uses(explained: Explanation, roles: Roles) -> list[int]:
+    """The number of the first operation that uses arguments of a role."""
+    program = explained.explainer.completion.annotated.program
+    first: dict[int, int] = {}
+    for op in program.ops:
+        for value in op.operands:
+            first.setdefault(value, op.index)
+    last, arguments = len(program.ops), program.body.arguments
+    return [
+        min((first.get(arguments[number], last) for number in role.arguments), default=last) for role in roles.roles
+    ]
 
 
 def given_dims(role: Role, mesh: Mesh) -> Dims:

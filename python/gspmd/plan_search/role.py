@@ -55,6 +55,15 @@ class Roles:
         least = _SMALL * max((self.times_s.get(color, 0.0) for color in found), default=0.0)
         return [color for color in found if self.times_s.get(color, 0.0) >= least]
 
+    def state_bytes(self) -> dict[int, float]:
+        """Of each color the bytes of the state that it occurs in."""
+        found: dict[int, float] = {}
+        for role in self.roles:
+            if role.is_state:
+                for color in set(role.colors):
+                    found[color] = found.get(color, 0.0) + role.bytes
+        return found
+
     def data_colors(self) -> list[int]:
         """Colors that occur in no state: what examples are counted by, and what they consist of."""
         state = {color for role in self.roles if role.is_state for color in role.colors}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.pricing import Dims, State, divides
@@ -26,7 +26,8 @@ def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
         return found
     data = with_color(roles, mesh, nothing, batch, names, inside=True)
     found[DATA] = _rest(roles, data, _whole)
-    found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names) or _whole(role))
+    held = roles.state_bytes()
+    found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names, held) or _whole(role))
     return found
 
 
@@ -47,10 +48,11 @@ def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
 
     So the paper finalises its models (arXiv 2105.04663, section 5.1).
     """
+    held = roles.state_bytes()
     for name, size in mesh.axes:
         if size > 1:
             state = tuple(
-                _fuller(role, mesh, _whole(role) if dims is None else dims, name)
+                _fuller(role, mesh, _whole(role) if dims is None else dims, name, held)
                 if role.given is None and role.is_state
                 else dims
                 for role, dims in zip(roles.roles, state, strict=True)
@@ -59,7 +61,10 @@ def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
 
 
 def batch_color(roles: Roles, mesh: Mesh) -> int | None:
-    """The color of most operations that is of data alone and that the mesh divides, all of it or most axes."""
+    """The color of most operations that is of data alone and that the mesh divides, all of it or most axes.
+
+    One that no value has twice comes first: a sequence attends to itself, but examples do not meet.
+    """
     nothing: State = tuple(None for _ in roles.roles)
     names = tuple(name for name, size in mesh.axes if size > 1)
 
@@ -67,7 +72,8 @@ def batch_color(roles: Roles, mesh: Mesh) -> int | None:
         state = with_color(roles, mesh, nothing, color, names)
         return max((len(axes) for dims in state if dims is not None for axes in dims), default=0)
 
-    found = max(roles.data_colors(), key=split_over, default=None)
+    twice = {color for role in roles.roles for color in role.colors if role.colors.count(color) > 1}
+    found = max(roles.data_colors(), key=lambda color: (split_over(color), color not in twice), default=None)
     return found if found is not None and split_over(found) else None
 
 
@@ -110,12 +116,17 @@ def _colored(role: Role, mesh: Mesh, dims: Dims | None, color: int, names: tuple
     return found if any(found) else dims
 
 
-def fully_sharded(role: Role, mesh: Mesh, names: tuple[str, ...], dims: Dims = ()) -> Dims | None:
-    """The largest dimension that the axes divide, and what splits it, over these; None without one, or for little."""
+def fully_sharded(
+    role: Role, mesh: Mesh, names: tuple[str, ...], held: Mapping[int, float], dims: Dims = ()
+) -> Dims | None:
+    """A dimension that the axes divide, and what splits it, over these; None without one, or for little.
+
+    It is the one of the color that most of the state has by `held`, its bytes: so all weights are split alike.
+    """
     if role.bytes / max(len(role.arguments), 1) < _SMALL_BYTES:
         return None
     have = dims or _whole(role)
-    for dimension in sorted(range(role.type.rank), key=lambda d: -role.type.shape[d]):
+    for dimension in sorted(range(role.type.rank), key=lambda d: (-held.get(role.colors[d], 0.0), -role.type.shape[d])):
         more = (*have[:dimension], (*have[dimension], *names), *have[dimension + 1 :])
         if divides(role, mesh, more):
             return more
@@ -139,9 +150,10 @@ def neighbors(roles: Roles, mesh: Mesh, state: State, pinned: frozenset[str]) ->
     for color in roles.large_colors():
         for name in names:
             yield _keep(roles, state, with_color(roles, mesh, state, color, (name,)), pinned)
+    held = roles.state_bytes()
     for name in names:
         fuller = tuple(
-            _fuller(role, mesh, dims, name) if role.given is None else dims
+            _fuller(role, mesh, dims, name, held) if role.given is None else dims
             for role, dims in zip(roles.roles, state, strict=True)
         )
         yield _keep(roles, state, fuller, pinned)
@@ -182,11 +194,11 @@ def _split_of_data(roles: Roles, state: State) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _fuller(role: Role, mesh: Mesh, dims: Dims | None, name: str) -> Dims | None:
+def _fuller(role: Role, mesh: Mesh, dims: Dims | None, name: str, held: Mapping[int, float]) -> Dims | None:
     """The dimensions of a state's role split over one more axis, to hold less of it."""
     if not role.is_state or dims is None or any(name in names for names in dims):
         return dims
-    return fully_sharded(role, mesh, (name,), dims) or dims
+    return fully_sharded(role, mesh, (name,), held, dims) or dims
 
 
 def _other_dims(role: Role, mesh: Mesh, dims: Dims | None, names: list[str], blank: Dims) -> Iterator[Dims | None]:
