@@ -10,19 +10,23 @@ from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.integer_program import GlobalChoice, GlobalView
 from gspmd.plan_search.pricing import Dims, State
 from gspmd.plan_search.role import Role, Roles
-from gspmd.plan_search.value_kinds import ValueKind, kinds_of_program
+from gspmd.plan_search.value_kinds import ValueKind, kinds_of_program, with_peak
 from gspmd.plan_search.ways import Way, Ways
 from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.machine.cost import Hardware
 
 INTEGER_PROGRAM, INTEGER_PROGRAM_AGAIN = "integer program", "integer program, in less memory"
 _SMALL = 1e-3  # of the largest argument, below which an argument of the state is left to propagation
-# The parts of the memory that may be used which values are given: gathered values and others need the rest.
-_PARTS = {INTEGER_PROGRAM: 0.9, INTEGER_PROGRAM_AGAIN: 0.55}
+# The parts of the memory that may be used which values are given, the first that is possible: what is gathered for a
+# moment needs the rest.
+_PARTS = {INTEGER_PROGRAM: (0.9, 0.99), INTEGER_PROGRAM_AGAIN: (0.55,)}
 
 
 class GlobalStarts:
-    """The integer program of an explained program, and what was decided before, by role: `kept`."""
+    """The integer program of an explained program, and what was decided before, by role: `kept`.
+
+    `whole_bytes` is what a device holds of the finished program where nothing is split, 0 where that is not known.
+    """
 
     def __init__(
         self,
@@ -31,9 +35,12 @@ class GlobalStarts:
         tied: TiedDimensions,
         hardware: Hardware,
         kept: Mapping[int, Dims],
+        whole_bytes: float = 0.0,
     ) -> None:
         self.roles, self.mesh = roles, explained.mesh
         self.model = kinds_of_program(explained, roles, tied, hardware)
+        if whole_bytes:
+            self.model = with_peak(self.model, whole_bytes)
         self.ways = Ways(explained.mesh, hardware)
         self.numbers = self._numbers()
         self.first_uses = _first_uses(explained, roles)
@@ -53,8 +60,9 @@ class GlobalStarts:
     def states(self, most_bytes: float, time_limit_s: float) -> dict[str, State]:
         """States by name: with most of the memory given to values, and with half of it. Errors: UsageError."""
         found: dict[str, State] = {}
-        for name, part in _PARTS.items():
-            choice = self.view.choose(part * most_bytes, time_limit_s)
+        for name, parts in _PARTS.items():
+            choices = (self.view.choose(part * most_bytes, time_limit_s) for part in parts)
+            choice = next((choice for choice in choices if choice is not None), None)
             state = None if choice is None else self._state(choice)
             if state is not None and state not in found.values():
                 found[name] = state

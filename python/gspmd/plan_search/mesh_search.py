@@ -108,9 +108,15 @@ class MeshSearch:
             other = change(state)
             if is_better(self._price(other), self._price(state)):
                 state = other
-        self.states[TENSOR] = state
+        found = {TENSOR: state}
         if len(self.prices.mesh.axes) > 1:
-            self.states[TWO_DIMENSIONAL] = two_dimensional(self.prices.roles, self.prices.mesh, state)
+            found[TWO_DIMENSIONAL] = two_dimensional(self.prices.roles, self.prices.mesh, state)
+        for name, state in found.items():
+            outside = tuple(
+                None if role.values else dims for role, dims in zip(self.prices.roles.roles, state, strict=True)
+            )
+            self.prices.price_some([state, outside], self.is_rough)
+            self.states[name] = min(state, outside, key=self.rank_of)
         self.state = min((self.state, *self.states.values()), key=self.rank_of)
 
     def _descend(self, until: float) -> None:
@@ -177,6 +183,14 @@ class MeshSearch:
                 self.state, self.is_complete = best, False
             else:
                 self.prices.price_some(states)
+
+    def take_best(self) -> bool:
+        """Go on with the best state that has an exact price; whether that is another one."""
+        found = min((state for state in self.prices.exact if not self._is_pinned(state)), key=self.rank_of)
+        if not is_better(self._price(found), self.outcome):
+            return False
+        self.state, self.is_complete = found, False
+        return True
 
     def _is_pinned(self, state: State) -> bool:
         """Whether a state differs in what is pinned."""

@@ -25,8 +25,8 @@ from gspmd.explanations.explanation import explain
 from gspmd.plan_search.decisions import decisions_of
 from gspmd.plan_search.global_starts import GlobalStarts
 from gspmd.plan_search.judging import check_judge, compiled_outcome
-from gspmd.plan_search.mesh_search import MeshSearch
-from gspmd.plan_search.meshes import meshes_to_try, put_mesh
+from gspmd.plan_search.mesh_search import MeshSearch, is_better
+from gspmd.plan_search.meshes import is_annotated, meshes_to_try, put_mesh
 from gspmd.plan_search.pipelining import propose_pipeline
 from gspmd.plan_search.plan import PlanFile, ShardingPlan
 from gspmd.plan_search.pricing import Dims, Helpers, PlanPrices, Question, State, rank
@@ -182,7 +182,9 @@ class _WholeSearch:
             return MeshSearch(prices, pinned, states, ideal_s)
         labels = [role.label for role in roles.roles]
         kept = {n: dims for n, dims in enumerate(states[AS_IT_IS]) if dims is not None and labels[n] in pinned}
-        view = GlobalStarts(explained, roles, tied, hardware, kept)
+        whole = None if pinned or is_annotated(module) else prices.price(states[AS_IT_IS], is_rough=True)
+        whole_bytes = whole.memory_bytes if whole is not None and not whole.sent_bytes else 0
+        view = GlobalStarts(explained, roles, tied, hardware, kept, whole_bytes)
         if not view.is_small:
             return MeshSearch(prices, pinned, states, ideal_s)
         solving_s = min(_SOLVING * self.time_limit_s, _SOLVING_S)
@@ -214,6 +216,10 @@ class _WholeSearch:
             api.partition(prices.annotated(state), **self.arguments)  # says why it cannot be partitioned
             raise AssertionError("it can")
         module, constraints, outcome = self._constrained(best, outcome)
+        decisions = decisions_of(best, lambda: self._left_s(1.0) > 0)
+        if best.take_best() and best.outcome is not None and is_better(best.outcome, outcome):
+            module, constraints, outcome = prices.annotated(best.state), (), best.outcome
+            decisions = decisions_of(best, lambda: False)
         if not outcome.fits:
             most, needed = prices.question.most_bytes, outcome.memory_bytes
             raise Unsupported(
@@ -229,7 +235,7 @@ class _WholeSearch:
             most_bytes=prices.question.most_bytes,
             bound=best.bound(),
             baselines=best.baselines(),
-            decisions=decisions_of(best, lambda: self._left_s(1.0) > 0),
+            decisions=decisions,
             reference=best.outcome or outcome,
             constraints=constraints,
             tried=tried,

@@ -103,6 +103,27 @@ def kinds_of_program(explained: Explanation, roles: Roles, tied: TiedDimensions,
     return _Reader(explained, roles, tied, hardware).read()
 
 
+def with_peak(model: KindsOfProgram, whole_bytes: float) -> KindsOfProgram:
+    """The model with as much held at most as the finished program holds where nothing is split.
+
+    Later passes free some of what the program makes, but nothing of its arguments.
+    """
+    held = max(model.held, key=lambda moment: sum(moment.bytes.values()))
+    made = sum(size for kind, size in held.bytes.items() if model.kinds[kind].role is None)
+    freed = sum(held.bytes.values()) + held.rest - whole_bytes
+    if freed <= 0 or freed >= made:
+        return model
+    part = 1 - freed / made
+    moments = tuple(
+        dataclasses.replace(
+            moment,
+            bytes={n: size * (part if model.kinds[n].role is None else 1.0) for n, size in moment.bytes.items()},
+        )
+        for moment in model.held
+    )
+    return dataclasses.replace(model, held=moments)
+
+
 class _Reader:
     def __init__(self, explained: Explanation, roles: Roles, tied: TiedDimensions, hardware: Hardware) -> None:
         self.completion = explained.explainer.completion
