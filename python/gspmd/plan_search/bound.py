@@ -22,7 +22,7 @@ class Bound:
 
 ARITHMETIC = "arithmetic alone, divided evenly"
 WORK = "arithmetic and memory traffic of one device, divided evenly"
-COMMUNICATION = "what devices with so much memory have to compute and to send, by the integer program"
+COMMUNICATION = "what has to be computed and sent where like values are split alike, by the integer program"
 
 
 def largest_bound(ideal_s: float, whole: Outcome | None, devices: int, least_s: float) -> Bound:
