@@ -303,7 +303,7 @@ def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "integer program" not in gspmd.search(program, mesh={"x": 8}, solver="none", time_limit_s=1).baselines
     monkeypatch.setattr(solver.importlib.util, "find_spec", lambda name: None)
     assert "integer program" not in gspmd.search(program, mesh={"x": 8}, time_limit_s=1).baselines
-    with pytest.raises(gspmd.UsageError, match="the solver HiGHS is not installed") as raised:
+    with pytest.raises(gspmd.UsageError, match="needs HiGHS, which is not installed") as raised:
         gspmd.search(program, mesh={"x": 8}, solver="highs")
     assert "gspmd[search]" in str(raised.value.hint)
 

@@ -74,10 +74,14 @@ class MeshSearch:
         return self.prices.price(state, self.is_rough)
 
     def _look_again(self, before: State, until: float) -> None:
-        """Go on with exact prices: with what was left open, if it is as good as `before`, or the best of the others."""
+        """Go on with exact prices: with what was left open, if it is as good as others, or the best of these.
+
+        Others are what was there `before`, what is best by rough prices, and the known ways, as far as there is time.
+        """
         self.is_rough, rough, simple = False, self.prices.rough, self.state
         known = sorted((state for state in rough if rough[state] is not None), key=lambda state: rank(rough[state]))
-        best = list(dict.fromkeys([simple, before, *known[:_LOOKED_AT_AGAIN]]))
+        ways = sorted(self.states.values(), key=lambda state: rank(rough.get(state)))
+        best = list(dict.fromkeys([simple, before, *known[:_LOOKED_AT_AGAIN], *ways]))
         while any(state not in self.prices.exact for state in best):
             self.prices.price_some(best)
             if time.monotonic() > until:

@@ -55,6 +55,11 @@ class Roles:
         least = _SMALL * max((self.times_s.get(color, 0.0) for color in found), default=0.0)
         return [color for color in found if self.times_s.get(color, 0.0) >= least]
 
+    def input_colors(self) -> list[int]:
+        """Colors of arguments that the program does not update."""
+        inputs = {color for role in self.roles if role.arguments and not role.is_state for color in role.colors}
+        return [color for color in self.colors() if color in inputs]
+
     def state_bytes(self) -> dict[int, float]:
         """Of each color the bytes of the state that it occurs in."""
         found: dict[int, float] = {}

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 
 
@@ -26,9 +25,8 @@ def check_solver() -> None:
     """Raise UsageError where it is not."""
     if not has_solver():
         raise UsageError(
-            "the solver HiGHS is not installed",
-            hint="pip install 'gspmd[search]', or search without it (--solver none)",
-            code=Code.OTHER_MACHINE,
+            "the integer program of a search needs HiGHS, which is not installed",
+            hint="pip install 'gspmd[search]', or search without it",
         )
 
 

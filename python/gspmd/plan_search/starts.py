@@ -63,7 +63,8 @@ def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
 def batch_color(roles: Roles, mesh: Mesh) -> int | None:
     """The color of most operations that is of data alone and that the mesh divides, all of it or most axes.
 
-    One that no value has twice comes first: a sequence attends to itself, but examples do not meet.
+    One that no value has twice comes first: a sequence attends to itself, but examples do not meet. Where the program
+    updates something for each example, as a cache, it is one that data have, too.
     """
     nothing: State = tuple(None for _ in roles.roles)
     names = tuple(name for name, size in mesh.axes if size > 1)
@@ -73,8 +74,11 @@ def batch_color(roles: Roles, mesh: Mesh) -> int | None:
         return max((len(axes) for dims in state if dims is not None for axes in dims), default=0)
 
     twice = {color for role in roles.roles for color in role.colors if role.colors.count(color) > 1}
-    found = max(roles.data_colors(), key=lambda color: (split_over(color), color not in twice), default=None)
-    return found if found is not None and split_over(found) else None
+    for colors in (roles.data_colors(), roles.input_colors()):
+        found = max(colors, key=lambda color: (split_over(color), color not in twice), default=None)
+        if found is not None and split_over(found):
+            return found
+    return None
 
 
 def _rest(roles: Roles, state: State, dims_of: Callable[[Role], Dims]) -> State:
