@@ -97,9 +97,15 @@ class MeshSearch:
         whole = prices.price(state) if is_free and state is not None else None
         return largest_bound(self.ideal_s, whole, prices.mesh.size, self.least_s)
 
-    def baselines(self) -> dict[str, Outcome]:
-        """What the known ways cost."""
-        found = {name: self.prices.price(state) for name, state in self.states.items()}
+    def baselines(self, may_price: Callable[[], bool]) -> dict[str, Outcome]:
+        """What the known ways cost, exactly as long as there is time, else by rough prices."""
+        exact, states = self.prices.exact, list(self.states.values())
+        while may_price() and any(state not in exact for state in states):
+            self.prices.price_some(states)
+        found = {
+            name: exact[state] if state in exact else self.prices.price(state, is_rough=True)
+            for name, state in self.states.items()
+        }
         return {name: outcome for name, outcome in found.items() if outcome is not None}
 
     def _try_tensor_parallel(self, until: float) -> None:

@@ -184,10 +184,13 @@ class Helpers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_of_use = False
+        for worker in self._all:
+            worker.abandon()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self._all:
             worker.stop()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def took(self, seconds: float) -> None:
         """Hear how long one price took."""
@@ -222,7 +225,8 @@ class Helpers:
         """Start the process of this thread."""
         self._workers.own = Worker(_PATIENCE_S)
         self._all.append(self._workers.own)
-        self._workers.own.call(begin_to_help)
+        if self._is_of_use:
+            self._workers.own.call(begin_to_help)
 
     def _call(self, text: str, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
         worker: Worker = self._workers.own

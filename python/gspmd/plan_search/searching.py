@@ -45,7 +45,8 @@ TIME_LIMIT_S = 60.0
 """Seconds after which a search ends with the best that it has, where nothing else is said."""
 _MESHES_SEARCHED = 2  # of many, those that begin best
 # The parts of the time limit by which these end.
-_BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.12, 0.32, 0.45, 0.54, 0.7, 0.8), 0.87
+_BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.12, 0.32, 0.45, 0.54, 0.68, 0.77), 0.83
+_WEIGHING = 0.93
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
 _SOLVING, _PROPOSING, _SOLVING_S = 0.06, 0.1, 30.0  # the part of the time limit for each integer program, and the most
@@ -216,7 +217,7 @@ class _WholeSearch:
             api.partition(prices.annotated(state), **self.arguments)  # says why it cannot be partitioned
             raise AssertionError("it can")
         module, constraints, outcome = self._constrained(best, outcome)
-        decisions = decisions_of(best, lambda: self._left_s(1.0) > 0)
+        decisions = decisions_of(best, lambda: self._left_s(_WEIGHING) > 0)
         if best.take_best() and best.outcome is not None and is_better(best.outcome, outcome):
             module, constraints, outcome = prices.annotated(best.state), (), best.outcome
             decisions = decisions_of(best, lambda: False)
@@ -234,7 +235,7 @@ class _WholeSearch:
             outcome=outcome,
             most_bytes=prices.question.most_bytes,
             bound=best.bound(),
-            baselines=best.baselines(),
+            baselines=best.baselines(lambda: self._left_s(1.0) > 0),
             decisions=decisions,
             reference=best.outcome or outcome,
             constraints=constraints,
