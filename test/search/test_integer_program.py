@@ -16,7 +16,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import PASS_THROUGH, REDUCTION, OpShardingRule
 from gspmd.plan_search.integer_program import GlobalView
 from gspmd.plan_search.solver import LinearProgram, solve
-from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, Use, ValueKind
+from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, StepUse, ValueKind
 from gspmd.plan_search.ways import Way, Ways
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
@@ -25,8 +25,8 @@ MESH = Mesh((("x", 4), ("y", 2)), name="mesh")
 LIMIT_S = 60.0
 
 
-def use(position: int, kind: int, size: float, is_result: bool = False) -> Use:
-    return Use(position, kind, is_result, runs=3.0, new_runs=3.0, total_bytes=3 * size)
+def use(position: int, kind: int, size: float, is_result: bool = False) -> StepUse:
+    return StepUse(position, kind, is_result, runs=3.0, new_runs=3.0, total_bytes=3 * size)
 
 
 def perceptron(batch: int, model: int, hidden: int) -> KindsOfProgram:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from gspmd.plan_search.global_starts import given_dims
 from gspmd.plan_search.mesh_search import MeshSearch
-from gspmd.plan_search.plan import Decision
+from gspmd.plan_search.plan import PlanDecision
 from gspmd.plan_search.pricing import Dims, State, rank, sharding_of
-from gspmd.plan_search.role import Role
+from gspmd.plan_search.role import DecidedRole
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourceLines, SourcePatch
 
 
-def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[Decision, ...]:
+def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[PlanDecision, ...]:
     """Each with what it is worth, as long as there is time to find out."""
     prices, state = best.prices, best.state
     lines = SourceLines(prices.module)
@@ -29,7 +29,7 @@ def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[Decis
         }
         next_ = min(others, key=lambda each: rank(others[each]), default=None)
         found.append(
-            Decision(
+            PlanDecision(
                 label=role.label,
                 arguments=role.names,
                 shape=role.type.shape,
@@ -47,7 +47,7 @@ def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[Decis
     return tuple(found)
 
 
-def _patches(best: MeshSearch, lines: SourceLines, role: Role, dims: Dims) -> tuple[SourcePatch, ...]:
+def _patches(best: MeshSearch, lines: SourceLines, role: DecidedRole, dims: Dims) -> tuple[SourcePatch, ...]:
     """The changes of the source that constrain values inside, each line once."""
     sharding = sharding_of(best.prices.mesh, dims)
     patches = (lines.patch(ValueAnnotation(value, sharding)) for value in role.values)

@@ -9,7 +9,7 @@ from gspmd.dialect.notation import print_axis_name
 from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.integer_program import GlobalChoice, GlobalView
 from gspmd.plan_search.pricing import Dims, State
-from gspmd.plan_search.role import Role, Roles
+from gspmd.plan_search.role import DecidedRole, Roles
 from gspmd.plan_search.value_kinds import ValueKind, kinds_of_program, with_peak
 from gspmd.plan_search.ways import Way, Ways
 from gspmd.suggestions.tied_dimensions import TiedDimensions
@@ -107,7 +107,7 @@ class GlobalStarts:
             for each, (other, dims) in enumerate(zip(self.roles.roles, found, strict=True))
         )
 
-    def _dims(self, role: Role, way: Way | None, largest: float) -> Dims | None:
+    def _dims(self, role: DecidedRole, way: Way | None, largest: float) -> Dims | None:
         is_small = role.is_state and role.bytes < _SMALL * largest
         return None if role.given is not None or way is None or is_small else self.ways.dims(way, role.type.rank)
 
@@ -125,7 +125,7 @@ def _first_uses(explained: Explanation, roles: Roles) -> list[int]:
     ]
 
 
-def given_dims(role: Role, mesh: Mesh) -> Dims:
+def given_dims(role: DecidedRole, mesh: Mesh) -> Dims:
     """How a role is annotated in the program."""
     assert role.given is not None, "it is annotated"
     return tuple(tuple(print_axis_name(axis, mesh) for axis in axes) for axes in role.given.dim_axes())

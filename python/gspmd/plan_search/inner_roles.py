@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gspmd.dialect.rule import FactorKind
 from gspmd.explanations.explanation import Explanation
-from gspmd.plan_search.role import Role
+from gspmd.plan_search.role import DecidedRole
 from gspmd.suggestions.annotating import GivenValue
 from gspmd.suggestions.operation_times import bytes_of, operation_times
 from gspmd.suggestions.source_patch import GRADIENT
@@ -33,7 +33,7 @@ def kind_of(tied: TiedDimensions, slot: int, type_: TensorType) -> Kind:
     return type_.shape, tuple(tied.of(slot, dimension) for dimension in range(len(type_.shape)))
 
 
-def inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware) -> list[Role]:
+def inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware) -> list[DecidedRole]:
     """A role for each kind of value that is worth a constraint, those that take most time first.
 
     Kinds of which the source computes none, but only its gradient, are left out: no line of the source could say it.
@@ -61,10 +61,10 @@ def inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware
     return [_role(kind, members[kind]) for kind in found[:_MOST]]
 
 
-def _role(kind: Kind, members: list[tuple[GivenValue, TensorType]]) -> Role:
+def _role(kind: Kind, members: list[tuple[GivenValue, TensorType]]) -> DecidedRole:
     values = tuple(value for value, _ in members)
     type_ = max((type_ for _, type_ in members), key=bytes_of)
-    return Role(f"values {values[0].name}", (), (), type_, kind[1], values=values)
+    return DecidedRole(f"values {values[0].name}", (), (), type_, kind[1], values=values)
 
 
 def _contractions(explained: Explanation, hardware: Hardware) -> Iterator[tuple[Op, float]]:

@@ -15,14 +15,14 @@ from collections.abc import Mapping
 
 from gspmd.dialect.rule import NEED_REPLICATION
 from gspmd.plan_search.solver import LinearProgram, LinearSolution, solve
-from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, Use
+from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, StepUse
 from gspmd.plan_search.ways import Way, Ways
 
 _MOST_COLUMNS = 300_000  # of flows, with which an integer program is still solved in seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Stages:
+class PipelineStages:
     """The program as a pipeline: each of `count` stages has its part of the layers, and works on microbatches in turn.
 
     What is not counted by examples, whose color is `batch`, is brought to where it is needed for each microbatch.
@@ -49,7 +49,7 @@ class GlobalView:
     """
 
     def __init__(
-        self, model: KindsOfProgram, ways: Ways, given: Mapping[int, Way], stages: Stages | None = None
+        self, model: KindsOfProgram, ways: Ways, given: Mapping[int, Way], stages: PipelineStages | None = None
     ) -> None:
         self.model, self.ways, self.given, self.stages = model, ways, given, stages
         used = {use.kind for step in model.steps for use in step.uses} | set(model.work_s)
@@ -169,7 +169,9 @@ class _Build:
             if use.position in needs:
                 self._flow(use, self.columns[use.kind], needs[use.position])
 
-    def _flow(self, use: Use, kind: Mapping[Way, int], needs: Mapping[tuple[Way, tuple[bool, ...]], list[int]]) -> None:
+    def _flow(
+        self, use: StepUse, kind: Mapping[Way, int], needs: Mapping[tuple[Way, tuple[bool, ...]], list[int]]
+    ) -> None:
         """Columns for how much of each way becomes each that is needed, or the other way around."""
         runs = self._runs(use)
         out: dict[Way, list[int]] = {way: [] for way in kind}
@@ -186,10 +188,10 @@ class _Build:
         for way, flows in out.items():
             self.program.row(0.0, 0.0, [*((c, 1.0) for c in flows), (kind[way], -1.0)])
 
-    def _move_s(self, use: Use, have: Way, partial: tuple[bool, ...], want: Way) -> float:
+    def _move_s(self, use: StepUse, have: Way, partial: tuple[bool, ...], want: Way) -> float:
         return 0.0 if have == want and not any(partial) else self.ways.move_s(use.bytes, have, partial, want)
 
-    def _runs(self, use: Use) -> float:
+    def _runs(self, use: StepUse) -> float:
         runs, stages = use.new_runs if self.is_bound else use.runs, self.view.stages
         if stages is None or use.is_result or stages.batch in self.model.kinds[use.kind].colors:
             return runs

@@ -17,7 +17,7 @@ from typing import Any
 from gspmd.dialect.mesh import Mesh
 from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.global_starts import GlobalStarts
-from gspmd.plan_search.integer_program import GlobalView, Stages
+from gspmd.plan_search.integer_program import GlobalView, PipelineStages
 from gspmd.plan_search.starts import batch_color
 from gspmd.plan_search.ways import Ways
 from gspmd.suggestions.operation_times import bytes_of
@@ -60,7 +60,7 @@ class PipelineProposal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Layers:
+class PipelinedLayers:
     """A loop over layers: how many, how many examples there are, and the bytes that one layer gives to the next."""
 
     count: int
@@ -90,7 +90,7 @@ def propose_pipeline(
             left_s = until - time.monotonic()
             if left_s <= 0:
                 break
-            stages = Stages(count, microbatches, color)
+            stages = PipelineStages(count, microbatches, color)
             step_s = GlobalView(view.model, ways, {}, stages).cost_s(most, left_s)
             step_s = step_s * (microbatches + count - 1) / microbatches + _passing_s(layers, stages, mesh, hardware)
             if step_s < least_s:
@@ -98,7 +98,7 @@ def propose_pipeline(
     return found
 
 
-def _meshes(mesh: Mesh, layers: _Layers) -> Iterator[tuple[Mesh, int]]:
+def _meshes(mesh: Mesh, layers: PipelinedLayers) -> Iterator[tuple[Mesh, int]]:
     """The mesh with a part of one of its axes for stages, and how many."""
     for name, size in mesh.axes:
         for count in _STAGES:
@@ -107,7 +107,7 @@ def _meshes(mesh: Mesh, layers: _Layers) -> Iterator[tuple[Mesh, int]]:
                 yield Mesh(((AXIS, count), *rest), name=mesh.name), count
 
 
-def _passing_s(layers: _Layers, stages: Stages, mesh: Mesh, hardware: Hardware) -> float:
+def _passing_s(layers: PipelinedLayers, stages: PipelineStages, mesh: Mesh, hardware: Hardware) -> float:
     """The seconds of passing microbatches on, and of reducing what enters and leaves."""
     axis, devices = mesh.axis(AXIS), mesh.size // stages.count
     local = layers.passed_bytes / min(devices, layers.batch // stages.microbatches)
@@ -116,10 +116,10 @@ def _passing_s(layers: _Layers, stages: Stages, mesh: Mesh, hardware: Hardware) 
     return steps * passed_s + 2 * collective_time("all_reduce", local, stages.count, hardware, (axis,))
 
 
-def _layers(view: GlobalStarts, explained: Explanation, color: int) -> _Layers | None:
+def _layers(view: GlobalStarts, explained: Explanation, color: int) -> PipelinedLayers | None:
     """The loop that most is passed through, and what it passes: the largest values that examples count."""
     program = explained.explainer.completion.annotated.program
-    loops: list[_Layers] = []
+    loops: list[PipelinedLayers] = []
     for op in program.ops:
         count = trip_count(op.ir) if op.info.name == WHILE else None
         if count is not None and count > 1:
@@ -127,10 +127,10 @@ def _layers(view: GlobalStarts, explained: Explanation, color: int) -> _Layers |
     return max(loops, key=lambda layers: layers.count * layers.passed_bytes, default=None)
 
 
-def _carried(view: GlobalStarts, explained: Explanation, loop: Op, count: int, color: int) -> Iterator[_Layers]:
+def _carried(view: GlobalStarts, explained: Explanation, loop: Op, count: int, color: int) -> Iterator[PipelinedLayers]:
     types = explained.explainer.completion.graph.slot_types
     for slot in loop.result_slots:
         kind = view.kind(slot)
         if kind is not None and color in kind.colors and kind.shape[0] != count:
             batch = kind.shape[kind.colors.index(color)]
-            yield _Layers(count, batch, float(math.ceil(bytes_of(types[slot]))))
+            yield PipelinedLayers(count, batch, float(math.ceil(bytes_of(types[slot]))))

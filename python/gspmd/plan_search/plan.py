@@ -29,7 +29,7 @@ _MOST_BYTES = 2**26
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class PlanDecision:
     """How the arguments of one role, or values inside the program, are split.
 
     `label` is what they are called, with `*` for numbers that differ between the `arguments`; `shape` is that of each.
@@ -103,7 +103,7 @@ class ShardingPlan:
     most_bytes: float
     bound: Bound
     baselines: Mapping[str, Outcome]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[PlanDecision, ...]
     reference: Outcome
     constraints: tuple[Suggestion, ...]
     tried: int

@@ -22,7 +22,7 @@ from gspmd.dialect.progress import following
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.isolation import Worker
 from gspmd.pass_manager.manager import run_pipeline
-from gspmd.plan_search.role import Role, Roles
+from gspmd.plan_search.role import DecidedRole, Roles
 from gspmd.reading import read_program
 from gspmd.suggestions.annotating import annotate_arguments, constrain_results
 from gspmd.transforms.refine import Refine
@@ -42,7 +42,7 @@ def sharding_of(mesh: Mesh, dims: Dims) -> TensorSharding:
     return replicated(mesh, len(dims)).with_axes(tuple(tuple(map(mesh.axis, names)) for names in dims))
 
 
-def divides(role: Role, mesh: Mesh, dims: Dims) -> bool:
+def divides(role: DecidedRole, mesh: Mesh, dims: Dims) -> bool:
     """Whether all shards are of one size."""
     return all(n % size_of(tuple(map(mesh.axis, names))) == 0 for n, names in zip(role.type.shape, dims, strict=True))
 

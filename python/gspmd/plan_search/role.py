@@ -13,7 +13,7 @@ _SMALL = 1e-3  # the part of the time of the largest color that makes one worth 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Role:
+class DecidedRole:
     """Arguments, by number, that are split alike: of one type, and with one name but for numbers, which are `*`.
 
     Or `values` inside the program that are: what operations of one kind make, of one shape and the same colors.
@@ -41,7 +41,7 @@ class Role:
 class Roles:
     """All arguments of a program by role, then values inside, and of each color the seconds of its operations."""
 
-    roles: tuple[Role, ...]
+    roles: tuple[DecidedRole, ...]
     times_s: dict[int, float]
 
     def colors(self) -> list[int]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.explanation import Explanation
 from gspmd.plan_search.inner_roles import inner_roles
-from gspmd.plan_search.role import Role, Roles
+from gspmd.plan_search.role import DecidedRole, Roles
 from gspmd.suggestions.operation_times import operation_times
 from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -59,7 +59,7 @@ def find_roles(explained: Explanation, hardware: Hardware, tied: TiedDimensions)
             times_s[color] += time_s
     results = {program.value_type[value] for value in program.body.returned}
     roles = tuple(
-        Role(
+        DecidedRole(
             label
             if isinstance(label, str) and len(numbers) > 1
             else " .. ".join(dict.fromkeys(_ends(labels, numbers))),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.pricing import Dims, State, divides
-from gspmd.plan_search.role import Role, Roles
+from gspmd.plan_search.role import DecidedRole, Roles
 
 AS_IT_IS, DATA, FULLY_SHARDED = "as it is", "data parallel", "fully sharded"
 TENSOR, TWO_DIMENSIONAL = "tensor parallel", "two-dimensional"
@@ -81,7 +81,7 @@ def batch_color(roles: Roles, mesh: Mesh) -> int | None:
     return None
 
 
-def _rest(roles: Roles, state: State, dims_of: Callable[[Role], Dims]) -> State:
+def _rest(roles: Roles, state: State, dims_of: Callable[[DecidedRole], Dims]) -> State:
     """The state with all roles decided that are not yet."""
     return tuple(
         dims_of(role) if role.arguments and role.given is None and dims is None else dims
@@ -109,7 +109,7 @@ def without(dims: Dims, name: str) -> Dims:
     return tuple(tuple(each for each in names if each != name) for names in dims)
 
 
-def _colored(role: Role, mesh: Mesh, dims: Dims | None, color: int, names: tuple[str, ...]) -> Dims | None:
+def _colored(role: DecidedRole, mesh: Mesh, dims: Dims | None, color: int, names: tuple[str, ...]) -> Dims | None:
     dimension = role.colors.index(color)
     found = dims if dims is not None else _whole(role)
     for name in names:
@@ -121,7 +121,7 @@ def _colored(role: Role, mesh: Mesh, dims: Dims | None, color: int, names: tuple
 
 
 def fully_sharded(
-    role: Role, mesh: Mesh, names: tuple[str, ...], held: Mapping[int, float], dims: Dims = ()
+    role: DecidedRole, mesh: Mesh, names: tuple[str, ...], held: Mapping[int, float], dims: Dims = ()
 ) -> Dims | None:
     """A dimension that the axes divide, and what splits it, over these; None without one, or for little.
 
@@ -137,7 +137,7 @@ def fully_sharded(
     return None
 
 
-def _whole(role: Role) -> Dims:
+def _whole(role: DecidedRole) -> Dims:
     return ((),) * role.type.rank
 
 
@@ -198,14 +198,16 @@ def _split_of_data(roles: Roles, state: State) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def _fuller(role: Role, mesh: Mesh, dims: Dims | None, name: str, held: Mapping[int, float]) -> Dims | None:
+def _fuller(role: DecidedRole, mesh: Mesh, dims: Dims | None, name: str, held: Mapping[int, float]) -> Dims | None:
     """The dimensions of a state's role split over one more axis, to hold less of it."""
     if not role.is_state or dims is None or any(name in names for names in dims):
         return dims
     return fully_sharded(role, mesh, (name,), held, dims) or dims
 
 
-def _other_dims(role: Role, mesh: Mesh, dims: Dims | None, names: list[str], blank: Dims) -> Iterator[Dims | None]:
+def _other_dims(
+    role: DecidedRole, mesh: Mesh, dims: Dims | None, names: list[str], blank: Dims
+) -> Iterator[Dims | None]:
     """Other ways to split a role; `blank` is where to begin with one that is left to propagation."""
     have = dims if dims is not None else blank
     for name in names:

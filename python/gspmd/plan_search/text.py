@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.plan_search.pipelining import AXIS, PipelineProposal
-from gspmd.plan_search.plan import Decision, ShardingPlan
+from gspmd.plan_search.plan import PlanDecision, ShardingPlan
 from gspmd.plan_search.pricing import Dims
 from gspmd.suggestions.text import patch_lines, written_lines
 from gspmd.tables import fitted, table
@@ -59,7 +59,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
-def _inside_lines(decision: Decision) -> list[str]:
+def _inside_lines(decision: PlanDecision) -> list[str]:
     """Where values inside are made, and how the source says that they are split so."""
     if not decision.values or decision.dims is None:
         return []
@@ -89,7 +89,7 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     return time_text(outcome.step_s), bytes_text(outcome.sent_bytes), bytes_text(outcome.memory_bytes) + too_much
 
 
-def _row(decision: Decision, best: Outcome) -> tuple[str, ...]:
+def _row(decision: PlanDecision, best: Outcome) -> tuple[str, ...]:
     assert decision.dims is not None, "it was decided"
     count = f" (x{decision.count})" if decision.count > 1 else ""
     said = " (given)" if decision.is_given else " (pinned)" if decision.is_pinned else ""

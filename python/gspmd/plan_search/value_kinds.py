@@ -41,7 +41,7 @@ class ValueKind:
 
 
 @dataclasses.dataclass(slots=True)
-class Use:
+class StepUse:
     """What a step takes or makes: the tensor at a position of its rule, of a kind.
 
     `runs` is how often it has to be brought to where it is needed, of `bytes` on average where it is whole; `new_runs`
@@ -70,7 +70,7 @@ class Step:
     """
 
     rule: OpShardingRule
-    uses: list[Use]
+    uses: list[StepUse]
     contracts: bool
     compute_s: float = 0.0
 
@@ -100,7 +100,7 @@ class KindsOfProgram:
 
 def kinds_of_program(explained: Explanation, roles: Roles, tied: TiedDimensions, hardware: Hardware) -> KindsOfProgram:
     """Read the kinds of an explained program that is not partitioned yet."""
-    return _Reader(explained, roles, tied, hardware).read()
+    return _KindReader(explained, roles, tied, hardware).read()
 
 
 def with_peak(model: KindsOfProgram, whole_bytes: float) -> KindsOfProgram:
@@ -124,7 +124,7 @@ def with_peak(model: KindsOfProgram, whole_bytes: float) -> KindsOfProgram:
     return dataclasses.replace(model, held=moments)
 
 
-class _Reader:
+class _KindReader:
     def __init__(self, explained: Explanation, roles: Roles, tied: TiedDimensions, hardware: Hardware) -> None:
         self.completion = explained.explainer.completion
         self.program = self.completion.annotated.program
@@ -202,7 +202,7 @@ class _Reader:
             step = steps.get(key)
             if step is None:
                 count = len(rule.operands)
-                uses = [Use(p, self.kind(node.slots[p]), p >= count) for p in kept]
+                uses = [StepUse(p, self.kind(node.slots[p]), p >= count) for p in kept]
                 step = steps[key] = Step(rule, uses, self._contracts(node, rule))
             self._add(step, node, sizes, moved)
         return list(steps.values())

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, REDUCTION, OpShardingRule
-from gspmd.plan_search.value_kinds import Step, Use
+from gspmd.plan_search.value_kinds import Step, StepUse
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
 Way: TypeAlias = tuple[int, ...]
@@ -71,7 +71,7 @@ class Ways:
 
     # ---- steps ----
 
-    def needed(self, step: Step, use: Use, way: Way) -> tuple[Way, tuple[bool, ...]]:
+    def needed(self, step: Step, use: StepUse, way: Way) -> tuple[Way, tuple[bool, ...]]:
         """How a step that runs so takes or makes one of its tensors, and over which axes that is a partial sum."""
         mapping = step.rule.tensors[use.position]
         of_factor = {factor: dimension for dimension, factors in enumerate(mapping) for factor in factors}
