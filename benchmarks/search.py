@@ -1,19 +1,20 @@
-"""Plans that `gspmd search` finds for the paper's dense Transformers, beside the annotations of their authors.
+"""Plans that `gspmd search` finds, beside the annotations of experts: the paper's models, and others on other TPUs.
 
-Usage: `python benchmarks/search.py [--rows 64B,128B,256B,1T] [--time-limit 120] [--markdown FILE]`. The programs are
-those of `paper_table.py`, without their annotations; steps are estimated on the paper's TPU v3 topologies.
+Usage: `python benchmarks/search.py [--rows NAME;..] [--time-limit 100] [--markdown FILE] [--again]`. The programs of
+`search_cases.py` without their annotations; steps are estimated on their topologies. What was found is kept in
+benchmarks/search.json, and a row that is there is searched again only with --again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import paper_cell
 from jax.sharding import AbstractMesh, AxisType
-from paper_table import ROWS, TABLE_2
+from search_cases import CASES, Case
 
 import gspmd
 from gspmd import api
@@ -27,31 +28,27 @@ from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
 from gspmd.transforms.ir.writing import in_memory
 
+_KEPT = Path(__file__).with_suffix(".json")
 _HEAD = ("model", "annotations", "step", "sends", "memory", "plans", "searched")
+_SUMMARY = ("model", "what", "machine", "mesh", "best of the experts", "`gspmd search`", "bound")
+_SEARCH = "`gspmd search`"
+_SAME = 5e-3  # a part of the step that is told as nothing
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a table, and write it as a page where that is asked for."""
+    """Search for what is not known yet, print a table, and write it as a page where that is asked for."""
     options = _parse(arguments)
-    rows = [_HEAD, ("---", "---", *("--:",) * 5)]
+    known: dict[str, Any] = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
     for name in options.rows:
-        for row in _rows(name, options.time_limit):
-            rows.append(row)
+        if name not in known or options.again:
+            known[name] = _measured(CASES[name], options.time_limit)
+            _KEPT.write_text(json.dumps({name: known[name] for name in CASES if name in known}, indent=1) + "\n")
+        for row in _rows(name, known[name]):
             print("  ".join(row), flush=True)
     if options.markdown:
-        table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-        Path(options.markdown).write_text(f"{_INTRODUCTION}\n{table}\n", encoding="utf-8")
+        shown = {name: known[name] for name in CASES if name in known}
+        Path(options.markdown).write_text(_page(shown), encoding="utf-8")
     return 0
-
-
-_INTRODUCTION = """# Searched plans beside the paper's annotations
-
-Written by `python benchmarks/search.py --markdown docs/measured/search.md`. The paper's dense Transformers (arXiv
-2105.04663, section 5.1) without their annotations, on the paper's meshes and topologies of TPU v3: a training step as
-estimated for the annotations of the paper's authors, for the plan that `gspmd search` finds, and for the ways to split
-a model that it starts from, with its length in steps of the authors' in brackets. Memory is what a device holds at its
-peak, of 16 GiB. Nothing is measured on a TPU.
-"""
 
 
 def unannotated(module: Any) -> Any:
@@ -72,30 +69,104 @@ def unannotated(module: Any) -> Any:
     return program
 
 
-def _rows(name: str, time_limit_s: float) -> list[tuple[str, ...]]:
-    row = ROWS[name]
-    mesh = AbstractMesh((row.x, row.y), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
-    program = lowered(paper_cell.program(row, True), mesh).program
-    authors = outcome_of(api.partition(program, target=row.target), row.target)
-    plan = gspmd.search(
-        unannotated(program), mesh={"x": row.x, "y": row.y}, target=row.target, time_limit_s=time_limit_s
+def _measured(case: Case, time_limit_s: float) -> dict[str, Any]:
+    """What the experts' annotations and the plan cost, in plain values."""
+    mesh = AbstractMesh(tuple(case.mesh.values()), tuple(case.mesh), axis_types=(AxisType.Auto,) * len(case.mesh))
+    programs = {how: lowered(case.program(expert), mesh).program for how, expert in case.experts.items()}
+    experts = {how: outcome_of(api.partition(each, target=case.target), case.target) for how, each in programs.items()}
+    program = unannotated(next(iter(programs.values())))
+    plan = gspmd.search(program, mesh=dict(case.mesh), target=case.target, time_limit_s=time_limit_s)
+    return {
+        "experts": {how: outcome.to_dict() for how, outcome in experts.items()},
+        "plan": plan.outcome.to_dict(),
+        "baselines": {how: outcome.to_dict() for how, outcome in plan.baselines.items()},
+        "bound": plan.bound.to_dict(),
+        "decisions": sum(decision.dims is not None for decision in plan.decisions) + len(plan.constraints),
+        "tried": plan.tried,
+        "seconds": plan.seconds,
+    }
+
+
+# ---- the page ----
+
+
+def _page(known: dict[str, Any]) -> str:
+    rows = [row for name in known for row in _rows(name, known[name])]
+    ratios = [_ratio(kept) for kept in known.values()]
+    fitting = [ratio for ratio in ratios if ratio is not None]
+    verdict = (
+        f"Of {len(ratios)} programs, the plan is faster than the best of the experts' annotations that fit in "
+        f"{sum(ratio < 1 - _SAME for ratio in fitting)}, as fast in "
+        f"{sum(abs(ratio - 1) <= _SAME for ratio in fitting)}, and slower in "
+        f"{sum(ratio > 1 + _SAME for ratio in fitting)}; in {len(ratios) - len(fitting)} none of these fits. All plans "
+        "fit into memory."
     )
-    found = _row(name, "`gspmd search`", plan.outcome, authors)
-    rows = [_row(name, "the paper's", authors), (*found[:-2], str(plan.tried), f"{plan.seconds:.0f} s")]
-    return [*rows, *(_row(name, way, outcome, authors) for way, outcome in plan.baselines.items())]
+    summary = [_summary(name, kept) for name, kept in known.items()]
+    return f"{_INTRODUCTION}\n{_table(_SUMMARY, summary)}\n\n{verdict}\n\n{_DETAILS}\n{_table(_HEAD, rows)}\n"
 
 
-def _row(name: str, way: str, outcome: Outcome, authors: Outcome | None = None) -> tuple[str, ...]:
-    ratio = "" if authors is None else f" ({outcome.step_s / authors.step_s:.2f})"
+_INTRODUCTION = """# Searched plans beside the annotations of experts
+
+Written by `python benchmarks/search.py --markdown docs/measured/search.md`. The models of the paper (arXiv 2105.04663)
+and others without their annotations: a step as estimated for the annotations of experts, for the plan that
+`gspmd search` finds, and for the ways to split a model that it starts from. *2-D* is the paper's final sharding,
+*Megatron* has tensors on y, sequences on y between blocks (arXiv 2205.05198) and the optimizer's state on x, too, and
+*FSDP* has examples and weights on both axes. The bound is what no plan takes less than, by the same estimate, in parts
+of the plan's step. Nothing is measured on a TPU. The texts of the models are in `benchmarks/search_models.py` and the
+examples, and the table of them in `benchmarks/search_cases.py`.
+"""
+_DETAILS = """## All figures
+
+Memory is what a device holds at its peak. In brackets is the length of a step in steps of the best of the experts'
+annotations that fit.
+"""
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    rule = tuple("---" if name in ("model", "what", "machine", "mesh", "annotations") else "--:" for name in head)
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *rows])
+
+
+def _best(kept: dict[str, Any]) -> tuple[str, Outcome] | None:
+    """The experts' annotations that take least and fit."""
+    fitting = [(how, Outcome(**each)) for how, each in kept["experts"].items() if each["fits"]]
+    return min(fitting, key=lambda each: each[1].step_s, default=None)
+
+
+def _ratio(kept: dict[str, Any]) -> float | None:
+    best = _best(kept)
+    return None if best is None else float(kept["plan"]["step_s"]) / best[1].step_s
+
+
+def _summary(name: str, kept: dict[str, Any]) -> tuple[str, ...]:
+    case, best, ratio = CASES[name], _best(kept), _ratio(kept)
+    mesh = ", ".join(f"{axis}={size}" for axis, size in case.mesh.items())
+    said = "none fits" if best is None else f"{best[0]}: {time_text(best[1].step_s)}"
+    found = time_text(kept["plan"]["step_s"]) + ("" if ratio is None else f" ({ratio:.2f})")
+    bound = f"{100 * kept['bound']['seconds'] / kept['plan']['step_s']:.0f} %"
+    return name, case.summary, f"`{case.target}`", mesh, said, found, bound
+
+
+def _rows(name: str, kept: dict[str, Any]) -> list[tuple[str, ...]]:
+    best = _best(kept)
+    rows = [_row(name, how, Outcome(**each), best) for how, each in kept["experts"].items()]
+    found = _row(name, _SEARCH, Outcome(**kept["plan"]), best)
+    rows.append((*found[:-2], str(kept["tried"]), f"{kept['seconds']:.0f} s"))
+    return [*rows, *(_row(name, how, Outcome(**each), best) for how, each in kept["baselines"].items())]
+
+
+def _row(name: str, way: str, outcome: Outcome, best: tuple[str, Outcome] | None) -> tuple[str, ...]:
+    ratio = "" if best is None else f" ({outcome.step_s / best[1].step_s:.2f})"
     memory = bytes_text(outcome.memory_bytes) + ("" if outcome.fits else ", too much")
     return name, way, time_text(outcome.step_s) + ratio, bytes_text(outcome.sent_bytes), memory, "", ""
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=lambda text: text.split(","), default=list(TABLE_2))
-    parser.add_argument("--time-limit", type=float, default=120.0)
+    parser.add_argument("--rows", type=lambda text: text.split(";"), default=list(CASES))
+    parser.add_argument("--time-limit", type=float, default=100.0)
     parser.add_argument("--markdown", metavar="FILE")
+    parser.add_argument("--again", action="store_true")
     return parser.parse_args(arguments)
 
 

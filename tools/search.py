@@ -31,11 +31,13 @@ program that pay. docs/search.md explains the method.
 --plan writes the decisions as JSON. --start begins from such a file; decisions with "pinned": true are kept as they are
 there.
 
-JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "ideal_s", "baselines"
-(outcomes by name), "decisions", "constraints" (as the suggestions of gspmd suggest), "compiled" (null, or "step_s" and
-"memory_bytes"), "tried", "seconds" and "complete".
-A decision has "argument", "count", "type", "sharding" (the axes of each dimension, or null where that is left to
-propagation), "given", "pinned", "without" and "next" (outcomes, to be compared with "reference") and "next_sharding".
+JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "bound" ("seconds"
+that no plan takes less than, and the "reason"), "baselines" (outcomes by name), "decisions", "constraints" (as the
+suggestions of gspmd suggest), "compiled" (null, or "step_s" and "memory_bytes"), "pipelining" (null, or a pipeline that
+may take less), "tried", "seconds" and "complete".
+A decision has "argument", "kind" (arguments or values inside), "count", "type", "sharding" (the axes of each dimension,
+or null where that is left to propagation), "given", "pinned", "without" and "next" (outcomes, to be compared with
+"reference"), "next_sharding", and of values inside "places" and "patches" of the source.
 An outcome has "sent_bytes", "step_s", "memory_bytes" and "fits".
 """
 
@@ -54,6 +56,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=1.0,
         metavar="90%|12GiB",
         help="how much of a device's memory may be used (default: all)",
+    )
+    parser.add_argument(
+        "--solver",
+        choices=("auto", "highs", "none"),
+        default="auto",
+        help="solve an integer program over all decisions with HiGHS (default: where it is installed)",
     )
     parser.add_argument(
         "--time-limit", type=seconds, default=60.0, metavar="SECONDS", help="search for so long (default: 60)"
@@ -97,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
             time_limit_s=args.time_limit,
             plan=start,
             compiled=args.compile,
+            solver=args.solver,
         )
     text = json.dumps(found.to_dict(), indent=2) + "\n"
     if annotated is not None:

@@ -76,6 +76,12 @@ class Worker:
             self._connection.close()
             self._process = None
 
+    def abandon(self) -> None:
+        """End the process where another thread may wait for its answer; that hears that it died, and may `stop` it."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def written(self) -> str:
         """What the process wrote to stderr since the last call began."""
         self._log.seek(0)

@@ -18,6 +18,7 @@ from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
+_PARTS = 20  # of a program, that are looked at apart
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -88,6 +89,29 @@ def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) ->
         tuple(first.moments),
         first.peak_step,
     )
+
+
+def largest_moments(
+    program: Program, buffers: Buffers, aliases: Mapping[int, int], most: int
+) -> list[tuple[Allocation, ...]]:
+    """What is held at the beginning, and at up to `most` moments at which most is, from different parts of a program.
+
+    A device is taken to have enough memory; what a host holds counts as well.
+    """
+    sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
+    first = _LivenessWalk(program, buffers, aliases, sizes)
+    first.run()
+    apart = max(len(first.moments) // _PARTS, 1)
+    chosen = [0]
+    for step in sorted(range(len(first.moments)), key=lambda step: -first.moments[step].held):
+        if len(chosen) <= most and all(abs(step - other) >= apart for other in chosen[1:]):
+            chosen.append(step)
+    found = []
+    for step in chosen:
+        walk = _LivenessWalk(program, buffers, aliases, sizes, snapshot_at=step)
+        walk.run()
+        found.append(tuple(walk.snapshot))
+    return found
 
 
 def _host_values(program: Program) -> set[int]:

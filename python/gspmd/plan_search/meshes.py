@@ -48,14 +48,14 @@ def meshes_to_try(
     own = _mesh_of(module)
     if isinstance(mesh, Mapping):
         asked = _checked(mesh)
-        if own is not None and own.axes != asked.axes and _is_annotated(module):
+        if own is not None and own.axes != asked.axes and is_annotated(module):
             raise UsageError(
                 "the program is annotated over a mesh of its own", hint="leave the mesh out", code=Code.OPTIONS_DISAGREE
             )
         return [asked]
     if mesh not in (None, AUTO):
         raise UsageError(f"mesh is {shown(mesh)}, expected sizes by name, or 'auto'", code=Code.BAD_VALUE)
-    if own is not None and (mesh is None or _is_annotated(module)):
+    if own is not None and (mesh is None or is_annotated(module)):
         return [own]
     count = devices or (own.size if own is not None else _devices_of(target))
     if not count:
@@ -90,7 +90,8 @@ def _mesh_of(module: ir.Module) -> Mesh | None:
     return meshes[0] if len(meshes) == 1 else None
 
 
-def _is_annotated(module: ir.Module) -> bool:
+def is_annotated(module: ir.Module) -> bool:
+    """Whether a program says of any value how it is split."""
     text = str(module)
     return any(word in text for word in _ANNOTATED)
 

@@ -16,9 +16,12 @@ from gspmd.costs.outcome import Outcome
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError, reason_of
 from gspmd.dialect.mesh import Mesh
+from gspmd.plan_search.bound import Bound
 from gspmd.plan_search.judging import CompiledOutcome
+from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import Dims, sharding_of
-from gspmd.suggestions.source_patch import spec_text
+from gspmd.suggestions.annotating import GivenValue
+from gspmd.suggestions.source_patch import SourcePatch, spec_text
 from gspmd.suggestions.suggesting import Suggestion
 
 _FORM = 1
@@ -26,10 +29,12 @@ _MOST_BYTES = 2**26
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ArgumentDecision:
-    """How the arguments of one role are split.
+class PlanDecision:
+    """How the arguments of one role, or values inside the program, are split.
 
     `label` is what they are called, with `*` for numbers that differ between the `arguments`; `shape` is that of each.
+    `values` are those inside, and `patches` the changes of the source that constrain them, as far as that shows the
+    expressions that make them.
     `dims` are the axes of each dimension, None where it is left to propagation. `is_given` says that the program had
     the annotation, `is_pinned` that a plan file did. `worth` is what the program costs where this alone is left to
     propagation; `next_dims` and `next_worth` are the best of the other ways that were tried for it. None where that was
@@ -46,12 +51,25 @@ class ArgumentDecision:
     worth: Outcome | None = None
     next_dims: Dims | None = None
     next_worth: Outcome | None = None
+    values: tuple[GivenValue, ...] = ()
+    patches: tuple[SourcePatch, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many arguments or values it is about."""
+        return len(self.arguments) + len(self.values)
+
+    def places(self) -> list[str]:
+        """Where in the source the values inside are made, each place once, as `file:line`."""
+        located = (value.location for value in self.values if value.location is not None)
+        return list(dict.fromkeys(f"{os.path.basename(at.file)}:{at.line}" for at in located))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields in plain values, as JSON holds them."""
         return {
             "argument": self.label,
-            "count": len(self.arguments),
+            "kind": "values" if self.values else "arguments",
+            "count": self.count,
             "type": self.type,
             "sharding": _listed(self.dims),
             "given": self.is_given,
@@ -59,6 +77,8 @@ class ArgumentDecision:
             "without": None if self.worth is None else self.worth.to_dict(),
             "next_sharding": _listed(self.next_dims),
             "next": None if self.next_worth is None else self.next_worth.to_dict(),
+            "places": self.places(),
+            "patches": [patch.to_dict() for patch in self.patches],
         }
 
 
@@ -71,19 +91,19 @@ class ShardingPlan:
     """Annotations for a program, and what it costs with them.
 
     `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
-    priced. `ideal_s` are the seconds that the program's arithmetic alone takes if it is divided evenly: no plan is
-    faster. `constraints` are annotations on values inside. What `decisions` are worth compares with `reference`, the
-    plan's cost without constraints. `module` is the annotated program, and `compiled` what the target's compiler makes
-    of it, where that was asked for.
+    priced. No plan is faster than the `bound`. `constraints` are further annotations on values inside. What `decisions`
+    are worth compares with `reference`, the plan's cost without these. `module` is the annotated program, and
+    `compiled` what the target's compiler makes of it, where that was asked for. `pipelining` is a pipeline that would
+    take less, for which the program has to be written otherwise; None where none would.
     """
 
     mesh: Mesh
     target: str
     outcome: Outcome
     most_bytes: float
-    ideal_s: float
+    bound: Bound
     baselines: Mapping[str, Outcome]
-    decisions: tuple[ArgumentDecision, ...]
+    decisions: tuple[PlanDecision, ...]
     reference: Outcome
     constraints: tuple[Suggestion, ...]
     tried: int
@@ -91,17 +111,27 @@ class ShardingPlan:
     is_complete: bool
     module: ir.Module = dataclasses.field(repr=False)
     compiled: CompiledOutcome | None = None
+    pipelining: PipelineProposal | None = None
 
     def jax_code(self) -> str:
         """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
         lines = ["import re", "", "import jax", "from jax.sharding import PartitionSpec as P", "", "PLAN = {"]
         for decision in self.decisions:
+            if decision.values:
+                continue
             if decision.dims is not None and decision.label.startswith("%"):
                 lines.append(f"    # {decision.label}: {spec_text(sharding_of(self.mesh, decision.dims), 'P')}")
             elif decision.dims is not None:
                 pattern = re.escape(decision.label).replace(r"\*", r"\d+")
                 lines.append(f"    {pattern!r}: {spec_text(sharding_of(self.mesh, decision.dims), 'P')},")
-        lines += ["}", "", "", *_FUNCTION]
+        lines.append("}")
+        for decision in self.decisions:
+            if decision.values and decision.dims is not None:
+                spec = spec_text(sharding_of(self.mesh, decision.dims), "P")
+                places = decision.places() or [value.name for value in decision.values]
+                lines += ["", f"# jax.lax.with_sharding_constraint(value, {spec}) around what is made at"]
+                lines += [f"#   {place}" for place in places]
+        lines += ["", "", *_FUNCTION]
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,11 +143,12 @@ class ShardingPlan:
             "most_bytes": self.most_bytes,
             "outcome": self.outcome.to_dict(),
             "reference": self.reference.to_dict(),
-            "ideal_s": self.ideal_s,
+            "bound": self.bound.to_dict(),
             "baselines": {name: outcome.to_dict() for name, outcome in self.baselines.items()},
             "decisions": [decision.to_dict() for decision in self.decisions],
             "constraints": [each.to_dict(each.outcome) for each in self.constraints],
             "compiled": None if self.compiled is None else self.compiled.to_dict(),
+            "pipelining": None if self.pipelining is None else self.pipelining.to_dict(),
             "tried": self.tried,
             "seconds": self.seconds,
             "complete": self.is_complete,

@@ -7,7 +7,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
@@ -22,9 +22,9 @@ from gspmd.dialect.progress import following
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.isolation import Worker
 from gspmd.pass_manager.manager import run_pipeline
-from gspmd.plan_search.roles import ArgumentRole, Roles
+from gspmd.plan_search.role import DecidedRole, Roles
 from gspmd.reading import read_program
-from gspmd.suggestions.annotating import annotate_arguments
+from gspmd.suggestions.annotating import annotate_arguments, constrain_results
 from gspmd.transforms.refine import Refine
 
 _WORTH_HELP_S = 0.25  # for less, a process is not started
@@ -42,7 +42,7 @@ def sharding_of(mesh: Mesh, dims: Dims) -> TensorSharding:
     return replicated(mesh, len(dims)).with_axes(tuple(tuple(map(mesh.axis, names)) for names in dims))
 
 
-def divides(role: ArgumentRole, mesh: Mesh, dims: Dims) -> bool:
+def divides(role: DecidedRole, mesh: Mesh, dims: Dims) -> bool:
     """Whether all shards are of one size."""
     return all(n % size_of(tuple(map(mesh.axis, names))) == 0 for n, names in zip(role.type.shape, dims, strict=True))
 
@@ -66,15 +66,19 @@ class Question:
         return Mesh(self.axes, self.device_ids, self.name)
 
 
-Decided: TypeAlias = tuple[tuple[int, Dims], ...]
-"""The arguments that are decided upon, by number."""
+Decided: TypeAlias = tuple[tuple[int | tuple[int, int], Dims], ...]
+"""What is decided upon: arguments by number, results of operations by the numbers of both."""
 
 
 def annotated(module: ir.Module, mesh: Mesh, decided: Decided) -> ir.Module:
-    """A copy of the program with decisions written to its arguments."""
+    """A copy of the program with decisions written to its arguments, and to what operations make."""
     copy = read_program(module)
-    if decided:
-        annotate_arguments(copy, {number: sharding_of(mesh, dims) for number, dims in decided})
+    results = {at: sharding_of(mesh, dims) for at, dims in decided if not isinstance(at, int)}
+    arguments = {at: sharding_of(mesh, dims) for at, dims in decided if isinstance(at, int)}
+    if results:
+        constrain_results(copy, results)
+    if arguments:
+        annotate_arguments(copy, arguments)
     return copy
 
 
@@ -152,21 +156,26 @@ class PlanPrices:
         self.helpers.took(time.monotonic() - started)
 
     def decided(self, state: State) -> Decided:
-        """The arguments that a state decides upon."""
-        pairs = zip(self.roles.roles, state, strict=True)
-        return tuple((number, dims) for role, dims in pairs if dims is not None for number in role.arguments)
+        """What a state decides upon."""
+        pairs = [(role, dims) for role, dims in zip(self.roles.roles, state, strict=True) if dims is not None]
+        arguments = tuple((number, dims) for role, dims in pairs for number in role.arguments)
+        return arguments + tuple((value.place, dims) for role, dims in pairs for value in role.values)
 
     def annotated(self, state: State) -> ir.Module:
-        """The program with these decisions written to its arguments."""
+        """The program with these decisions written to it."""
         return annotated(self.module, self.mesh, self.decided(state))
 
 
 class Helpers:
-    """Other processes that price states, where that takes long enough to be worth it."""
+    """Other processes that price states, where that takes long enough to be worth it.
+
+    Nobody waits until they have started, which takes seconds.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most, self.count = most, 0
+        self._most, self._is_of_use = most, True
         self._threads: ThreadPoolExecutor | None = None
+        self._started: list[Future[None]] = []
         self._workers = threading.local()
         self._all: list[Worker] = []
         self._text: tuple[ir.Module, str] | None = None
@@ -175,16 +184,24 @@ class Helpers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_of_use = False
+        for worker in self._all:
+            worker.abandon()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self._all:
             worker.stop()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def took(self, seconds: float) -> None:
         """Hear how long one price took."""
-        if seconds >= _WORTH_HELP_S and not self.count and self._most:
-            self.count = self._most
+        if seconds >= _WORTH_HELP_S and self._threads is None and self._most:
             self._threads = ThreadPoolExecutor(self._most)
+            self._started = [self._threads.submit(self._start) for _ in range(self._most)]
+
+    @property
+    def count(self) -> int:
+        """How many can be asked now."""
+        return sum(each.done() and each.exception() is None for each in self._started) if self._is_of_use else 0
 
     def ask(
         self, module: ir.Module, decided: Decided, question: Question, is_rough: bool
@@ -198,18 +215,26 @@ class Helpers:
         def answer() -> Outcome | BaseException | None:
             error = future.exception()
             if error is not None:
-                self.count = 0  # they cannot help here
+                self._is_of_use = False  # they cannot help here
                 return error
             return future.result()
 
         return answer
 
+    def _start(self) -> None:
+        """Start the process of this thread."""
+        self._workers.own = Worker(_PATIENCE_S)
+        self._all.append(self._workers.own)
+        if self._is_of_use:
+            self._workers.own.call(begin_to_help)
+
     def _call(self, text: str, decided: Decided, question: Question, is_rough: bool) -> Outcome | None:
-        worker: Worker | None = getattr(self._workers, "own", None)
-        if worker is None:
-            worker = self._workers.own = Worker(_PATIENCE_S)
-            self._all.append(worker)
+        worker: Worker = self._workers.own
         return worker.call(plan_price_of_text, text, decided, question, is_rough)
+
+
+def begin_to_help() -> None:
+    """What another process does first: nothing, once it has read this file and all that it needs."""
 
 
 def _nobody(step: object) -> None:

@@ -6,14 +6,15 @@ have no names, the layers are found by their operations.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.explanation import Explanation
-from gspmd.suggestions.operation_times import bytes_of, operation_times
+from gspmd.plan_search.inner_roles import inner_roles
+from gspmd.plan_search.role import DecidedRole, Roles
+from gspmd.suggestions.operation_times import operation_times
 from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.types import TensorType
@@ -24,52 +25,19 @@ from gspmd.transforms.reroll.layers import find_layers
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])|(?<=_)\d+(?=')")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ArgumentRole:
-    """Arguments, by number, that are split alike: of one type, and with one name but for numbers, which are `*`.
+def tied_of(explained: Explanation) -> TiedDimensions:
+    """The dimensions of a program that rules tie to each other, by their colors; `find_roles` ties more of them."""
+    return TiedDimensions(explained.explainer.completion)
 
-    `colors` has one number a dimension: dimensions of the same color are tied by sharding rules. `given` is how they
-    are annotated, None for those that are to be decided upon. `is_state` says that the program returns values of their
-    type: it updates them, as it does weights.
+
+def find_roles(explained: Explanation, hardware: Hardware, tied: TiedDimensions) -> Roles:
+    """The roles of an explained program's arguments, and of the values inside that may be constrained.
+
+    It has to be called before the program is partitioned.
     """
-
-    label: str
-    names: tuple[str, ...]
-    arguments: tuple[int, ...]
-    type: TensorType
-    colors: tuple[int, ...]
-    given: TensorSharding | None = None
-    is_state: bool = False
-
-    @property
-    def bytes(self) -> float:
-        """What all of them take on a device that has them whole."""
-        return len(self.arguments) * bytes_of(self.type)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Roles:
-    """All arguments of a program by role, and of each color the seconds of operations that it occurs in."""
-
-    roles: tuple[ArgumentRole, ...]
-    times_s: dict[int, float]
-
-    def colors(self) -> list[int]:
-        """Colors of arguments that are to be decided upon, those of most operations first."""
-        free = {color for role in self.roles if role.given is None for color in role.colors}
-        return sorted(free, key=lambda color: (-self.times_s.get(color, 0.0), color))
-
-    def data_colors(self) -> list[int]:
-        """Colors that occur in no state: what examples are counted by, and what they consist of."""
-        state = {color for role in self.roles if role.is_state for color in role.colors}
-        return [color for color in self.colors() if color not in state]
-
-
-def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
-    """The roles of an explained program's arguments. It has to be called before the program is partitioned."""
     explainer = explained.explainer
     annotated = explainer.completion.annotated
-    program, tied = annotated.program, TiedDimensions(explainer.completion)
+    program = annotated.program
     members: dict[tuple[object, TensorType, TensorSharding | None], list[int]] = defaultdict(list)
     labels = [label or explainer.value_names[value] for value, label in
               zip(program.body.arguments, explainer.argument_labels, strict=True)]  # fmt: skip
@@ -91,7 +59,7 @@ def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
             times_s[color] += time_s
     results = {program.value_type[value] for value in program.body.returned}
     roles = tuple(
-        ArgumentRole(
+        DecidedRole(
             label
             if isinstance(label, str) and len(numbers) > 1
             else " .. ".join(dict.fromkeys(_ends(labels, numbers))),
@@ -104,7 +72,7 @@ def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
         )
         for (label, type_, given), numbers in members.items()
     )
-    return Roles(roles, dict(times_s))
+    return Roles((*roles, *inner_roles(explained, tied, hardware)), dict(times_s))
 
 
 def _ends(labels: Sequence[str], numbers: Sequence[int]) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
-from gspmd.plan_search.plan import ArgumentDecision, ShardingPlan
+from gspmd.plan_search.pipelining import AXIS, PipelineProposal
+from gspmd.plan_search.plan import PlanDecision, ShardingPlan
 from gspmd.plan_search.pricing import Dims
-from gspmd.suggestions.text import written_lines
+from gspmd.suggestions.text import patch_lines, written_lines
 from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
 
@@ -23,20 +24,27 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     rows += [(name, *_cells(outcome)) for name, outcome in plan.baselines.items()]
     rows.append(("this plan", *_cells(plan.outcome)))
     lines += table(rows, right=(1, 2, 3))
-    if plan.ideal_s:
-        part = plan.ideal_s / plan.outcome.step_s if plan.outcome.step_s else 1.0
-        least = f"{time_text(plan.ideal_s)}, {100 * part:.0f} % of the step"
-        lines += fitted([f"no plan takes less than {least}: arithmetic alone, divided evenly"])
+    bound = plan.bound
+    if bound.seconds:
+        part = bound.seconds / plan.outcome.step_s if plan.outcome.step_s else 1.0
+        least = f"{time_text(bound.seconds)}, {100 * part:.0f} % of the step"
+        lines += fitted([f"no plan takes less than {least}: {bound.reason}"])
     if plan.compiled is not None:
         made = plan.compiled
         lines.append(f"as compiled: {time_text(made.step_s)} a step, {bytes_text(made.memory_bytes)} held")
     decided = [decision for decision in plan.decisions if decision.dims is not None]
-    if decided:
-        head = ("arguments", "type", "sharding", "left open", "next best")
-        lines += ["", *table([head, *(_row(decision, plan.reference) for decision in decided[:_MOST])])]
-        if len(decided) > _MOST:
-            lines.append(f"  ... and {len(decided) - _MOST} more, which --json and --plan have")
-    free = [decision.label for decision in plan.decisions if decision.dims is None]
+    for what, some in (
+        ("arguments", [decision for decision in decided if not decision.values]),
+        ("values inside", [decision for decision in decided if decision.values]),
+    ):
+        if some:
+            head = (what, "type", "sharding", "left open", "next best")
+            lines += ["", *table([head, *(_row(decision, plan.reference) for decision in some[:_MOST])])]
+            if len(some) > _MOST:
+                lines.append(f"  ... and {len(some) - _MOST} more, which --json and --plan have")
+    for decision in decided:
+        lines += _inside_lines(decision)
+    free = [decision.label for decision in plan.decisions if decision.dims is None and not decision.values]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
     for number, constraint in enumerate(plan.constraints, 1):
@@ -45,8 +53,30 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
             *fitted([f"constraint {number}: {constraint.annotation}"]),
             *(f"   {line}" for line in written_lines(constraint)),
         ]
+    if plan.pipelining is not None:
+        lines += ["", *fitted(_pipeline_lines(plan.pipelining, plan.outcome.step_s))]
     end = "no other decision is better" if plan.is_complete else "the time was up"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
+
+
+def _inside_lines(decision: PlanDecision) -> list[str]:
+    """Where values inside are made, and how the source says that they are split so."""
+    if not decision.values or decision.dims is None:
+        return []
+    places = decision.places() or [value.name for value in decision.values]
+    lines = fitted([f"{decision.label} {dims_text(decision.dims)} are made at {', '.join(places)}"])
+    return ["", *lines, *(f"   {line}" for patch in decision.patches for line in patch_lines(patch))]
+
+
+def _pipeline_lines(found: PipelineProposal, plan_s: float) -> list[str]:
+    """A pipeline that would take less, and how it is written."""
+    how = f'num_stages={found.stages}, num_microbatches={found.microbatches}, axis="{AXIS}"'
+    layers = f"{found.stages} stages of {found.layers // found.stages} layers on {mesh_text(found.mesh)}"
+    return [
+        f"a pipeline would take less: {layers}, {found.microbatches} microbatches, {100 * found.idle:.0f} % idle",
+        f"   about {time_text(found.step_s)} a step, {100 * found.step_s / plan_s:.0f} % of this plan's",
+        f"   gspmd.pipeline(layers, {how}) instead of the loop over layers (docs/pipelining.md)",
+    ]
 
 
 def dims_text(dims: Dims) -> str:
@@ -59,16 +89,18 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     return time_text(outcome.step_s), bytes_text(outcome.sent_bytes), bytes_text(outcome.memory_bytes) + too_much
 
 
-def _row(decision: ArgumentDecision, best: Outcome) -> tuple[str, ...]:
+def _row(decision: PlanDecision, best: Outcome) -> tuple[str, ...]:
     assert decision.dims is not None, "it was decided"
-    count = f" (x{len(decision.arguments)})" if len(decision.arguments) > 1 else ""
+    count = f" (x{decision.count})" if decision.count > 1 else ""
     said = " (given)" if decision.is_given else " (pinned)" if decision.is_pinned else ""
     next_ = ""
     if decision.next_worth is not None:
         way = "open" if decision.next_dims is None else dims_text(decision.next_dims)
         next_ = f"{way}: {_change(decision.next_worth, best)}"
     worth = "" if decision.worth is None else _change(decision.worth, best)
-    return decision.label + count, decision.type, dims_text(decision.dims) + said, worth, next_
+    places = decision.places()
+    label = f"{places[0]}{' ..' if len(places) > 1 else ''}" if places else decision.label
+    return label + count, decision.type, dims_text(decision.dims) + said, worth, next_
 
 
 def _change(other: Outcome, best: Outcome) -> str:

@@ -34,6 +34,12 @@ class GivenValue:
     shape: tuple[int, ...]
 
     @property
+    def place(self) -> tuple[int, int]:
+        """The numbers of the operation that makes it, and of the result."""
+        assert self.operation is not None, "it is no argument"
+        return self.operation, self.result
+
+    @property
     def called(self) -> str:
         """`argument state['w'] (%arg3)`, or `%5`."""
         if self.operation is not None:
@@ -60,24 +66,29 @@ class ValueAnnotation:
 
     def apply(self, module: ir.Module) -> None:
         """Write it into the module, in which nothing else changes."""
-        with module.context, ir.Location.unknown():
-            if self.value.operation is None:
+        if self.value.operation is None:
+            with module.context, ir.Location.unknown():
                 annotate_arguments(module, {self.value.result: self.sharding})
-            else:
-                self._constrain(module, self.value.operation)
+        else:
+            constrain_results(module, {(self.value.operation, self.value.result): self.sharding})
 
-    def _constrain(self, module: ir.Module, number: int) -> None:
-        op = next(op for index, (_, op) in enumerate(given_operations(module)) if index == number)
-        value = op.results[self.value.result]
-        made = ir.Operation.create(
-            CONSTRAINT,
-            results=[value.type],
-            operands=[value],
-            attributes={"sharding": write_sharding(self.sharding, module.context)},
-            loc=op.location,
-            ip=ir.InsertionPoint.after(op),
-        )
-        value.replace_all_uses_except(made.result, [made])
+
+def constrain_results(module: ir.Module, shardings: Mapping[tuple[int, int], TensorSharding]) -> None:
+    """Constrain what operations make, by the numbers of the `given_operations` and of their results."""
+    with module.context, ir.Location.unknown():
+        wanted = {number for number, _ in shardings}
+        found = {index: op for index, (_, op) in enumerate(given_operations(module)) if index in wanted}
+        for (number, result), sharding in shardings.items():
+            value = found[number].results[result]
+            made = ir.Operation.create(
+                CONSTRAINT,
+                results=[value.type],
+                operands=[value],
+                attributes={"sharding": write_sharding(sharding, module.context)},
+                loc=found[number].location,
+                ip=ir.InsertionPoint.after(found[number]),
+            )
+            value.replace_all_uses_except(made.result, [made])
 
 
 def annotate_arguments(module: ir.Module, shardings: Mapping[int, TensorSharding]) -> None:

@@ -31,7 +31,7 @@ from gspmd.transforms.ir.program import CALLS, SPLITTABLE
 _FRAME = re.compile(r'("(?:[^"\\]|\\.)*"):(\d+):(\d+) to (\d*):(\d+)')
 _LIBRARIES = ("site-packages", "dist-packages")
 _HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-_GRADIENT = "transpose("  # what JAX calls the way back of a derivative
+GRADIENT = "transpose("  # what JAX calls the way back of a derivative
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SourceLines:
         numbers = {op: number for number, (_, op) in enumerate(operations)}
         for function, op in operations:
             text = str(op.location)
-            expression, chain = (None, ()) if _GRADIENT in text else _expression(text)
+            expression, chain = (None, ()) if GRADIENT in text else _expression(text)
             self._places.append((function, expression))
             if op.name in CALLS:
                 self._calls[callee_of(op) or ""] += 1
