@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,6 +16,7 @@ from gspmd.plan_search.pricing import PlanPrices, State, rank
 from gspmd.plan_search.starts import AS_IT_IS, TENSOR, TWO_DIMENSIONAL, neighbors, tensor_parallel, two_dimensional
 
 _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
+_ALIKE = 5e-3  # the part by which steps differ that are alike
 _SIMPLER = 1 + 3e-4  # by how much a step may be longer for a plan that decides less
 _LOOKED_AT_AGAIN = 4  # of the states that are best by rough prices
 
@@ -36,7 +38,7 @@ class MeshSearch:
         self.is_rough = True
         while any(state not in prices.rough for state in states.values()):
             prices.price_some(list(states.values()), is_rough=True)
-        self.state = min(states.values(), key=self.rank_of)
+        self.state = min(states.values(), key=self._promise_of)
         self.is_complete = False
 
     @property
@@ -69,6 +71,11 @@ class MeshSearch:
     def rank_of(self, state: State) -> tuple[float, ...]:
         """What states are compared by."""
         return rank(self._price(state))
+
+    def _promise_of(self, state: State) -> tuple[float, ...]:
+        """What states are compared by to go on from: of those whose steps are alike, that which sends less."""
+        kind, *figures = self.rank_of(state)
+        return (kind, round(math.log(max(figures[0], 1e-12)) / _ALIKE), *figures[1:]) if figures else (kind,)
 
     def _price(self, state: State) -> Outcome | None:
         return self.prices.price(state, self.is_rough)
@@ -127,7 +134,7 @@ class MeshSearch:
             )
             self.prices.price_some([state, outside], self.is_rough)
             self.states[name] = min(state, outside, key=self.rank_of)
-        self.state = min((self.state, *self.states.values()), key=self.rank_of)
+        self.state = min((self.state, *self.states.values()), key=self._promise_of)
 
     def _descend(self, until: float) -> None:
         """Take the first decision that is better than the one there is, until none is or the time is up."""

@@ -218,6 +218,7 @@ class _WholeSearch:
             raise AssertionError("it can")
         module, constraints, outcome = self._constrained(best, outcome)
         decisions = decisions_of(best, lambda: self._left_s(_WEIGHING) > 0)
+        baselines = best.baselines(lambda: self._left_s(1.0) > 0)
         if best.take_best() and best.outcome is not None and is_better(best.outcome, outcome):
             module, constraints, outcome = prices.annotated(best.state), (), best.outcome
             decisions = decisions_of(best, lambda: False)
@@ -235,7 +236,7 @@ class _WholeSearch:
             outcome=outcome,
             most_bytes=prices.question.most_bytes,
             bound=best.bound(),
-            baselines=best.baselines(lambda: self._left_s(1.0) > 0),
+            baselines=baselines,
             decisions=decisions,
             reference=best.outcome or outcome,
             constraints=constraints,
