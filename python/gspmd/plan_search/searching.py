@@ -219,9 +219,13 @@ class _WholeSearch:
         module, constraints, outcome = self._constrained(best, outcome)
         decisions = decisions_of(best, lambda: self._left_s(_WEIGHING) > 0)
         baselines = best.baselines(lambda: self._left_s(1.0) > 0)
-        if best.take_best() and best.outcome is not None and is_better(best.outcome, outcome):
-            module, constraints, outcome = prices.annotated(best.state), (), best.outcome
-            decisions = decisions_of(best, lambda: False)
+        if best.take_best():
+            found = best.outcome
+            if found is not None and is_better(found, outcome):
+                module, constraints, outcome = prices.annotated(best.state), (), found
+                decisions = decisions_of(best, lambda: False)
+            else:
+                best.state = state
         if not outcome.fits:
             most, needed = prices.question.most_bytes, outcome.memory_bytes
             raise Unsupported(
