@@ -16,6 +16,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Hashable, Iterator
+from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
 from gspmd.dialect.placement import factor_axes, tensor_axes
@@ -54,6 +55,9 @@ MOST_SEARCHES = 2
 MOST_SUMMED = 64
 """How many times larger than a sum over devices an operand may be, if the sum is tried in parts."""
 
+AGREED_SUM_WORTH = 4
+"""How many times less is sent if a sum along what all operands are split over is not taken as that asks for."""
+
 _ROUNDING = 1e-9
 
 
@@ -83,6 +87,14 @@ class Refinement:
     index: int
     before: TensorSharding
     after: TensorSharding
+
+
+class _Trial(NamedTuple):
+    """Shardings to try: if each device computes the value whole of whole values, and how many times less is sent."""
+
+    choice: Choice
+    is_remade: bool = False
+    worth: float = 1.0
 
 
 class Chains:
@@ -173,7 +185,7 @@ class Chains:
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
-        for choice, is_remade in self._all_choices(value, most):
+        for choice, is_remade, worth in self._trials(value, most):
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
             new = self.costs.of(uses, choice, old.time_s - best[0])
@@ -190,7 +202,7 @@ class Chains:
             if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
-            if gain > best[0] + _ROUNDING * old.time_s and self._sends_no_more(new, old):
+            if gain > best[0] + _ROUNDING * old.time_s and self._sends_no_more(new, old, worth):
                 best = gain, choice
         if not best[1]:
             self._right.add(around)
@@ -201,9 +213,9 @@ class Chains:
         self.costs.settle(self._around(best[1]))
         return True
 
-    def _sends_no_more(self, new: Cost, old: Cost) -> bool:
-        """Whether no more bytes are sent, for fewer collectives or on shorter ways."""
-        return self.costs.sent_bytes(new) <= self.costs.sent_bytes(old)
+    def _sends_no_more(self, new: Cost, old: Cost, worth: float) -> bool:
+        """Whether no more bytes are sent, for fewer collectives or on shorter ways, or so many times less."""
+        return worth * self.costs.sent_bytes(new) <= self.costs.sent_bytes(old)
 
     def _tell_given_up(self, value: int) -> None:
         most = MOST_SEARCHES * self.chooser.planner.max_moves
@@ -244,7 +256,8 @@ class Chains:
     def _scattered(self, value: int) -> Iterator[TensorSharding]:
         """Of a product that every device gets as a sum over devices: split over these, in each of its dimensions.
 
-        Much smaller ones than what they are made of are not: operands would have to be split otherwise, too.
+        Much smaller ones than what they are made of are not: operands would have to be split otherwise, too. Nor is what
+        is cut over these devices behind it: the sum and the cut become one.
         """
         place = self.places.made_at(value)
         if place is None or place.op is None:
@@ -256,6 +269,9 @@ class Chains:
         made, wanted = self.costs.weigh(place.op, situation).strategy.results[index], situation.results[index]
         if not made.unreduced or overlap(wanted.used_axes(), made.unreduced):
             return
+        needs = [self.places.need(use, {}) for use in self.places.needs.get(value, ())]
+        if any(need != wanted and _is_less_split(wanted.dim_axes(), need.dim_axes()) for need in needs):
+            return
         shape, dims = place.op.info.results[index].shape, made.dim_axes()
         if MOST_SUMMED * math.prod(shape) < max(math.prod(operand.shape) for operand in place.op.info.operands):
             return
@@ -264,21 +280,19 @@ class Chains:
             if shape[dim] % size_of(split) == 0:
                 yield made.with_axes((*dims[:dim], split, *dims[dim + 1 :]))
 
-    def _may_end_so(self, choice: Choice, summed: int) -> bool:
-        """Whether free results may lie so if it is for a sum that is taken in parts.
+    def _is_agreed_sum(self, value: int) -> bool:
+        """Whether a value is summed along what all operands are split over, as gradients are along the batch."""
+        place = self.places.made_at(value)
+        if place is None or place.op is None:
+            return False
+        rule = self.places.rule(place.op)
+        return any(
+            rule.kinds[factor] is REDUCTION for factor in agreed(rule, self.costs.situation(place.op, {}).split(rule))
+        )
 
-        Those of the type of an argument lie as that does, as activations come in and go out alike. None is split for a
-        sum of annotated operands that are all split along it: that every device has it is what they ask for.
-        """
-        maker = self.places.maker[summed]
-        rule = self.places.rule(maker)
-        common = agreed(rule, self.costs.situation(maker, {}).split(rule))
-        is_agreed = any(rule.kinds[factor] is REDUCTION for factor in common)
+    def _may_end_so(self, choice: Choice) -> bool:
+        """Whether free results of the type of an argument lie as that does, as activations come in and go out alike."""
         ends = {value: self.places.ends_like(value) for value in choice if value in self.places.free_ends}
-        if ends and is_agreed and not any(map(self.places.may_change, maker.operands)):
-            return all(
-                size_of(choice[end].used_axes()) <= size_of(self.places.sharding[end].used_axes()) for end in ends
-            )
         return all(not like or choice[end] in like for end, like in ends.items())
 
     def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
@@ -312,26 +326,27 @@ class Chains:
                 tried.append(choice)
                 yield choice
 
-    def _all_choices(self, value: int, most: int) -> Iterator[tuple[Choice, bool]]:
-        """What others would have of the value, and, with True, that each device computes it whole of whole values.
+    def _trials(self, value: int, most: int) -> Iterator[_Trial]:
+        """What others would have of the value, or what each device may compute of whole values.
 
-        A result that is a sum over devices may also lie as an argument of its type does.
+        A result that is a sum over devices may also be taken in parts, or lie as an argument of its type does.
         """
         for offer in self._offers(value):
             if offer != self.places.sharding[value]:
-                yield from ((choice, False) for choice in self._choices(value, offer, most))
+                yield from map(_Trial, self._choices(value, offer, most))
+        worth = AGREED_SUM_WORTH if self._is_agreed_sum(value) else 1.0
         for offer in self._scattered(value):
             if offer != self.places.sharding[value] and self.places.fits(value, offer):
-                choices = self._choices(value, offer, most)
-                yield from ((choice, False) for choice in choices if self._may_end_so(choice, value))
+                choices = filter(self._may_end_so, self._choices(value, offer, most))
+                yield from (_Trial(choice, worth=worth) for choice in choices)
         for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
-                yield from ((choice, False) for choice in self._choices(value, like, most) if self._is_reduced(choice))
+                yield from map(_Trial, filter(self._is_reduced, self._choices(value, like, most)))
         whole = self.places.whole(value)
         if whole != self.places.sharding[value] and self.places.fits(value, whole):
             remade = self._followed({value: whole}, most, _Following.BACK)
             if remade and self._is_made_of_whole(remade):
-                yield remade, True
+                yield _Trial(remade, is_remade=True)
 
     def _is_reduced(self, choice: Choice) -> bool:
         """Whether one of the values is a sum over devices, which may be left where it is wanted."""
