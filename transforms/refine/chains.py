@@ -256,8 +256,8 @@ class Chains:
     def _scattered(self, value: int) -> Iterator[TensorSharding]:
         """Of a product that every device gets as a sum over devices: split over these, in each of its dimensions.
 
-        Much smaller ones than what they are made of are not: operands would have to be split otherwise, too. Nor is what
-        is cut over these devices behind it: the sum and the cut become one.
+        Much smaller ones than what they are made of are not: operands would have to be split otherwise, too. Nor is
+        what is cut over these devices behind it: the sum and the cut become one.
         """
         place = self.places.made_at(value)
         if place is None or place.op is None:
