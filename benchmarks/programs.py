@@ -12,9 +12,7 @@ from jax.sharding import Mesh
 from models import annotating
 
 from gspmd.examples import decoder_lm
-from gspmd.transforms.ir.modules import functions as functions_of
-from gspmd.transforms.ir.modules import symbol
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ingest.survey import callee_of, functions_of
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
@@ -66,9 +64,8 @@ def lower(layers: int, devices: int, config: decoder_lm.Config = CONFIG) -> Prog
 
 def count_operations(text: str) -> int:
     """Operations of the program with its calls inlined, without the bodies of reductions and the returns."""
-    context = new_context()
-    module = parse_module(text, context)
-    functions = {symbol(function): function for function in functions_of(model_of(module))}
+    module = parse_module(text, new_context())
+    functions = functions_of(model_of(module))
 
     @functools.cache
     def size(name: str) -> int:
@@ -76,9 +73,3 @@ def count_operations(text: str) -> int:
         return sum(size(callee_of(op)) if op.name == "func.call" else 1 for op in ops)
 
     return size("main")
-
-
-def callee_of(call: Operation) -> str:
-    """The name of the function that a call calls."""
-    name: str = call.attributes["callee"].value
-    return name

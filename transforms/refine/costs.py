@@ -136,7 +136,6 @@ class Costs:
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
-        self._least: dict[ValuePlace, float] = {}
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
@@ -220,12 +219,7 @@ class Costs:
 
     def _least_s(self, use: ValuePlace) -> float:
         """Seconds that a place takes at least, however its values are split."""
-        if use.op is None:
-            return 0.0
-        found = self._least.get(use)
-        if found is None:
-            found = self._least[use] = use.times * self.chooser.evenly_s(use.op.info)
-        return found
+        return 0.0 if use.op is None else use.times * self.chooser.evenly_s(use.op.info)
 
     def partial(self, cost: Cost, choice: Choice) -> list[tuple[int, TensorSharding]]:
         """The sums that are left apart for operations to come: what that saves is not known here."""
