@@ -1,8 +1,10 @@
 """Plans that `gspmd search` finds, beside the annotations of experts: the paper's models, and others on other TPUs.
 
-Usage: `python benchmarks/search.py [--rows NAME;..] [--time-limit 100] [--markdown FILE] [--again]`. The programs of
-`search_cases.py` without their annotations; steps are estimated on their topologies. What was found is kept in
-benchmarks/search.json, and a row that is there is searched again only with --again.
+Usage: `python benchmarks/search.py [--rows NAME;..] [--time-limit 100] [--compile 0] [--markdown FILE] [--again]`. The
+programs of `search_cases.py` without their annotations; steps are estimated on their topologies, and with `--compile N`
+the N best plans and the experts' annotations are compiled by libtpu, too (pip install 'gspmd[tpu]', no TPU is needed;
+minutes for each). What was found is kept in benchmarks/search.json, and a row that is there is searched again only with
+--again.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from gspmd import api
 from gspmd.costs.outcome import Outcome, outcome_of
 from gspmd.costs.text import time_text
 from gspmd.examples.common.running import lowered
+from gspmd.plan_search.judging import CompiledOutcome, compiled_outcome
 from gspmd.reading import read_program
 from gspmd.runtime.unannotated import strip
 from gspmd.text_report import bytes_text
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     known: dict[str, Any] = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
     for name in options.rows:
         if name not in known or options.again:
-            known[name] = _measured(CASES[name], options.time_limit)
+            known[name] = _measured(CASES[name], options.time_limit, options.compile)
             _KEPT.write_text(json.dumps({name: known[name] for name in CASES if name in known}, indent=1) + "\n")
         for row in _rows(name, known[name]):
             print("  ".join(row), flush=True)
@@ -69,19 +72,25 @@ def unannotated(module: Any) -> Any:
     return program
 
 
-def _measured(case: Case, time_limit_s: float) -> dict[str, Any]:
-    """What the experts' annotations and the plan cost, in plain values."""
+def _measured(case: Case, time_limit_s: float, compiled: int) -> dict[str, Any]:
+    """What the experts' annotations and the plan cost, in plain values; compiled, too, with so many of the plans."""
     mesh = AbstractMesh(tuple(case.mesh.values()), tuple(case.mesh), axis_types=(AxisType.Auto,) * len(case.mesh))
     programs = {how: lowered(case.program(expert), mesh).program for how, expert in case.experts.items()}
     experts = {how: outcome_of(api.partition(each, target=case.target), case.target) for how, each in programs.items()}
     program = unannotated(next(iter(programs.values())))
-    plan = gspmd.search(program, mesh=dict(case.mesh), target=case.target, time_limit_s=time_limit_s)
+    plan = gspmd.search(
+        program, mesh=dict(case.mesh), target=case.target, time_limit_s=time_limit_s, compiled=compiled
+    )
+    made: dict[str, CompiledOutcome | None] = {_SEARCH: plan.compiled} if compiled else {}
+    for how in [how for how, outcome in experts.items() if compiled and outcome.fits]:
+        made[how] = compiled_outcome(programs[how], case.target, {}, 0.0)
     return {
         "experts": {how: outcome.to_dict() for how, outcome in experts.items()},
         "plan": plan.outcome.to_dict(),
         "baselines": {how: outcome.to_dict() for how, outcome in plan.baselines.items()},
         "bound": plan.bound.to_dict(),
         "decisions": sum(decision.dims is not None for decision in plan.decisions) + len(plan.constraints),
+        "compiled": {how: None if outcome is None else outcome.to_dict() for how, outcome in made.items()},
         "tried": plan.tried,
         "seconds": plan.seconds,
     }
@@ -166,6 +175,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=lambda text: text.split(";"), default=list(CASES))
     parser.add_argument("--time-limit", type=float, default=100.0)
+    parser.add_argument("--compile", type=int, default=0, metavar="N")
     parser.add_argument("--markdown", metavar="FILE")
     parser.add_argument("--again", action="store_true")
     return parser.parse_args(arguments)

@@ -27,5 +27,6 @@ def test_the_plan_says_what_the_compiler_makes_of_it() -> None:
     assert made is not None
     assert plan.compiled.step_s == pytest.approx(made.scheduled_s)
     assert plan.compiled.memory_bytes == compiled.memory.peak
+    assert plan.compiled.sent_bytes == sum(each.sent_bytes * each.runs for each in made.collectives)
     assert "as compiled: " in str(plan)
     assert plan.to_dict()["compiled"] == plan.compiled.to_dict()

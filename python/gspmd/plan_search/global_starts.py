@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axis_name
 from gspmd.explanations.explanation import Explanation
-from gspmd.plan_search.integer_program import GlobalChoice, GlobalView
+from gspmd.plan_search.integer_program import MOST_GROUPS, GlobalChoice, GlobalView
 from gspmd.plan_search.pricing import Dims, State
 from gspmd.plan_search.role import DecidedRole, Roles
 from gspmd.plan_search.value_kinds import ValueKind, kinds_of_program, with_peak
@@ -25,6 +25,7 @@ _PARTS = {INTEGER_PROGRAM: (0.9, 0.99), INTEGER_PROGRAM_AGAIN: (0.55,)}
 class GlobalStarts:
     """The integer program of an explained program, and what was decided before, by role: `kept`.
 
+    Where it would be too large over all axes of the mesh, axes are grouped until it is small enough.
     `whole_bytes` is what a device holds of the finished program where nothing is split, 0 where that is not known.
     """
 
@@ -41,16 +42,23 @@ class GlobalStarts:
         self.model = kinds_of_program(explained, roles, tied, hardware)
         if whole_bytes:
             self.model = with_peak(self.model, whole_bytes)
-        self.ways = Ways(explained.mesh, hardware)
         self.numbers = self._numbers()
         self.first_uses = _first_uses(explained, roles)
+        for most in range(MOST_GROUPS, 0, -1):
+            self.ways = Ways(explained.mesh, hardware, most=most)
+            self.view = GlobalView(self.model, self.ways, self._given(kept))
+            if self.view.is_small:
+                break
+
+    def _given(self, kept: Mapping[int, Dims]) -> dict[int, Way]:
+        """The ways of kinds that are annotated or kept."""
         given = {}
-        for number, role in enumerate(roles.roles):
-            dims = given_dims(role, explained.mesh) if role.given is not None else kept.get(number)
+        for number, role in enumerate(self.roles.roles):
+            dims = given_dims(role, self.mesh) if role.given is not None else kept.get(number)
             way = None if dims is None else self.ways.way_of(dims)
             if way is not None and number in self.numbers:
                 given[self.numbers[number]] = way
-        self.view = GlobalView(self.model, self.ways, given)
+        return given
 
     @property
     def is_small(self) -> bool:
@@ -69,8 +77,8 @@ class GlobalStarts:
         return found
 
     def least_s(self, most_bytes: float, time_limit_s: float) -> float:
-        """Seconds that no step takes less than. Errors: UsageError."""
-        return self.view.least_s(most_bytes, time_limit_s)
+        """Seconds that no step takes less than; 0 where axes are grouped, as plans need not be. Errors: UsageError."""
+        return 0.0 if self.ways.is_grouped else self.view.least_s(most_bytes, time_limit_s)
 
     def kind(self, slot: int) -> ValueKind | None:
         """The kind of a slot's values, None for one that no step has."""

@@ -18,7 +18,8 @@ from gspmd.plan_search.solver import LinearProgram, LinearSolution, solve
 from gspmd.plan_search.value_kinds import HeldMoment, KindsOfProgram, Step, StepUse
 from gspmd.plan_search.ways import Way, Ways
 
-_MOST_AXES = 3  # more are not even counted: the ways grow exponentially with them
+MOST_GROUPS = 3
+"""Of axes: with more the ways, which grow exponentially with them, are not even counted."""
 _MOST_COLUMNS = 300_000  # of flows, with which an integer program is still solved in seconds
 
 
@@ -58,8 +59,8 @@ class GlobalView:
 
     @property
     def is_small(self) -> bool:
-        """Whether it can be solved in seconds, as over one or two axes."""
-        if len(self.ways.axes) > _MOST_AXES:
+        """Whether it can be solved in seconds."""
+        if len(self.ways.groups) > MOST_GROUPS:
             return False
         counts = {kind: len(self.ways.of_value(self.model.kinds[kind].shape)) for kind in self.used}
         return sum(counts[use.kind] ** 2 for step in self.model.steps for use in step.uses) <= _MOST_COLUMNS

@@ -17,8 +17,9 @@ from gspmd.transforms.machine.target_file import is_topology
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledOutcome:
-    """A plan as it was compiled: seconds of a step in the compiler's order, and what a device holds."""
+    """A plan as it was compiled: bytes that a device sends, seconds of a step in the compiler's order, bytes held."""
 
+    sent_bytes: int
     step_s: float
     memory_bytes: int
 
@@ -52,4 +53,4 @@ def compiled_outcome(
     time, held = compiled.step_time(), compiled.memory.peak
     if time is None or (most_bytes and held > most_bytes):
         return None
-    return CompiledOutcome(time.scheduled_s, held)
+    return CompiledOutcome(round(sum(each.sent_bytes * each.runs for each in time.collectives)), time.scheduled_s, held)

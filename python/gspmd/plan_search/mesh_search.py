@@ -19,6 +19,7 @@ _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _ALIKE = 5e-3  # the part by which steps differ that are alike
 _SIMPLER = 1 + 3e-4  # by how much a step may be longer for a plan that decides less
 _LOOKED_AT_AGAIN = 4  # of the states that are best by rough prices
+_COMPILED = 2.0  # how much longer a known way's step may be than the plan's for it to be compiled, too
 
 
 class MeshSearch:
@@ -208,6 +209,24 @@ class MeshSearch:
             return False
         self.state, self.is_complete = found, False
         return True
+
+    def contenders(self, plan: Outcome) -> list[State]:
+        """What else may be the fastest once it is compiled: the best known ways, then other states that fit.
+
+        A compiler may see what the estimate does not, and then known ways differ from the plan by more than states do
+        that are a decision away from it. Of states that cost the same there is one.
+        """
+        fitting = {
+            state: outcome
+            for state, outcome in sorted(self.prices.exact.items(), key=lambda item: rank(item[1]))
+            if outcome is not None and outcome.fits and not self._is_pinned(state)
+        }
+        ways = set(self.states.values())
+        near = [state for state in fitting if state in ways and fitting[state].step_s <= _COMPILED * plan.step_s]
+        different = {plan: self.state}
+        for state in (*near, *fitting):
+            different.setdefault(fitting[state], state)
+        return list(different.values())[1:]
 
     def _is_pinned(self, state: State) -> bool:
         """Whether a state differs in what is pinned."""

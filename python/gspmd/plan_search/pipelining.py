@@ -85,7 +85,7 @@ def propose_pipeline(
     least_s, found = _WORTH * min(plain_s, plan_s), None
     for mesh, count in _meshes(view.mesh, layers):
         hardware = read_hardware(target, mesh)
-        ways = Ways(mesh, hardware, AXIS)
+        ways = Ways(mesh, hardware, AXIS, len(view.ways.groups))
         for microbatches in (count * per for per in _PER_STAGE if layers.batch % (count * per) == 0):
             left_s = until - time.monotonic()
             if left_s <= 0:

@@ -29,7 +29,7 @@ from gspmd.plan_search.mesh_search import MeshSearch, is_better
 from gspmd.plan_search.meshes import is_annotated, meshes_to_try, put_mesh
 from gspmd.plan_search.pipelining import propose_pipeline
 from gspmd.plan_search.plan import PlanFile, ShardingPlan
-from gspmd.plan_search.pricing import Dims, Helpers, PlanPrices, Question, State, rank
+from gspmd.plan_search.pricing import Dims, Helpers, PlanPrices, Question, State
 from gspmd.plan_search.role import Roles
 from gspmd.plan_search.roles import find_roles, tied_of
 from gspmd.plan_search.solver import check_solver, has_solver
@@ -49,6 +49,7 @@ _BEGINNING, _PARTS, _CONSTRAINING = 0.3, (0.12, 0.32, 0.45, 0.54, 0.68, 0.77), 0
 _WEIGHING = 0.93
 _ROUNDS, _CONSTRAINT_WORTH = 4, 0.99  # of constraints: how many, and what a step may take with one at most
 _HELPERS = 3  # processes that price beside this one
+_REFUSED = 3  # for each plan that is to be compiled, how many are tried where the compiler refuses some
 _SOLVING, _PROPOSING, _SOLVING_S = 0.06, 0.1, 30.0  # the part of the time limit for each integer program, and the most
 SOLVERS = ("auto", "highs", "none")
 """What may be said of the solver of integer programs: whether it is used if there is one, needed, or not used."""
@@ -257,21 +258,27 @@ class _WholeSearch:
         return f"arguments take {memory.arguments}, and what is made of them up to {memory.temporaries}"
 
     def judged(self, plan: ShardingPlan, best: MeshSearch, count: int) -> ShardingPlan:
-        """The plan, or one of the next best, which the compiler makes faster; with what it makes of it."""
-        prices, contenders = best.prices, [(best.state, plan)]
-        for state, outcome in sorted(prices.exact.items(), key=lambda item: rank(item[1])):
-            if outcome is not None and outcome.fits and (state != best.state or plan.constraints):
-                module = prices.annotated(state)
-                contenders.append((state, dataclasses.replace(plan, outcome=outcome, constraints=(), module=module)))
-        judged = []
-        for number, (state, each) in enumerate(contenders[:count], 1):
-            tell("compiling the best plans", number, min(count, len(contenders)))
+        """The plan, or another one, which the compiler makes faster; with what it makes of it."""
+        prices, judged = best.prices, list[tuple[float, int, State, ShardingPlan]]()
+        contenders = [best.state, *best.contenders(plan.outcome)][: _REFUSED * count]
+        for number, state in enumerate(contenders):
+            if len(judged) == count:
+                break
+            tell("compiling the best plans", len(judged) + 1, count)
+            outcome, each = prices.exact.get(state), plan
+            if number and outcome is not None:
+                each = dataclasses.replace(plan, outcome=outcome, constraints=(), module=prices.annotated(state))
             with following(_nobody), telling(_nobody):
                 made = compiled_outcome(each.module, self.target, self.arguments, prices.question.most_bytes)
             if made is not None:
                 judged.append((made.step_s, number, state, dataclasses.replace(each, compiled=made)))
         if not judged:
-            return plan
+            raise Unsupported(
+                f"the compiler of {self.target} makes none of the {len(contenders)} best plans fit into "
+                f"{prices.question.most_bytes:.0f} bytes of a device",
+                hint="use more devices or more of their memory, or see what it says with gspmd compile",
+                code=Code.NO_PLAN,
+            )
         *_, state, chosen = min(judged, key=lambda each: each[:2])
         if state == best.state:
             return chosen
@@ -280,7 +287,6 @@ class _WholeSearch:
             chosen,
             decisions=decisions_of(best, lambda: self._left_s(1.0) > 0),
             reference=best.outcome or chosen.outcome,
-            seconds=time.monotonic() - self.started,
         )
 
     def _left_s(self, part: float) -> float:

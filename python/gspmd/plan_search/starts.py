@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 from gspmd.dialect.mesh import Mesh
@@ -9,15 +10,17 @@ from gspmd.plan_search.pricing import Dims, State, divides
 from gspmd.plan_search.role import DecidedRole, Roles
 
 AS_IT_IS, DATA, FULLY_SHARDED = "as it is", "data parallel", "fully sharded"
-TENSOR, TWO_DIMENSIONAL = "tensor parallel", "two-dimensional"
+TENSOR, TWO_DIMENSIONAL, STATIONARY = "tensor parallel", "two-dimensional", "weight-stationary"
 _SMALL_BYTES = 4096.0  # an argument that is not worth splitting
+_SMALL = 1e-3  # of the largest weight, below which weight-stationary leaves one to propagation
 
 
 def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
-    """States by name: nothing decided; and, where it is known what the batch is, two ways to split a model.
+    """States by name: nothing decided; and, where it is known what the batch is, three ways to split a model.
 
     Data parallel: the batch over all axes, everything else whole. Fully sharded: the other arguments split over all
-    axes, too, as in FSDP and ZeRO-3. Values inside that have the batch are split by it as well.
+    axes, too, as in FSDP and ZeRO-3. Values inside that have the batch are split by it as well. Weight-stationary:
+    see `_weight_stationary`.
     """
     nothing: State = tuple(None for _ in roles.roles)
     found = {AS_IT_IS: nothing}
@@ -28,7 +31,37 @@ def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
     found[DATA] = _rest(roles, data, _whole)
     held = roles.state_bytes()
     found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names, held) or _whole(role))
+    if len(names) > 1:
+        found[STATIONARY] = _weight_stationary(roles, mesh, batch, names)
     return found
+
+
+def _weight_stationary(roles: Roles, mesh: Mesh, batch: int, names: tuple[str, ...]) -> State:
+    """Weights in two dimensions: the color that most of them have over all axes but the last, one other over the last.
+
+    Examples are split over the axes before the last, too, and values inside are left to propagation, so that where
+    these are small they are gathered and summed, and weights stay where they are (arXiv 2211.05102, section 3.2.2).
+    """
+    weights = [role for role in roles.roles if role.is_state and batch not in role.colors]
+    held = dataclasses.replace(roles, roles=tuple(weights)).state_bytes()
+    largest = max((role.bytes for role in weights), default=0.0)
+    main = max(held, key=lambda color: held[color], default=batch)
+    others = dict[int, None]()
+    for role in weights:
+        free = [
+            color
+            for color, size in zip(role.colors, role.type.shape, strict=True)
+            if color != main and size % mesh.axis(names[-1]).size == 0
+        ]
+        if free and role.bytes >= _SMALL * largest:
+            others[max(free, key=lambda color: (held[color], roles.times_s.get(color, 0.0)))] = None
+    state: State = tuple(None for _ in roles.roles)
+    for color, over in ((batch, names[:-1]), (main, names[:-1]), *((color, names[-1:]) for color in others)):
+        state = with_color(roles, mesh, state, color, over)
+    return tuple(
+        None if role.is_state and role.bytes < _SMALL * largest else dims
+        for role, dims in zip(roles.roles, state, strict=True)
+    )
 
 
 def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[State], State]]]:

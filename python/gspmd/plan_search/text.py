@@ -31,7 +31,8 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         lines += fitted([f"no plan takes less than {least}: {bound.reason}"])
     if plan.compiled is not None:
         made = plan.compiled
-        lines.append(f"as compiled: {time_text(made.step_s)} a step, {bytes_text(made.memory_bytes)} held")
+        sent, held = bytes_text(made.sent_bytes), bytes_text(made.memory_bytes)
+        lines.append(f"as compiled: {time_text(made.step_s)} a step, {sent} sent, {held} held")
     decided = [decision for decision in plan.decisions if decision.dims is not None]
     for what, some in (
         ("arguments", [decision for decision in decided if not decision.values]),

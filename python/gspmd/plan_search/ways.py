@@ -1,7 +1,8 @@
 """The ways to split values and steps over a mesh, and what they take by the machine's own prices.
 
 A way to split a value gives each axis to one dimension that it divides, or to none. A way to run a step gives each axis
-to a factor of its rule. From one way to another a value gets by slicing, exchanging and gathering, in this order.
+to a factor of its rule. From one way to another a value gets by slicing, exchanging and gathering, in this order. The
+number of ways grows exponentially with the axes, so that axes may be grouped: those of a group are given together.
 """
 
 from __future__ import annotations
@@ -12,25 +13,32 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from gspmd.dialect.axes import Axis
+from gspmd.dialect.axes import Axis, size_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import NEED_REPLICATION, PERMUTATION, REDUCTION, OpShardingRule
 from gspmd.plan_search.value_kinds import Step, StepUse
 from gspmd.transforms.machine.cost import Hardware, collective_time
 
 Way: TypeAlias = tuple[int, ...]
-"""For each axis the dimension, or the factor, that it splits; -1 for none."""
+"""For each group of axes the dimension, or the factor, that it splits; -1 for none."""
 
 NONE = -1
 
+Group: TypeAlias = tuple[Axis, ...]
+"""Axes that are given together, mostly a single one."""
+
 
 class Ways:
-    """Ways and prices over the axes of a mesh that split something, all or those `without` one."""
+    """Ways and prices over the axes of a mesh that split something, all or those `without` one, in at most `most` groups.
 
-    def __init__(self, mesh: Mesh, hardware: Hardware, without: str = "") -> None:
+    Axes that are neighbors in the mesh are grouped, the smallest first.
+    """
+
+    def __init__(self, mesh: Mesh, hardware: Hardware, without: str = "", most: int | None = None) -> None:
         self.mesh, self.hardware = mesh, hardware
-        names = [name for name, size in mesh.axes if size > 1 and name != without]
-        self.axes: tuple[Axis, ...] = tuple(map(mesh.axis, names))
+        axes = [mesh.axis(name) for name, size in mesh.axes if size > 1 and name != without]
+        self.groups = _grouped(axes, len(axes) if most is None else most)
+        self.is_grouped = len(self.groups) < len(axes)
         self.move_s = functools.lru_cache(maxsize=None)(self._move_s)
 
     def of_value(self, shape: Sequence[int]) -> list[Way]:
@@ -43,31 +51,30 @@ class Ways:
         return list(self._assignments(rule.sizes, leading_factors(rule)))
 
     def _assignments(self, sizes: Sequence[int], places: Sequence[int]) -> Iterator[Way]:
-        for way in itertools.product((NONE, *places), repeat=len(self.axes)):
+        for way in itertools.product((NONE, *places), repeat=len(self.groups)):
             if all(sizes[p] % self.shards(way, p) == 0 and sizes[p] > 1 for p in set(way) if p != NONE):
                 yield way
 
     def shards(self, way: Way, place: int) -> int:
         """Into how many parts a dimension, or a factor, is split."""
-        return math.prod(axis.size for axis, at in zip(self.axes, way, strict=True) if at == place)
+        return math.prod(size_of(group) for group, at in zip(self.groups, way, strict=True) if at == place)
 
     def split(self, way: Way) -> int:
         """Into how many parts all of it is split."""
-        return math.prod(axis.size for axis, at in zip(self.axes, way, strict=True) if at != NONE)
+        return math.prod(size_of(group) for group, at in zip(self.groups, way, strict=True) if at != NONE)
 
     def dims(self, way: Way, rank: int) -> tuple[tuple[str, ...], ...]:
         """The names of the axes of each dimension."""
         return tuple(
-            tuple(axis.name for axis, at in zip(self.axes, way, strict=True) if at == dimension)
+            tuple(axis.name for group, at in zip(self.groups, way, strict=True) if at == dimension for axis in group)
             for dimension in range(rank)
         )
 
     def way_of(self, dims: Sequence[Sequence[str]]) -> Way | None:
-        """The way that has these axes; None where there is none, as for parts of axes."""
+        """The way that has these axes; None where there is none, as for parts of axes or of groups."""
         at = {name: dimension for dimension, names in enumerate(dims) for name in names}
-        if not at.keys() <= {axis.name for axis in self.axes}:
-            return None
-        return tuple(at.get(axis.name, NONE) for axis in self.axes)
+        places = [{at.pop(axis.name, NONE) for axis in group} for group in self.groups]
+        return None if at or any(len(place) > 1 for place in places) else tuple(min(place) for place in places)
 
     # ---- steps ----
 
@@ -90,13 +97,13 @@ class Ways:
     def halo_s(self, step: Step, way: Way) -> float:
         """The seconds of what a step sends within itself, where windows reach into the shards of others."""
         total_s = 0.0
-        for axis, at in zip(self.axes, way, strict=True):
+        for group, at in zip(self.groups, way, strict=True):
             if at != NONE and step.rule.kinds[at] is PERMUTATION:
                 use = max(step.uses, key=lambda use: use.bytes)
                 local = use.bytes / self.split(self.needed(step, use, way)[0])
                 part = 1.0 if at in step.rule.exchanged else min(2 * self.shards(way, at) / step.rule.sizes[at], 1.0)
                 total_s += use.runs * collective_time(
-                    "collective_permute", local * part, axis.size, self.hardware, (axis,)
+                    "collective_permute", local * part, size_of(group), self.hardware, group
                 )
         return total_s
 
@@ -132,11 +139,19 @@ class Ways:
         return [tuple(is_in and at == d for is_in, at in zip(over, way, strict=True)) for d in dimensions]
 
     def _size(self, over: tuple[bool, ...]) -> int:
-        return math.prod(axis.size for axis, is_in in zip(self.axes, over, strict=True) if is_in)
+        return math.prod(size_of(group) for group, is_in in zip(self.groups, over, strict=True) if is_in)
 
     def _collective_s(self, kind: str, local: float, over: tuple[bool, ...]) -> float:
-        axes = tuple(axis for axis, is_in in zip(self.axes, over, strict=True) if is_in)
+        axes = tuple(axis for group, is_in in zip(self.groups, over, strict=True) if is_in for axis in group)
         return collective_time(kind, local, self._size(over), self.hardware, axes) if axes else 0.0
+
+
+def _grouped(axes: Sequence[Axis], most: int) -> tuple[Group, ...]:
+    groups: list[Group] = [(axis,) for axis in axes]
+    while len(groups) > most:
+        at = min(range(len(groups) - 1), key=lambda number: size_of(groups[number] + groups[number + 1]))
+        groups[at : at + 2] = [groups[at] + groups[at + 1]]
+    return tuple(groups)
 
 
 def leading_factors(rule: OpShardingRule) -> list[int]:
