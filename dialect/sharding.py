@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections.abc import Sequence
 
-from gspmd.dialect.axes import Axes, Axis, canonical, size_of
+from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
@@ -121,6 +121,13 @@ class TensorSharding:
     def divides(self, shape: tuple[int, ...]) -> bool:
         """Whether every dimension splits into equal shards."""
         return all(n % k == 0 for n, k in zip(shape, self.shard_counts(), strict=True))
+
+    def evenly(self, shape: tuple[int, ...]) -> TensorSharding:
+        """This sharding, of each dimension only as many axes, from the first on, as divide it."""
+        if self.divides(shape):
+            return self
+        pairs = zip(self._dim_axes, shape, strict=True)
+        return self.with_axes(tuple([take(axes, size)[0] for axes, size in pairs]), self.unreduced)
 
     def says_something(self) -> bool:
         """Whether it leaves anything to decide less than if there were none."""

@@ -110,3 +110,21 @@ module @rows_of_a_loop {
     return %0#2 : tensor<64xf32>
   }
 }
+
+// -----
+
+// Results of which nothing is said are even. The product is made in uneven rows otherwise, and gathered for that.
+
+// CHECK-LABEL: @free_result
+// CHECK: -> (tensor<767x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+// CHECK: stablehlo.dot_general
+// CHECK-SAME: sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>]>
+module @free_result {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<4x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<767x256xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.pad %a, %zero, low = [0, 0], high = [0, 256], interior = [0, 1] : (tensor<4x256xf32>, tensor<f32>) -> tensor<4x767xf32>
+    %1 = stablehlo.dot_general %0, %a, contracting_dims = [0] x [0] : (tensor<4x767xf32>, tensor<4x256xf32>) -> tensor<767x256xf32>
+    return %1 : tensor<767x256xf32>
+  }
+}

@@ -123,6 +123,22 @@ def test_moves() -> None:
     assert ways.dims((1, 1), 2) == ((), ("x", "y"))
 
 
+def test_axes_are_grouped() -> None:
+    mesh = Mesh((("a", 8), ("b", 2), ("c", 2), ("d", 4)), name="mesh")
+    ways = Ways(mesh, HARDWARE, most=3)
+    assert [[axis.name for axis in group] for group in ways.groups] == [["a"], ["b", "c"], ["d"]]
+    assert (ways.is_grouped, Ways(mesh, HARDWARE).is_grouped) == (True, False)
+    assert ways.dims((-1, 0, 1), 2) == (("b", "c"), ("d",))
+    assert ways.way_of([["b", "c"], ["d"]]) == (-1, 0, 1)
+    assert ways.way_of([["b"], ["c"]]) is None
+    assert ways.split((-1, 0, 1)) == 16
+    assert ways.of_value((4, 3)) == [(-1, -1, -1), (-1, -1, 0), (-1, 0, -1)]
+    over = tuple(map(mesh.axis, ("b", "c")))
+    assert ways.move_s(64.0, (-1, 0, -1), (False,) * 3, (-1, -1, -1)) == collective_time(
+        "all_gather", 16.0, 4, HARDWARE, over
+    )
+
+
 def test_the_solver() -> None:
     program = LinearProgram()
     first, second = (program.column(cost, is_integer=True, most=1.0) for cost in (-3.0, -2.0))
@@ -167,6 +183,13 @@ def test_no_plan_is_below_the_bound(batch: int, target: str) -> None:
     assert found.bound.seconds <= min(outcome.step_s for outcome in found.baselines.values())
     assert found.outcome.step_s <= found.baselines["integer program"].step_s * 1.001
     assert found.pipelining is None
+
+
+def test_many_axes_start_from_groups_of_them() -> None:
+    mesh = {"a": 2, "b": 2, "c": 2, "d": 2}
+    found = gspmd.search(lowered(2, 4096, 256, 1024), mesh=mesh, target="tpu-v5p", solver="highs", time_limit_s=20)
+    assert "integer program" in found.baselines
+    assert 0 < found.bound.seconds <= found.outcome.step_s <= found.baselines["integer program"].step_s * 1.001
 
 
 def test_little_memory_splits_what_is_held() -> None:

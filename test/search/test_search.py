@@ -16,7 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 import gspmd
 from gspmd.costs.outcome import Outcome
-from gspmd.plan_search import solver
+from gspmd.plan_search import searching, solver
+from gspmd.plan_search.judging import CompiledOutcome
 from gspmd.plan_search.meshes import parse_mesh_sizes
 from gspmd.plan_search.plan import PlanFile
 from gspmd.tools import cli
@@ -181,6 +182,53 @@ def test_no_plan_fits() -> None:
         gspmd.Unsupported, match=r"a device has 1000 bytes to use, and needs \d+ .* missing. arguments take"
     ):
         gspmd.search(jax.jit(step).lower(*LARGE), mesh={"x": 8}, target=TARGET, memory=1000, time_limit_s=5)
+
+
+def test_few_examples_leave_weights_where_they_are() -> None:
+    weights = [{"up": of(2048, 8192, dtype=jnp.bfloat16), "down": of(8192, 2048, dtype=jnp.bfloat16)} for _ in "ab"]
+
+    def decoded(params: Any, x: Any) -> Any:
+        return params, layered(params, x).astype(jnp.float32)
+
+    program = jax.jit(decoded, donate_argnums=0).lower(weights, of(64, 2048, dtype=jnp.bfloat16))
+    found = gspmd.search(program, mesh=MESH, target=TARGET, solver="none", time_limit_s=LONG_S)
+    known = found.baselines
+    assert known["weight-stationary"].step_s < known["fully sharded"].step_s
+    assert known["weight-stationary"].memory_bytes < 1.5 * known["fully sharded"].memory_bytes
+    assert found.outcome.step_s <= known["weight-stationary"].step_s
+
+
+def judged_as(monkeypatch: pytest.MonkeyPatch, seconds: list[float | None]) -> list[Any]:
+    """Let plans be compiled to steps of so many seconds, in this order; None is refused. Returns what is asked."""
+    asked: list[Any] = []
+
+    def made(module: Any, *_: Any) -> CompiledOutcome | None:
+        asked.append(module)
+        step_s = seconds[len(asked) - 1] if len(asked) <= len(seconds) else None
+        return None if step_s is None else CompiledOutcome(0, step_s, 0)
+
+    monkeypatch.setattr(searching, "compiled_outcome", made)
+    monkeypatch.setattr(searching, "check_judge", lambda target: None)
+    return asked
+
+
+def test_the_compiler_decides_between_different_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, options = jax.jit(step).lower(*LARGE), {"mesh": MESH, "target": TARGET, "time_limit_s": SHORT_S}
+    asked = judged_as(monkeypatch, [3.0, None, 1.0, 2.0])
+    found = gspmd.search(program, compiled=3, **options)
+    assert len(asked) == 4
+    assert len(set(map(str, asked))) == 4
+    assert found.compiled == CompiledOutcome(0, 1.0, 0)
+    assert str(found.module) == str(asked[2])
+    assert found.outcome in found.baselines.values() or found.tried > len(found.baselines)
+    assert outcome_of(found.module) == found.outcome
+
+
+def test_what_the_compiler_refuses_is_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = judged_as(monkeypatch, [])
+    with pytest.raises(gspmd.Unsupported, match=r"the compiler of tpu-v5p makes none of the \d best plans fit into"):
+        gspmd.search(jax.jit(step).lower(*LARGE), mesh=MESH, target=TARGET, time_limit_s=SHORT_S, compiled=1)
+    assert len(asked) == 3
 
 
 def test_the_mesh_is_found() -> None:

@@ -135,7 +135,7 @@ class Chains:
         if refined:
             results = list(places.results)
             for number, value in places.free_results.items():
-                results[number] = places.at(value, {})
+                results[number] = places.result(value)
             self.annotated.set_signature([places.sharding[v] for v in places.program.body.arguments], results)
 
     @property

@@ -26,7 +26,8 @@ Choice: TypeAlias = dict[int, TensorSharding]
 class ValuePlace:
     """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
 
-    It is in the block number `block`, which runs `times` times.
+    A free result of the program wants a value like itself, but evenly split. The place is in the block number `block`,
+    which runs `times` times.
     """
 
     order: int
@@ -50,7 +51,7 @@ class ValuePlaces:
     called before, in and behind the loop: that of the loop's result, which `carried` has; `names` has the others of
     each such. `maker` has the operation of every result that may change, `boundary` the number of every argument that
     may; `free_results` are the results of the program that have the sharding of the value returned, whatever that is,
-    and `ends_like` says what each of these values, `free_ends`, may be like.
+    as far as it is even, and `ends_like` says what each of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
     manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
     result its operand and the order of the constraint, `again` of an operand the results.
@@ -100,10 +101,12 @@ class ValuePlaces:
         ]
         self._read(body, (), 1)
         for number, (value, need) in enumerate(zip(body.returned, wanted, strict=True)):
-            if number in results and self.may_change(value) and self.at(value, {}) == need:
+            have = self.at(value, {})
+            is_free = number in results and self.may_change(value) and self._evenly(value, have) == need
+            if is_free:
                 self.free_results[number] = value
-            else:
-                self._want([value], [need], 0, 1)
+            if not is_free or have != need:
+                self._want([value], [None if is_free else need], 0, 1)
         for value, uses in enumerate(self.uses):
             needs = [use for use in uses if use.op is None and use.value == value]
             if needs:
@@ -143,7 +146,17 @@ class ValuePlaces:
 
     def need(self, use: ValuePlace, choice: Choice) -> TensorSharding:
         """What a place that is no operation wants its value as."""
-        return use.need if use.need is not None else self.at(use.like, choice)
+        if use.need is not None:
+            return use.need
+        alike = self.at(use.like, choice)
+        return self._evenly(use.like, alike) if use.like == use.value else alike
+
+    def result(self, value: int) -> TensorSharding:
+        """The sharding of a free result that is this value."""
+        return self._evenly(value, self.at(value, {}))
+
+    def _evenly(self, value: int, sharding: TensorSharding) -> TensorSharding:
+        return sharding.evenly(self.program.value_type[value].shape)
 
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have a sharding.
@@ -334,10 +347,12 @@ class ValuePlaces:
         returned = [region.inside(sharding) for sharding in region.out_shardings]
         self._want(block.returned, returned, inside, times)
 
-    def _want(self, values: Iterable[int], needs: Iterable[TensorSharding], block: int, times: int) -> None:
+    def _want(self, values: Iterable[int], needs: Iterable[TensorSharding | None], block: int, times: int) -> None:
+        """Values are wanted as they are needed; evenly split where that is all that is known."""
         self._order += 1
         for value, need in zip(values, needs, strict=True):
-            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need))
+            like = value if need is None else -1
+            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need, like))
 
     def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
         """Each value is wanted as another one is."""

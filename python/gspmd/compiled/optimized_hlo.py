@@ -30,6 +30,7 @@ _CALLED: re.Pattern[str] = re.compile(
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_NO_CYCLES = 2**63 - 1
 _PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
 
 
@@ -47,9 +48,9 @@ class Instruction:
 
     @property
     def cycles(self) -> int | None:
-        """The compiler's estimate, as TPUs have it; None where there is none."""
+        """The compiler's estimate, as TPUs have it; None where there is none, or the largest number stands for that."""
         found = _CYCLES.search(self.attributes)
-        return int(found[1]) if found else None
+        return int(found[1]) if found and int(found[1]) < _NO_CYCLES else None
 
     @property
     def collective(self) -> str | None:

@@ -53,17 +53,17 @@ class Buffers:
             return True
         if traits.fusion not in _FUSED:
             return False
-        users = self._final_users(op)
+        users = self.final_users(op)
         takes_in = all(user is not None and traits_of(user.info.name).fusion is not None for user in users)
         return takes_in and (traits.fusion is Fusion.WITH_ALL_USERS or len(users) == 1)
 
-    def _final_users(self, op: Op) -> list[Op | None]:
+    def final_users(self, op: Op) -> list[Op | None]:
         """Users, those of views for the views."""
         found: list[Op | None] = []
         for result in op.results:
             for user in self._users.get(result, []):
                 if user is not None and traits_of(user.info.name).view:
-                    found += self._final_users(user)
+                    found += self.final_users(user)
                 else:
                     found.append(user)
         return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -20,6 +21,7 @@ from gspmd.plan_search.ways import Way, Ways
 
 MOST_GROUPS = 3
 """Of axes: with more the ways, which grow exponentially with them, are not even counted."""
+_WHOLE = 1e-5  # what is nearer to 0 or 1 is whole
 _MOST_COLUMNS = 300_000  # of flows, with which an integer program is still solved in seconds
 
 
@@ -69,12 +71,18 @@ class GlobalView:
         """The choice that takes least where arithmetic, memory traffic and communication follow each other.
 
         `most_bytes` is what a device may hold, 0 for any number. None where there is none, or the time was too short.
+        The relaxation, in which choices may be mixed, is solved first, since that is fast and it mostly mixes none.
+        Where it does and there is no time for more, each kind gets the way that it has most of, and may hold more.
         """
+        until = time.monotonic() + time_limit_s
         build = _Build(self, most_bytes, is_bound=False)
-        found = solve(build.program, time_limit_s)
-        if not found.values:
+        found = solve(build.program, time_limit_s, is_relaxed=True)
+        if not found.is_possible or not found.values:
             return None
-        return GlobalChoice(build.chosen(found), found.cost, found.bound)
+        if build.is_mixed(found):
+            whole = solve(build.program, until - time.monotonic()) if until > time.monotonic() else found
+            found = whole if whole.values or not whole.is_possible else found
+        return GlobalChoice(build.chosen(found), found.cost, found.bound) if found.values else None
 
     def cost_s(self, most_bytes: float, time_limit_s: float) -> float:
         """The seconds of the best choice where choices may be mixed; infinite where there is none."""
@@ -114,6 +122,11 @@ class _Build:
                 if moment.is_start or not is_bound:
                     self._memory(moment, most_bytes)
         self._costs()
+
+    def is_mixed(self, solution: LinearSolution) -> bool:
+        """Whether a kind has parts of several ways."""
+        parts = (solution.values[column] for columns in self.columns.values() for column in columns.values())
+        return any(_WHOLE < part < 1 - _WHOLE for part in parts)
 
     def chosen(self, solution: LinearSolution) -> dict[int, Way]:
         """The way of each kind that has the most of it."""

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.dialect.progress import tell
-from gspmd.plan_search.bound import Bound, largest_bound
-from gspmd.plan_search.meshes import is_annotated
+from gspmd.plan_search.bound import Bound
 from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import PlanPrices, State, rank
-from gspmd.plan_search.starts import AS_IT_IS, TENSOR, TWO_DIMENSIONAL, neighbors, tensor_parallel, two_dimensional
+from gspmd.plan_search.starts import TENSOR, TWO_DIMENSIONAL, neighbors, tensor_parallel, two_dimensional
 
 _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _ALIKE = 5e-3  # the part by which steps differ that are alike
@@ -30,12 +29,11 @@ class MeshSearch:
         prices: PlanPrices,
         pinned: frozenset[str],
         states: Mapping[str, State],
-        ideal_s: float,
-        least_s: float = 0.0,
+        bound: Bound,
         propose: Callable[[float, float], PipelineProposal | None] = lambda *_: None,
     ) -> None:
         self.prices, self.pinned, self.states = prices, pinned, dict(states)
-        self.ideal_s, self.least_s, self.propose = ideal_s, least_s, propose
+        self.bound, self.propose = bound, propose
         self.is_rough = True
         while any(state not in prices.rough for state in states.values()):
             prices.price_some(list(states.values()), is_rough=True)
@@ -97,13 +95,6 @@ class MeshSearch:
         self.state = min(best, key=self.rank_of)
         if _is_as_good(self._price(simple), self.outcome):
             self.state = simple
-
-    def bound(self) -> Bound:
-        """What no plan takes less than."""
-        prices, state = self.prices, self.states.get(AS_IT_IS)
-        is_free = not self.pinned and state is not None and not any(state) and not is_annotated(prices.module)
-        whole = prices.price(state) if is_free and state is not None else None
-        return largest_bound(self.ideal_s, whole, prices.mesh.size, self.least_s)
 
     def baselines(self, may_price: Callable[[], bool]) -> dict[str, Outcome]:
         """What the known ways cost, exactly as long as there is time, else by rough prices."""

@@ -14,7 +14,6 @@ from jaxlib.mlir import ir
 from gspmd import api
 from gspmd.costs.outcome import Outcome, outcome_of
 from gspmd.costs.program_cost import cost_of
-from gspmd.costs.work import work_of
 from gspmd.dialect.diagnostic import telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported, UsageError, shown
@@ -22,6 +21,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
+from gspmd.plan_search.bound import largest_bound, work_bound_s
 from gspmd.plan_search.decisions import decisions_of
 from gspmd.plan_search.global_starts import GlobalStarts
 from gspmd.plan_search.judging import check_judge, compiled_outcome
@@ -164,9 +164,7 @@ class _WholeSearch:
         put_mesh(module, mesh)
         hardware = read_hardware(self.target, mesh)
         explained = explain(module, **self.arguments)
-        annotated = explained.explainer.completion.annotated
-        flops = work_of(annotated.program, annotated=annotated).flops
-        ideal_s = sum(count / hardware.flops_of(element) for (_, element), count in flops.items()) / mesh.size
+        work_s = work_bound_s(module, explained.explainer.completion.annotated, hardware, self.arguments)
         tied = tied_of(explained)
         roles = find_roles(explained, hardware, tied)
         most = self.memory * hardware.memory_bytes if self.memory <= 1 else self.memory
@@ -181,20 +179,20 @@ class _WholeSearch:
             states = {AS_IT_IS: state} if pinned else {**states, "the plan before": state}
         tell(", ".join(f"{name}={size}" for name, size in mesh.axes), 1, 1)
         if self.solver == "none" or not has_solver():
-            return MeshSearch(prices, pinned, states, ideal_s)
+            return MeshSearch(prices, pinned, states, largest_bound(work_s))
         labels = [role.label for role in roles.roles]
         kept = {n: dims for n, dims in enumerate(states[AS_IT_IS]) if dims is not None and labels[n] in pinned}
         whole = None if pinned or is_annotated(module) else prices.price(states[AS_IT_IS], is_rough=True)
         whole_bytes = whole.memory_bytes if whole is not None and not whole.sent_bytes else 0
         view = GlobalStarts(explained, roles, tied, hardware, kept, whole_bytes)
         if not view.is_small:
-            return MeshSearch(prices, pinned, states, ideal_s)
+            return MeshSearch(prices, pinned, states, largest_bound(work_s))
         solving_s = min(_SOLVING * self.time_limit_s, _SOLVING_S)
         for name, state in view.states(most, solving_s).items():
             pairs = zip(labels, states[AS_IT_IS], state, strict=True)
             states[name] = tuple(before if label in pinned else after for label, before, after in pairs)
         propose = functools.partial(propose_pipeline, view, explained, self.target, most)
-        return MeshSearch(prices, pinned, states, ideal_s, view.least_s(most, solving_s), propose)
+        return MeshSearch(prices, pinned, states, largest_bound(work_s, view.least_s(most, solving_s)), propose)
 
     def _given_by_file(self, roles: Roles, mesh: Mesh, file: PlanFile) -> State:
         """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
@@ -240,7 +238,7 @@ class _WholeSearch:
             target=self.target,
             outcome=outcome,
             most_bytes=prices.question.most_bytes,
-            bound=best.bound(),
+            bound=best.bound,
             baselines=baselines,
             decisions=decisions,
             reference=best.outcome or outcome,

@@ -29,9 +29,9 @@ Group: TypeAlias = tuple[Axis, ...]
 
 
 class Ways:
-    """Ways and prices over the axes of a mesh that split something, all or those `without` one, in at most `most` groups.
+    """Ways and prices over the axes of a mesh that split something, all or those `without` one.
 
-    Axes that are neighbors in the mesh are grouped, the smallest first.
+    They are in at most `most` groups of axes that are neighbors in the mesh, of which the smallest are joined first.
     """
 
     def __init__(self, mesh: Mesh, hardware: Hardware, without: str = "", most: int | None = None) -> None:
