@@ -105,7 +105,7 @@ class Chains:
         self.places = ValuePlaces(annotated, rules)
         self.costs = Costs(self.places, chooser)
         self._before: Choice = {}  # what has changed was this
-        self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[Axes, ...] | None] | None] = {}
+        self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[int, tuple[Axes, ...]]]] = {}
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Hashable] = set()
@@ -314,14 +314,20 @@ class Chains:
         return found
 
     def _choices(self, value: int, offer: TensorSharding, most: int) -> Iterator[Choice]:
-        """The value with what follows from it through operations that would need nothing then, and alone."""
+        """The value with what follows from it through operations that would need nothing then, and alone.
+
+        Where many follow, none are looked for beyond what is annotated.
+        """
         alone = {value: offer}
         tried: list[Choice] = []
         self._met_at_hand = False
+        follow_many = False
         for how in (*_Following, None):
-            if how is _Following.NEAR and not self._met_at_hand:
+            if (how is _Following.NEAR and not self._met_at_hand) or (how is _Following.MOVED and follow_many):
                 continue  # nothing else would follow
             choice = alone if how is None else self._followed(alone, most, how)
+            if how is _Following.ALL:
+                follow_many = not choice or len(choice) >= MOST_BESIDE
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
@@ -383,32 +389,28 @@ class Chains:
                     pending.append(each)
         return choice
 
-    def _following(
-        self, op: Op, choice: Choice, moved: Choice, how: _Following
-    ) -> Iterator[tuple[int, TensorSharding]]:
+    def _following(self, op: Op, choice: Choice, moved: Choice, how: _Following) -> list[tuple[int, TensorSharding]]:
         """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it."""
         places, chosen = self.places, {**choice, **moved} if moved else choice
-        ends, _ = places.ends(op)
-        dims_of = self._dims_like(op, tuple([chosen.get(each) for each, _ in ends]))
-        if dims_of is None:
-            return
+        ends, changing = places.ends(op)
+        found = list[tuple[int, TensorSharding]]()
         is_looked_for = how is _Following.NEAR or (how is _Following.ALL and not self._met_at_hand)
-        open_ends = [(*end, dims) for end, dims in zip(ends, dims_of, strict=True) if dims is not None]
-        for each, may_change, dims in [end for end in open_ends if end[0] not in chosen]:
+        for each, dims in self._others_like(op, ends, chosen):
             have = places.sharding[each]
             if dims == have.dim_axes() or (how is _Following.SPLIT and _is_less_split(dims, have.dim_axes())):
                 continue
             sharding = have.with_axes(dims)
-            if may_change:
+            if each in changing:
                 if not places.fits(each, sharding):
                     continue
                 if is_looked_for and self._is_at_hand(each, sharding):
-                    self._met_at_hand = True
+                    self._met_at_hand, is_looked_for = True, how is _Following.NEAR
                     if how is _Following.NEAR:
                         continue
-                yield each, sharding
+                found.append((each, sharding))
             elif how is _Following.MOVED and not places.is_free[each] and len(places.uses[each]) > 1:
-                yield each, sharding
+                found.append((each, sharding))
+        return found
 
     def _is_at_hand(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value is moved to a sharding somewhere, as is decided so far."""
@@ -417,22 +419,29 @@ class Chains:
             return True
         return needs is not None and any(self.places.need(use, {}) == sharding for use in needs)
 
-    def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[Axes, ...] | None] | None:
-        """The axes of an operation's operands and results where it needs nothing with those that are chosen.
+    def _others_like(self, op: Op, ends: tuple[int, ...], chosen: Choice) -> list[tuple[int, tuple[Axes, ...]]]:
+        """The axes of the values of an operation that are not chosen where it needs nothing with those that are.
 
-        None where it always needs something, and for a value of which nothing follows.
+        Nothing where it always needs something, or nothing follows.
         """
-        key = self.places.rule_number[op.index], chosen
-        if key in self._dims:
-            return self._dims[key]
+        shardings = tuple(map(chosen.get, ends))
+        key = self.places.rule_number[op.index], shardings
+        found = self._dims.get(key)
+        if found is None:
+            found = self._dims[key] = self._dims_like(op, shardings)
+        return [(ends[tensor], dims) for tensor, dims in found]
+
+    def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[int, tuple[Axes, ...]]]:
+        """The axes of the operands and results without a sharding, by number."""
         rule, axes = self.places.rule(op), dict[int, Axes]()
         for tensor, sharding in enumerate(chosen):
             if sharding is not None:
                 axes.update(factor_axes(rule, tensor, sharding))
-        fits = valid(rule, axes)
-        found = [tensor_axes(rule, tensor, axes) for tensor in range(len(chosen))] if fits else None
-        self._dims[key] = found
-        return found
+        if not valid(rule, axes):
+            return []
+        others = [tensor for tensor, sharding in enumerate(chosen) if sharding is None]
+        dims = ((tensor, tensor_axes(rule, tensor, axes)) for tensor in others)
+        return [(tensor, each) for tensor, each in dims if each is not None]
 
     def _around(self, choice: Choice) -> list[ValuePlace]:
         """All that takes or makes these values, in the order of the program.

@@ -81,7 +81,7 @@ class ValuePlaces:
         self._around: dict[int, tuple[tuple[Op, ...], Op | None]] = {}
         self._touching: dict[int, list[tuple[tuple[int, int], ValuePlace]]] = {}
         self._open: set[int] = set()  # the operations with ends of which all may change
-        self._ends: dict[int, tuple[tuple[tuple[int, bool], ...], frozenset[int]]] = {}
+        self._ends: dict[int, tuple[tuple[int, ...], frozenset[int]]] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest[int]()  # around what is read
@@ -166,18 +166,19 @@ class ValuePlaces:
         further. What a loop hands on unchanged is as it was, or whole along dimensions that its steps take slices of,
         which may be split along the others for that.
         """
-        old = self.sharding[value]
         if value in self._handed_on:
             return self._fits_loop(value, sharding)
+        is_end = value in self._ends_like
+        if not is_end and value not in self.boundary:
+            return True
+        old = self.sharding[value]
         is_no_finer = size_of(sharding.used_axes()) <= size_of(old.used_axes())
-        if value in self._ends_like:
+        if is_end:
             type_, alike = self.program.value_type[value], self.ends_like(value)
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
             is_less = all(not new or new == before for new, before in pairs)
             is_open = type_ not in self._free_of_type or (is_no_finer and old not in alike)
             return is_less or sharding in alike or (is_open and sharding.divides(type_.shape))
-        if value not in self.boundary:
-            return True
         return is_no_finer and sharding.divides(self.program.value_type[value].shape)
 
     def all(self) -> list[ValuePlace]:
@@ -216,17 +217,14 @@ class ValuePlaces:
         """The first operation that uses a value."""
         return next((use.op for use in self.uses[value] if use.op is not None), None)
 
-    def ends(self, op: Op) -> tuple[tuple[tuple[int, bool], ...], frozenset[int]]:
-        """Operands and results of an operation, by the name whose sharding they have, and whether that may change.
-
-        With them the names of which that may change.
-        """
+    def ends(self, op: Op) -> tuple[tuple[int, ...], frozenset[int]]:
+        """Operands and results of an operation, by the name whose sharding they have, and those that may change."""
         found = self._ends.get(op.index)
         if found is None:
-            carried = [self.carried[value] for value in (*op.operands, *op.results)]
-            ends = tuple([(each, self.may_change(each) and not self.is_free[each]) for each in carried])
-            found = self._ends[op.index] = ends, frozenset(each for each, may_change in ends if may_change)
-            if all(may_change or self.is_free[each] for each, may_change in ends):
+            ends = tuple([self.carried[value] for value in (*op.operands, *op.results)])
+            changing = frozenset([each for each in ends if self.may_change(each) and not self.is_free[each]])
+            found = self._ends[op.index] = ends, changing
+            if all(each in changing or self.is_free[each] for each in ends):
                 self._open.add(op.index)
         return found
 
