@@ -12,7 +12,7 @@ from gspmd.dialect.progress import tell
 from gspmd.plan_search.bound import Bound
 from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import PlanPrices, State, rank
-from gspmd.plan_search.starts import TENSOR, TWO_DIMENSIONAL, neighbors, tensor_parallel, two_dimensional
+from gspmd.plan_search.starts import KNOWN_WAYS, TENSOR, TENSOR_SHARDED, neighbors, state_sharded, tensor_parallel
 
 _WORTH = 1 - 1e-4  # what is less by a smaller part is equal
 _ALIKE = 5e-3  # the part by which steps differ that are alike
@@ -119,7 +119,7 @@ class MeshSearch:
                 state = other
         found = {TENSOR: state}
         if len(self.prices.mesh.axes) > 1:
-            found[TWO_DIMENSIONAL] = two_dimensional(self.prices.roles, self.prices.mesh, state)
+            found[TENSOR_SHARDED] = state_sharded(self.prices.roles, self.prices.mesh, state)
         for name, state in found.items():
             outside = tuple(
                 None if role.values else dims for role, dims in zip(self.prices.roles.roles, state, strict=True)
@@ -212,7 +212,7 @@ class MeshSearch:
             for state, outcome in sorted(self.prices.exact.items(), key=lambda item: rank(item[1]))
             if outcome is not None and outcome.fits and not self._is_pinned(state)
         }
-        ways = set(self.states.values())
+        ways = {state for name, state in self.states.items() if name in KNOWN_WAYS}
         near = [state for state in fitting if state in ways and fitting[state].step_s <= _COMPILED * plan.step_s]
         different = {plan: self.state}
         for state in (*near, *fitting):

@@ -10,17 +10,20 @@ from gspmd.plan_search.pricing import Dims, State, divides
 from gspmd.plan_search.role import DecidedRole, Roles
 
 AS_IT_IS, DATA, FULLY_SHARDED = "as it is", "data parallel", "fully sharded"
-TENSOR, TWO_DIMENSIONAL, STATIONARY = "tensor parallel", "two-dimensional", "weight-stationary"
+TWO_DIMENSIONAL, STATIONARY = "two-dimensional", "weight-stationary"
+TENSOR, TENSOR_SHARDED = "tensor parallel", "tensor parallel, fully sharded"
+KNOWN_WAYS = frozenset((DATA, FULLY_SHARDED, TWO_DIMENSIONAL, STATIONARY, TENSOR, TENSOR_SHARDED))
+"""What people write."""
 _SMALL_BYTES = 4096.0  # an argument that is not worth splitting
 _SMALL = 1e-3  # of the largest weight, below which weight-stationary leaves one to propagation
 
 
 def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
-    """States by name: nothing decided; and, where it is known what the batch is, three ways to split a model.
+    """States by name: nothing decided; and, where it is known what the batch is, four ways to split a model.
 
     Data parallel: the batch over all axes, everything else whole. Fully sharded: the other arguments split over all
-    axes, too, as in FSDP and ZeRO-3. Values inside that have the batch are split by it as well. Weight-stationary:
-    see `_weight_stationary`.
+    axes, too, as in FSDP and ZeRO-3. Values inside that have the batch are split by it as well. Two-dimensional and
+    weight-stationary: see `_two_dimensional`.
     """
     nothing: State = tuple(None for _ in roles.roles)
     found = {AS_IT_IS: nothing}
@@ -32,36 +35,49 @@ def starts(roles: Roles, mesh: Mesh) -> dict[str, State]:
     held = roles.state_bytes()
     found[FULLY_SHARDED] = _rest(roles, data, lambda role: fully_sharded(role, mesh, names, held) or _whole(role))
     if len(names) > 1:
-        found[STATIONARY] = _weight_stationary(roles, mesh, batch, names)
+        found[TWO_DIMENSIONAL], found[STATIONARY] = _two_dimensional(roles, mesh, batch, names)
     return found
 
 
-def _weight_stationary(roles: Roles, mesh: Mesh, batch: int, names: tuple[str, ...]) -> State:
+def _two_dimensional(roles: Roles, mesh: Mesh, batch: int, names: tuple[str, ...]) -> tuple[State, State]:
     """Weights in two dimensions: the color that most of them have over all axes but the last, one other over the last.
 
-    Examples are split over the axes before the last, too, and values inside are left to propagation, so that where
-    these are small they are gathered and summed, and weights stay where they are (arXiv 2211.05102, section 3.2.2).
+    Examples are split over the axes before the last, too. In the first state values inside are split by these, and over
+    the last axis by the color that a weight has there, or by that of most weights: so the paper finalises its models
+    (arXiv 2105.04663, section 5.1). In the second they are left to propagation, so that where they are small they are
+    gathered and summed, and weights stay where they are (arXiv 2211.05102, section 3.2.2).
     """
     weights = [role for role in roles.roles if role.is_state and batch not in role.colors]
     held = dataclasses.replace(roles, roles=tuple(weights)).state_bytes()
     largest = max((role.bytes for role in weights), default=0.0)
     main = max(held, key=lambda color: held[color], default=batch)
-    others = dict[int, None]()
-    for role in weights:
+    others = list[int]()
+    for role in sorted(weights, key=lambda role: -role.bytes):
         free = [
             color
             for color, size in zip(role.colors, role.type.shape, strict=True)
             if color != main and size % mesh.axis(names[-1]).size == 0
         ]
-        if free and role.bytes >= _SMALL * largest:
-            others[max(free, key=lambda color: (held[color], roles.times_s.get(color, 0.0)))] = None
+        color = max(free, key=lambda color: (roles.times_s.get(color, 0.0), held[color]), default=None)
+        beside = {each for role in weights if color in role.colors for each in role.colors}
+        if color is not None and role.bytes >= _SMALL * largest and beside.isdisjoint(others):
+            others.append(color)
     state: State = tuple(None for _ in roles.roles)
     for color, over in ((batch, names[:-1]), (main, names[:-1]), *((color, names[-1:]) for color in others)):
         state = with_color(roles, mesh, state, color, over)
-    return tuple(
+    stationary = tuple(
         None if role.is_state and role.bytes < _SMALL * largest else dims
         for role, dims in zip(roles.roles, state, strict=True)
     )
+    inside = (_inside(role, mesh, batch, (*others, main), names) if role.values else None for role in roles.roles)
+    return tuple(dims or mine for dims, mine in zip(inside, stationary, strict=True)), stationary
+
+
+def _inside(role: DecidedRole, mesh: Mesh, batch: int, colors: tuple[int, ...], names: tuple[str, ...]) -> Dims | None:
+    """Values inside with the batch over all axes but the last, and the first of these colors over the last."""
+    dims = _colored(role, mesh, None, batch, names[:-1]) if batch in role.colors else None
+    found = next((color for color in colors if color in role.colors and color != batch), None)
+    return dims if found is None else _colored(role, mesh, dims, found, names[-1:])
 
 
 def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[State], State]]]:
@@ -76,11 +92,8 @@ def tensor_parallel(roles: Roles, mesh: Mesh) -> tuple[State, list[Callable[[Sta
     return start, [splitting(color) for color in roles.large_colors() if color != batch and names]
 
 
-def two_dimensional(roles: Roles, mesh: Mesh, state: State) -> State:
-    """A tensor-parallel state with all that the program updates split over the other axes, too.
-
-    So the paper finalises its models (arXiv 2105.04663, section 5.1).
-    """
+def state_sharded(roles: Roles, mesh: Mesh, state: State) -> State:
+    """A tensor-parallel state with all that the program updates split over the other axes, too."""
     held = roles.state_bytes()
     for name, size in mesh.axes:
         if size > 1:
