@@ -217,7 +217,8 @@ class _WholeSearch:
             raise AssertionError("it can")
         module, constraints, outcome = self._constrained(best, outcome)
         decisions = decisions_of(best, lambda: self._left_s(_WEIGHING) > 0)
-        baselines = best.baselines(lambda: self._left_s(1.0) > 0)
+        fits = outcome.fits  # else all known ways are looked at, whatever the time is
+        baselines = best.baselines(lambda: not fits or self._left_s(1.0) > 0)
         if best.take_best():
             found = best.outcome
             if found is not None and is_better(found, outcome):
