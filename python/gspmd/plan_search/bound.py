@@ -15,6 +15,7 @@ from gspmd.costs.work import work_of
 from gspmd.plan_search.meshes import put_mesh
 from gspmd.reading import read_program
 from gspmd.runtime.unannotated import has_manual_regions, strip
+from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.program import BARRIER, Op, Program
 from gspmd.transforms.ir.reading import model_of
@@ -52,13 +53,13 @@ def work_bound_s(
 
     A device that does a part of an operation does at least its share of the arithmetic, and of what is written and read
     in any case (`_LeastTraffic`). The operations are those of the program without annotations, partitioned, and so
-    without what is done twice. Where parts of it are manual, they are those of the program as it is, of which only the
-    arithmetic counts.
+    without what is done twice. Where parts of it are manual, or arguments are sums over devices, there is no such
+    program; the operations are those of the program as it is, of which only the arithmetic counts.
 
     `annotated` is the program as it is ingested, and `arguments` are those of `gspmd.partition`. Errors: those of
     `gspmd.partition`.
     """
-    if has_manual_regions(model_of(module)):
+    if has_manual_regions(model_of(module)) or any(is_taking_apart(op.ir) for op in annotated.program.ops):
         works = work_of(annotated.program, annotated=annotated).operations
         return sum(each.runs * each.flops / hardware.flops_of(each.element) for each in works) / annotated.mesh.size
     whole = read_program(module)
