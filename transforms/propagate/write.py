@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from gspmd.dialect.axes import take
 from gspmd.dialect.notation import print_dim, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -128,14 +127,11 @@ def boundary_shardings(
 
 def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:
     """What is asked for at the program's boundary is kept; what was chosen is cut to what divides."""
-    if chosen.divides(type_.shape):
-        return chosen
-    asked = given.dim_axes() if given is not None else ((),) * chosen.rank
-    dims = tuple(
-        axes if axes == mine else take(axes, size)[0]
-        for axes, mine, size in zip(chosen.dim_axes(), asked, type_.shape, strict=True)
-    )
-    return chosen.with_axes(dims)
+    even = chosen.evenly(type_.shape)
+    if even is chosen or given is None:
+        return even
+    ends = zip(chosen.dim_axes(), given.dim_axes(), even.dim_axes(), strict=True)
+    return chosen.with_axes(tuple(axes if axes == asked else cut for axes, asked, cut in ends))
 
 
 class _Splitter:

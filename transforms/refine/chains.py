@@ -324,7 +324,7 @@ class Chains:
         follow_many = False
         for how in (*_Following, None):
             if (how is _Following.NEAR and not self._met_at_hand) or (how is _Following.MOVED and follow_many):
-                continue  # nothing else would follow
+                continue  # nothing else would follow, or too much
             choice = alone if how is None else self._followed(alone, most, how)
             if how is _Following.ALL:
                 follow_many = not choice or len(choice) >= MOST_BESIDE

@@ -25,7 +25,8 @@ _PARTS = {INTEGER_PROGRAM: (0.9, 0.99), INTEGER_PROGRAM_AGAIN: (0.55,)}
 class GlobalStarts:
     """The integer program of an explained program, and what was decided before, by role: `kept`.
 
-    Where it would be too large over all axes of the mesh, axes are grouped until it is small enough.
+    Where it would be too large over all axes of the mesh, axes are grouped until it is small enough; `is_small` says
+    whether it can be solved in seconds then.
     `whole_bytes` is what a device holds of the finished program where nothing is split, 0 where that is not known.
     """
 
@@ -47,7 +48,8 @@ class GlobalStarts:
         for most in range(MOST_GROUPS, 0, -1):
             self.ways = Ways(explained.mesh, hardware, most=most)
             self.view = GlobalView(self.model, self.ways, self._given(kept))
-            if self.view.is_small:
+            self.is_small = self.view.is_small
+            if self.is_small:
                 break
 
     def _given(self, kept: Mapping[int, Dims]) -> dict[int, Way]:
@@ -59,11 +61,6 @@ class GlobalStarts:
             if way is not None and number in self.numbers:
                 given[self.numbers[number]] = way
         return given
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the integer program can be solved in seconds."""
-        return self.view.is_small
 
     def states(self, most_bytes: float, time_limit_s: float) -> dict[str, State]:
         """States by name: with most of the memory given to values, and with half of it. Errors: UsageError."""
