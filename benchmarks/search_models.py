@@ -28,7 +28,10 @@ Tree = Any
 
 @dataclasses.dataclass(frozen=True)
 class Llama:
-    """Sizes of a Llama-like model; `length` positions are trained on, or cached where one token is decoded."""
+    """Sizes of a Llama-like model; `length` positions are trained on, or cached where one token is decoded.
+
+    `dtype` is what is computed in, here and in the other models.
+    """
 
     layers: int
     model: int
@@ -40,6 +43,7 @@ class Llama:
     head_size: int = 128
     vocabulary: int = 128256
     is_decoding: bool = False
+    dtype: str = "bfloat16"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -69,7 +73,7 @@ class Llama:
         return {**outer, "layers": weights.stacked(layer, "l")}
 
     def program(self, recipe: Recipe) -> Program:
-        """A step of training with Adam, weights in float32; or of decoding, with weights in bfloat16."""
+        """A step of training with Adam, weights in float32; or of decoding, with weights in `dtype`."""
         return self._decoding(recipe) if self.is_decoding else self._training(recipe)
 
     def _training(self, recipe: Recipe) -> Program:
@@ -81,14 +85,14 @@ class Llama:
             recipe.spec("BS"),
             adam(3e-4),
             weights.moment_specs(self.weights, self.sizes, recipe),
-            "bfloat16",
+            self.dtype,
         )
 
     def _decoding(self, recipe: Recipe) -> Program:
         def init() -> Tree:
             shape = (self.layers, self.batch, self.length, self.groups, self.head_size)
-            params = jax.tree.map(lambda w: w.astype(jnp.bfloat16), weights.init(self.weights, self.sizes))
-            return {"params": params, "cache": (jnp.zeros(shape, jnp.bfloat16), jnp.zeros(shape, jnp.bfloat16))}
+            params = jax.tree.map(lambda w: w.astype(self.dtype), weights.init(self.weights, self.sizes))
+            return {"params": params, "cache": (jnp.zeros(shape, self.dtype), jnp.zeros(shape, self.dtype))}
 
         def step(state: Tree, data: Tree) -> tuple[Tree, Tree]:
             logits, cache = self._read(recipe, state["params"], data["tokens"], data["at"], state["cache"])
@@ -150,6 +154,7 @@ class Vision:
     tokens: int = 256
     inputs: int = 588
     classes: int = 1024
+    dtype: str = "bfloat16"
 
     def program(self, recipe: Recipe) -> Program:
         """A step of training with Adam."""
@@ -163,7 +168,7 @@ class Vision:
         }
 
         def loss(params: Tree, data: Tree) -> Array:
-            x = jnp.einsum("bsi,im->bsm", data["patches"].astype(jnp.bfloat16), params["patch"])
+            x = jnp.einsum("bsi,im->bsm", data["patches"].astype(self.dtype), params["patch"])
             x = recipe.split(x + params["positions"], "BSM")
             x = transformer.stack(recipe, params["layers"], x, remat=True)
             return layers.cross_entropy(jnp.einsum("bm,mc->bc", jnp.mean(x, axis=1), params["head"]), data["classes"])
@@ -177,7 +182,7 @@ class Vision:
             recipe.spec("B"),
             adam(1e-3),
             weights.moment_specs(described, sizes, recipe),
-            "bfloat16",
+            self.dtype,
         )
 
 
@@ -190,6 +195,7 @@ class Graph:
     edges: int
     model: int
     hidden: int
+    dtype: str = "bfloat16"
 
     def program(self, recipe: Recipe) -> Program:
         """A step of training with Adam on one graph."""
@@ -215,7 +221,7 @@ class Graph:
                 both = jnp.concatenate([x, summed], axis=-1)
                 return x + recipe.split(dense(both, w["update_in"], w["update_out"], "NH"), "NM"), None
 
-            x = recipe.split(graph["nodes"].astype(jnp.bfloat16), "NM")
+            x = recipe.split(graph["nodes"].astype(self.dtype), "NM")
             x, _ = jax.lax.scan(one, x, params["layers"])
             return jnp.mean(jnp.square(x.astype(jnp.float32) - graph["nodes"]))
 
@@ -233,7 +239,7 @@ class Graph:
             split,
             adam(1e-3),
             weights.moment_specs(described, sizes, recipe),
-            "bfloat16",
+            self.dtype,
         )
 
 
@@ -245,6 +251,7 @@ class Diffusion:
     image: int
     channels: int
     levels: int
+    dtype: str = "bfloat16"
 
     def program(self, recipe: Recipe) -> Program:
         """A step of training with Adam: the noise in an image is guessed, given how much there is."""
@@ -262,7 +269,7 @@ class Diffusion:
         specs = jax.tree.map(lambda x: recipe.spec("..io") if x.ndim == 4 else recipe.spec(".o"), jax.eval_shape(init))
 
         def loss(params: Tree, data: Tree) -> Array:
-            image = data["image"].astype(jnp.bfloat16)
+            image = data["image"].astype(self.dtype)
             x, skips = recipe.split(convolution.conv(image, params["first"]), "BYXC"), []
             for w in params["down"]:
                 told = recipe.split(data["time"].astype(x.dtype) @ w["time"], "BC")
@@ -278,7 +285,7 @@ class Diffusion:
 
         data = {"image": jnp.zeros((self.batch, self.image, self.image, 4)), "time": jnp.zeros((self.batch, 256))}
         split = {"image": recipe.spec("BYX."), "time": recipe.spec("B.")}
-        return training(loss, init, specs, lambda _: data, split, adam(1e-4), dtype="bfloat16")
+        return training(loss, init, specs, lambda _: data, split, adam(1e-4), dtype=self.dtype)
 
 
 def _rms(x: Array, scale: Array) -> Array:
