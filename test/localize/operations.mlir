@@ -299,3 +299,20 @@ module @an_index_needed_in_a_loop_is_computed_before_it {
     return %0 : tensor<8xi32>
   }
 }
+
+// -----
+
+// Every device gets its part from the other end in one permute, along the dimension that is reversed and the other.
+
+// CHECK-LABEL: module @a_reversal_into_other_shards_is_one_permute
+// CHECK: stablehlo.collective_permute
+// CHECK-NOT: collective_permute
+// CHECK: stablehlo.reverse %{{.*}}, dims = [0] : tensor<2x2xf32>
+module @a_reversal_into_other_shards_is_one_permute {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func public @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+      -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
+    %0 = stablehlo.reverse %a, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {"x"}]>]>} : tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}

@@ -68,14 +68,26 @@ module @no_product_is_computed_twice attributes {gspmd.mesh = "<[\22x\22=2]>", m
 
 // -----
 
-// Some devices receive nothing, and have zeros.
-// CHECK-LABEL: module @a_shift_is_left_as_it_is
-// CHECK: collective_permute
-module @a_shift_is_left_as_it_is attributes {gspmd.mesh = "<[\22x\22=2]>", mhlo.num_partitions = 2 : i32} {
-  func.func public @main() -> tensor<ui32> {
+// The rows beyond the end are cut from what both devices have. The last one receives nothing, and has zeros.
+// CHECK-LABEL: module @the_halo_of_what_all_have_is_cut
+// CHECK: %[[SENDER:.*]] = stablehlo.constant dense<1> : tensor<2xi32>
+// CHECK: %[[CUT:.*]] = stablehlo.slice {{.*}} [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+// CHECK: %[[RECEIVES:.*]] = stablehlo.constant dense<[1, 0]> : tensor<2xi32>
+// CHECK: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<1x4xf32>
+// CHECK: stablehlo.select %{{.*}}, %[[CUT]], %[[ZERO]] : tensor<i1>, tensor<1x4xf32>
+// CHECK-NOT: collective_permute
+// CHECK: return
+module @the_halo_of_what_all_have_is_cut attributes {gspmd.mesh = "<[\22x\22=2]>", mhlo.num_partitions = 2 : i32} {
+  func.func public @main(%a: tensor<8x4xf32> {gspmd.global_type = tensor<8x4xf32>, gspmd.sharding = "<@mesh, [{}, {}]>"}) -> tensor<5x4xf32> {
     %0 = stablehlo.partition_id : tensor<ui32>
-    %1 = "stablehlo.collective_permute"(%0) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[1, 0]]> : tensor<1x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a shift"} : (tensor<ui32>) -> tensor<ui32>
-    return %1 : tensor<ui32>
+    %c = stablehlo.constant dense<0> : tensor<ui32>
+    %c_0 = stablehlo.constant dense<4> : tensor<ui32>
+    %1 = stablehlo.multiply %0, %c_0 : tensor<ui32>
+    %2 = stablehlo.dynamic_slice %a, %1, %c, sizes = [4, 4] : (tensor<8x4xf32>, tensor<ui32>, tensor<ui32>) -> tensor<4x4xf32>
+    %3 = stablehlo.slice %2 [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    %4 = "stablehlo.collective_permute"(%3) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[1, 0]]> : tensor<1x2xi64>}> {gspmd.axes = "\22x\22", gspmd.cause = "a halo"} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %5 = stablehlo.concatenate %2, %4, dim = 0 : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<5x4xf32>
+    return %5 : tensor<5x4xf32>
   }
 }
 

@@ -165,3 +165,21 @@ module @small_alone {
     return %2 : tensor<4096x64xf32>
   }
 }
+
+// -----
+
+// What is rotated along a split dimension sends for that, though the operation is a custom call. So rows are exchanged for
+// columns before, and not after.
+
+// CHECK-LABEL: @rotated_into_columns
+// CHECK: stablehlo.custom_call @gspmd.joined_slices(%arg0) {{.*}}[<@mesh, [{}, {"x"}]>]
+module @rotated_into_columns {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%a: tensor<1024x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<1024x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %0 = stablehlo.slice %a [500:1024, 0:512] : (tensor<1024x512xf32>) -> tensor<524x512xf32>
+    %1 = stablehlo.slice %a [0:500, 0:512] : (tensor<1024x512xf32>) -> tensor<500x512xf32>
+    %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<524x512xf32>, tensor<500x512xf32>) -> tensor<1024x512xf32>
+    return %2 : tensor<1024x512xf32>
+  }
+}

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --gspmd-reshard %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-reshard %s | FileCheck %s
 
 // Tokens [batch, sequence, model] come back from experts [expert, batch, capacity, model]. To exchange the experts' results is
 // less than to sum what each device has of all tokens, and nothing that the tensors agree on speaks for either.
@@ -15,5 +15,22 @@ module @of_strategies_that_keep_what_is_agreed_the_cheapest_is_taken {
     %0 = stablehlo.dot_general %combine, %made, batching_dims = [0] x [1], contracting_dims = [3, 2] x [2, 0]
         {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}, {}]>]>} : (tensor<32x16x8x5xf32>, tensor<8x32x5x64xf32>) -> tensor<32x16x64xf32>
     return %0 : tensor<32x16x64xf32>
+  }
+}
+
+// -----
+
+// A reversal brings every device the rows and columns that it wants, however the operand is split: nothing is moved before.
+
+// CHECK-LABEL: module @reversed_into_other_shards
+// CHECK-NOT: sdy.{{all|collective|reshard}}
+// CHECK: stablehlo.reverse %arg0, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {"x"}]>]>}
+// CHECK-NEXT: return
+module @reversed_into_other_shards {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func public @main(%a: tensor<512x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+      -> (tensor<512x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
+    %0 = stablehlo.reverse %a, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {"x"}]>]>} : tensor<512x256xf32>
+    return %0 : tensor<512x256xf32>
   }
 }

@@ -50,6 +50,18 @@ def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims
     return _carried_out(_outline(_sent_along(mesh, before, after, held), shape, before, after))
 
 
+def mirrored_exchange(
+    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes, dims: Sequence[int]
+) -> BlockExchange | None:
+    """As `block_exchange`, where every device gets the shard at the same place from the other end of these dimensions.
+
+    Their shards are even: size_of(after[dim]) divides shape[dim].
+    """
+    moved = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b or i in dims]
+    axes = free_axes(mesh, [axis for i in moved for axis in (*before[i], *after[i])], held)
+    return _carried_out(_outline(axes, shape, before, after, mirrored=tuple(dims)))
+
+
 def exchange_between_orders(
     mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, source: Sequence[int], target: Sequence[int]
 ) -> BlockExchange | None:
@@ -135,11 +147,17 @@ def _carried_out(outline: _Outline | None) -> BlockExchange | None:
 
 @functools.lru_cache(maxsize=4096)
 def _outline(
-    axes: Axes, shape: tuple[int, ...], before: Dims, after: Dims, places: tuple[tuple[int, ...], ...] = ()
+    axes: Axes,
+    shape: tuple[int, ...],
+    before: Dims,
+    after: Dims,
+    places: tuple[tuple[int, ...], ...] = (),
+    mirrored: tuple[int, ...] = (),
 ) -> _Outline | None:
     """The blocks that devices want; None if there are too many, or no elements.
 
     `places` says where each device is in the order before and in the order after, if these are not the mesh's own.
+    Shards of the dimensions `mirrored` are counted from the end after the exchange.
     """
     if 0 in shape:
         return None
@@ -153,6 +171,8 @@ def _outline(
     source, target = _shards(axes, before), _shards(axes, after)
     if places:
         source, target = source[list(places[0])], target[list(places[1])]
+    for dim in mirrored:
+        target[:, dim] = goals[dim] - 1 - target[:, dim]
     inside = np.array(list(itertools.product(*map(range, wanted))), np.int64).reshape(-1, len(wanted))
     blocks = target[:, None, :] * wanted + inside
     shards, held_at = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)

@@ -109,6 +109,8 @@ class _Check:
         if op.info in self._rules.replicated:
             return  # a custom call whose rule reshard has taken off: every device makes it on what it has
         definition = self._rules.definition(op.info)
+        if definition is not None and definition.any_shards and not any(each.unreduced for each in shardings):
+            return
         others = definition.others(op.info) if definition is not None and definition.others is not None else ()
         count = len(op.operands)
         if not any(_fits(each, shardings, count) for each in (rule, *others)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gspmd.dialect.errors import InternalError
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ops.traits import PLAIN, Traits
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class OpDef:
     are taken where they cost less. The local form then knows from the shardings which way was taken. What it sends is
     known by building it (`local_form.py`).
 
+    What moves its elements between devices in any case may do so to `any_shards`: the local form then makes results
+    split in any way of operands split in any way, if neither has partial sums.
+
     `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
 
@@ -41,6 +44,7 @@ class OpDef:
     localize: Localizer | None = None
     replicable: bool = True
     others: OtherRules | None = None
+    any_shards: bool = False
     traits: Traits = PLAIN
 
 
@@ -63,3 +67,9 @@ def op_table(definitions: Iterable[OpDef]) -> OpTable:
 def joined(tables: Iterable[OpTable]) -> OpTable:
     """One table of several. Raises InternalError for an operation that two of them have."""
     return op_table(definition for table in tables for definition in table.values())
+
+
+def definition_of(table: OpTable, info: OpInfo) -> OpDef | None:
+    """What a table knows of an operation: of a custom call, what it knows of the target, if it has that."""
+    target = table.get(info.text("call_target_name")) if info.name == CUSTOM_CALL else None
+    return target or table.get(info.name)

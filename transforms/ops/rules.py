@@ -12,7 +12,7 @@ from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
-from gspmd.transforms.ops.op_definition import OpDef, OpTable
+from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
 
 
@@ -35,7 +35,7 @@ class RuleBook:
         self._identities: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
 
     def definition(self, info: OpInfo) -> OpDef | None:
-        return self.table.get(info.name)
+        return definition_of(self.table, info)
 
     def of_op(self, info: OpInfo, ir_op: Operation) -> int:
         """The number of an operation's rule. Raises Unsupported, located at `ir_op`."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, REDUCTION, FactorKind, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import inside, relative
 from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.block_emission import exchange_blocks
+from gspmd.transforms.exchange.blocks import mirrored_exchange
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest
 from gspmd.transforms.exchange.pieces import cut_at, pad_dim, slice_dim
@@ -225,13 +229,27 @@ def _mirrored(size: int, count: int) -> Windows:
 
 
 def localize_reverse(op: LocalOp) -> None:
-    """Each device fetches the elements of its part of the result, and reverses them."""
+    """Each device fetches the elements of its part of the result, and reverses them.
+
+    In even shards that is one exchange, also to other shards than those of the operand. Otherwise shards are fetched
+    along one dimension after the other, and stay as they are split.
+    """
     cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
-    for dim in op.info.ints("dimensions"):
-        axes = op.operand_axes(0, dim)
-        if axes:
-            windows = _mirrored(op.info.operands[0].shape[dim], size_of(axes))
-            op.operands[0] = take_windows(op.emit, op.operands[0], dim, axes, windows, None, cause)
+    shape, dims = op.info.operands[0].shape, op.info.ints("dimensions")
+    before, after = (sharding.dim_axes() for sharding in (*op.operand_shardings, *op.result_shardings))
+    split = [dim for dim in dims if after[dim]]
+    exchange = None
+    if (split or before != after) and all(shape[dim] % size_of(after[dim]) == 0 for dim in split):
+        exchange = mirrored_exchange(op.emit.mesh, shape, before, after, op.emit.held, split)
+    if exchange is not None:
+        moved = exchange_blocks(op.emit, op.operands[0], exchange, cause)
+        op.operands[0] = op.emit.slice(moved, op.local_result(0).shape)
+    elif before != after:
+        raise Unsupported("reverses uneven shards, or moves too many of them", code=Code.OPERATION)
+    else:
+        for dim in split:
+            windows = _mirrored(shape[dim], size_of(after[dim]))
+            op.operands[0] = take_windows(op.emit, op.operands[0], dim, after[dim], windows, None, cause)
     op.keep()
 
 
@@ -254,6 +272,7 @@ OPS = op_table(
             "stablehlo.reverse",
             reverse_rule,
             localize_reverse,
+            any_shards=True,
             traits=Traits(rearranges=True, flops=MOVED, fusion=Fusion.WITH_USER),
         ),
     ]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.analysis.divergence import Names
@@ -14,6 +15,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ops import traits_of, traits_of_op
+from gspmd.transforms.ops.traits import MOVED
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.uniformity import Uniformity
 
@@ -29,8 +31,9 @@ class RemakePermuted(CollectivePass):
     """Compute what a permute brings, where the sender makes it of nothing that the receiver lacks.
 
     That is so if it is made of values that both have and of the partition id: a device then takes the id of the one
-    whose shard it gets. What other operations use, too, is computed twice if it is small and contracts nothing. If it
-    is made of what was permuted before, the two permutes are one, in the place of the first.
+    whose shard it gets, and zeros where it gets nothing. So the halo of what all devices have whole is cut from that.
+    What other operations use, too, is computed twice if it is small and contracts nothing. If it is made of what was
+    permuted before, the two permutes are one, in the place of the first.
     """
 
     argument = "gspmd-remake-permuted"
@@ -43,10 +46,10 @@ class RemakePermuted(CollectivePass):
         for permute in permutes:
             assert mesh is not None
             senders = _senders(permute, mesh)
-            if (senders < 0).any():
-                continue
             uniform = uniform or Uniformity(program.module, mesh)
-            chain = _chain(permute.operand, uniform, _moved_along(senders, mesh))
+            chain = _chain(permute.operand, uniform, _moved_along(_or_itself(senders), mesh))
+            if (senders < 0).any() and any(op.name == _PERMUTE for op in chain):
+                continue
             if chain and _is_worth(chain, permute):
                 _remake(program, permute, chain, senders)
 
@@ -57,6 +60,11 @@ def _senders(permute: LocalCollective, mesh: Mesh) -> Ids:
     for source, target in permute.pairs:
         found[target] = source
     return found
+
+
+def _or_itself(senders: Ids) -> Ids:
+    """The senders, and of a device that gets nothing itself."""
+    return np.where(senders >= 0, senders, np.arange(len(senders)))
 
 
 def _moved_along(senders: Ids, mesh: Mesh) -> Names:
@@ -110,8 +118,22 @@ def _is_worth(chain: list[Operation], permute: LocalCollective) -> bool:
     twice = set(_kept(chain, permute))
     if any(op.name == _PERMUTE or _contracts(op) for op in twice):
         return False
-    touched = sum(bytes_of(value.type) for op in twice for value in (*op.operands, *op.results) if value.type.is_tensor)
-    return touched <= _WORTH * permute.bytes
+    return sum(_touched(op, chain) for op in twice) <= _WORTH * permute.bytes
+
+
+def _touched(op: Operation, chain: list[Operation]) -> float:
+    """Bytes that an operation of a chain reads and writes; none if it only cuts a part of which the chain cuts less."""
+    if not _cuts(op):
+        return sum(bytes_of(value.type) for value in (*op.operands, *op.results) if value.type.is_tensor)
+    users = [user for user in op.result.users if user in chain]
+    return 0.0 if users and all(_cuts(user) for user in users) else 2 * bytes_of(op.result.type)
+
+
+def _cuts(op: Operation) -> bool:
+    """Whether an operation only takes some of the elements of its operand."""
+    if traits_of(op.name).flops is not MOVED or not op.operands or len(op.results) != 1:
+        return False
+    return bytes_of(op.result.type) < bytes_of(op.operands[0].type)
 
 
 def _kept(chain: list[Operation], permute: LocalCollective) -> Iterator[Operation]:
@@ -134,17 +156,27 @@ def _remake(program: DeviceProgram, permute: LocalCollective, chain: list[Operat
     made: dict[Value, Value] = {}
     for op in chain:
         if op.name == _PARTITION:
-            made[op.result] = emit.partition_named(senders)
+            made[op.result] = emit.partition_named(_or_itself(senders))
         elif op.name == _PERMUTE:
             made[op.result] = _permuted_twice(emit, LocalCollective(op, "collective_permute", emit.mesh), senders)
         else:
             op.clone(made).insert(Point.at(permute.op))
-    permute.result.replace_all_uses_with(made[permute.operand])
+    found = made[permute.operand]
+    if (senders < 0).any():
+        found = _zero_except(emit, found, senders >= 0)
+    permute.result.replace_all_uses_with(found)
     permute.erase()
     for op in reversed(chain):
         if not any(result.is_used for result in op.results):
             op.erase()
     program.changed()
+
+
+def _zero_except(emit: Emitter, value: Value, devices: npt.NDArray[np.bool_]) -> Value:
+    """A value on these devices, and zeros on the others."""
+    is_one = emit.partition_named(devices.astype(np.int64))
+    test = emit.compare(is_one, "NE", emit.constant(is_one.type, 0))
+    return emit.op("stablehlo.select", [test, value, emit.constant(value.type, 0)], [value.type])
 
 
 def _permuted_twice(emit: Emitter, first: LocalCollective, second: Ids) -> Value:

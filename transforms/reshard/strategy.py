@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -23,7 +24,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.local_form import sent_by
-from gspmd.transforms.ops.op_definition import OpTable, Shardings
+from gspmd.transforms.ops.op_definition import OpTable, Shardings, definition_of
 from gspmd.transforms.reshard.assignments import agreed, assignments, valid
 from gspmd.transforms.reshard.path import MoveBudget
 from gspmd.transforms.reshard.planner import Planner
@@ -182,7 +183,7 @@ class Chooser:
         return all(way.least_s > than_s for each in rules for way in self._possible(each, situation))
 
     def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
-        definition = self.table.get(info.name)
+        definition = definition_of(self.table, info)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
     def _best(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> Strategy:
@@ -313,8 +314,17 @@ class Chooser:
         if found is None:
             pairs = assignments(rule, situation.split(rule), situation.idle(self.planner.mesh))
             assigned = [self._assign(rule, axes, alone, situation) for axes, alone in pairs]
-            found = self._assigned[key] = [each for each in assigned if each is not None]
+            found = self._assigned[key] = [*self._as_wanted(rule, situation), *filter(None, assigned)]
         return found
+
+    def _as_wanted(self, rule: OpShardingRule, situation: Situation) -> Iterator[_Assigned]:
+        """To make the results as they are wanted of the operands as they are, where the local form has that."""
+        definition = definition_of(self.table, situation.info)
+        if definition is None or not definition.any_shards or any(each.unreduced for each in situation.shardings):
+            return
+        made = situation.shardings
+        axes = _axes_of(rule, made)
+        yield _Assigned(axes, axes, made, self._compute_time(rule, situation.info, axes, made))
 
     def _way(self, rule: OpShardingRule, axes: FactorAxes, situation: Situation) -> _Way | None:
         """The way that leaves idle axes idle and splits factors over these; None where it cannot be written."""
@@ -486,8 +496,10 @@ class Chooser:
         results: tuple[TensorSharding, ...],
     ) -> tuple[Sent, ...] | None:
         """The collectives within the local form, as halos are; None where there is no local form for the shardings."""
-        definition = self.table.get(info.name)
-        if definition is None or definition.localize is None or not _is_moved(rule, operands):
+        definition = definition_of(self.table, info)
+        if definition is None or definition.localize is None:
+            return ()
+        if not _is_moved(rule, operands) and not (definition.any_shards and operands != results):
             return ()
         key = rule, info, operands, results
         if key not in self._sent:

@@ -20,6 +20,7 @@ from gspmd.transforms.ir.operations import Location, Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import OPS
+from gspmd.transforms.ops.custom_call import CALLS
 from gspmd.transforms.reshard import Chooser, Decision, Planner
 from gspmd.transforms.reshard.strategy import Situation, Strategy
 
@@ -161,7 +162,9 @@ class _ConflictFinder:
     def __init__(self, explainer: Explainer, planned: Hardware) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(Planner(self.mesh, planned), OPS, context_of(explainer.completion.annotated.module))
+        self.chooser = Chooser(
+            Planner(self.mesh, planned), OPS | CALLS, context_of(explainer.completion.annotated.module)
+        )
         self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
 
     def conflict(
