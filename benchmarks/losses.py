@@ -1,7 +1,7 @@
 """A benchmark that looks for losses: random annotated programs in which gspmd sends more than XLA's partitioners.
 
 Usage: `python benchmarks/losses.py [--seed 0] [--start 0] [--count 100] [--devices 2,4,6,8,16,64] [--jobs 1]
-[--worst 10] [--check] [--minimise] [--corpus] [--json FILE] [--markdown FILE]`.
+[--worst 10] [--check] [--minimise] [--corpus] [--single] [--json FILE] [--markdown FILE]`.
 
 All partitioners get the same program with the same annotations; everything is compiled by XLA for CPUs, in processes
 that may be ended by it, and bytes are counted in the optimised HLO, in the same way for all. A program is named by its
@@ -26,6 +26,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # of LLVM only
 
 import report_losses
+import single_operations
 from loss_cases import Case, Judge, Outcome
 from made_up.program import Program
 from sent import OURS, PARTITIONERS
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     programs: dict[str, Program] = {}
     cases: list[Case] = []
-    for case, program in _of_corpus(options) if options.corpus else _made_up(options):
+    for case, program in _wanted(options):
         cases.append(case)
         if program is not None:
             programs[case.name] = program
@@ -58,6 +59,25 @@ def main(arguments: list[str] | None = None) -> int:
     if options.minimise:
         _minimise([case for case in worst if case.lost and case.name in programs], programs, options)
     return 0
+
+
+def _wanted(options: argparse.Namespace) -> Iterator[tuple[Case, Program | None]]:
+    """The programs that are asked for, and how they were made up, where that is known."""
+    if options.corpus:
+        yield from _of_corpus(options)
+    elif options.single:
+        yield from _single(options)
+    else:
+        yield from _made_up(options)
+
+
+def _single(options: argparse.Namespace) -> Iterator[tuple[Case, Program | None]]:
+    """Programs of one operation with annotations at both ends."""
+    judge = Judge(8, options.check)
+    for number in range(options.start, options.start + options.count):
+        said, text = single_operations.made(options.seed, number)
+        yield judge.case_of_text(f"seed {options.seed}, {number}: {said}", text), None
+    judge.stop()
 
 
 def _made_up(options: argparse.Namespace) -> Iterator[tuple[Case, Program | None]]:
@@ -153,6 +173,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--minimise", action="store_true", help="make the worst small and add them to the corpus")
     parser.add_argument("--seconds", type=float, default=240, help="that making one small may take (240)")
     parser.add_argument("--corpus", action="store_true", help="only the programs of `corpus/losses`")
+    parser.add_argument("--single", action="store_true", help="programs of one operation, annotated at both ends")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
     parser.add_argument("--markdown", metavar="FILE", help="write the summary and the worst to FILE")
     return parser.parse_args(arguments)

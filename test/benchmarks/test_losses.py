@@ -36,6 +36,29 @@ def test_a_few_programs_are_compared(tmp_path: Path) -> None:
         assert not case["outcomes"]["gspmd"]["wrong"], case["name"]
 
 
+def test_single_operations_are_compared(tmp_path: Path) -> None:
+    path = tmp_path / "cases.json"
+    words = ["--single", "--seed", "1", "--start", "50", "--count", "3", "--check", "--json", str(path)]
+    finished = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "losses.py"), *words], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    cases = json.loads(path.read_text())
+    assert len({case["name"] for case in cases}) == 3
+    for case in cases:
+        ours = case["outcomes"]["gspmd"]
+        assert ours["sent"] is not None, case["name"]
+        assert not ours["wrong"], case["name"]
+        assert not ours["unchecked"], case["name"]
+
+
+def test_single_operations_are_made_again_from_their_seed(load: Any) -> None:
+    single = load("single_operations")
+    programs = [single.made(1, number) for number in range(40)]
+    assert programs == [single.made(1, number) for number in range(40)]
+    assert len({text for _, text in programs}) > 30
+
+
 def test_a_program_is_made_again_from_its_seed(load: Any) -> None:
     drafts = load("made_up.drafts")
     programs = [drafts.made(1, number, (2, 4, 8, 64)) for number in range(4)]

@@ -285,3 +285,55 @@ module @a_reversed_value_with_other_users_is_reversed_whole {
     return %1, %0 : tensor<4xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+// What is cut out of a concatenation is cut out of its parts, so that a value joined to itself is rotated.
+// CHECK-LABEL: module @a_concatenation_is_cut_in_its_parts
+// CHECK: %[[LAST:.*]] = stablehlo.slice %arg0 [3:8, 0:2]
+// CHECK: %[[FIRST:.*]] = stablehlo.slice %arg0 [0:3, 0:2]
+// CHECK: %[[ROTATED:.*]] = stablehlo.concatenate %[[LAST]], %[[FIRST]], dim = 0
+// CHECK: %[[ONE:.*]] = stablehlo.slice %arg0 [1:6:2, 0:2]
+// CHECK: return %[[ROTATED]], %[[ONE]]
+module @a_concatenation_is_cut_in_its_parts {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x2xf32>) -> (tensor<8x2xf32>, tensor<3x2xf32>) {
+    %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<16x2xf32>
+    %1 = stablehlo.slice %0 [3:11, 0:2] : (tensor<16x2xf32>) -> tensor<8x2xf32>
+    %2 = stablehlo.slice %0 [9:14:2, 0:2] : (tensor<16x2xf32>) -> tensor<3x2xf32>
+    return %1, %2 : tensor<8x2xf32>, tensor<3x2xf32>
+  }
+}
+
+// -----
+
+// Every second row of both parts is not what a slice of each has, and what is annotated stays.
+// CHECK-LABEL: module @cuts_that_leave_rows_out_and_what_is_annotated_stay
+// CHECK-COUNT-2: stablehlo.concatenate
+// CHECK-NOT: stablehlo.concatenate
+module @cuts_that_leave_rows_out_and_what_is_annotated_stay {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x2xf32>, %b: tensor<8x2xf32>) -> (tensor<5x2xf32>, tensor<4x2xf32>) {
+    %0 = stablehlo.concatenate %a, %b, dim = 0 : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<16x2xf32>
+    %1 = stablehlo.slice %0 [3:12:2, 0:2] : (tensor<16x2xf32>) -> tensor<5x2xf32>
+    %2 = stablehlo.concatenate %b, %a, dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<16x2xf32>
+    %3 = stablehlo.slice %2 [0:4, 0:2] : (tensor<16x2xf32>) -> tensor<4x2xf32>
+    return %1, %3 : tensor<5x2xf32>, tensor<4x2xf32>
+  }
+}
+
+// -----
+
+// A slice of a slice is one.
+// CHECK-LABEL: module @a_slice_of_a_slice_is_one
+// CHECK: %[[CUT:.*]] = stablehlo.slice %arg0 [6:13:6, 1:2]
+// CHECK: return %[[CUT]]
+module @a_slice_of_a_slice_is_one {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<16x2xf32>, %b: tensor<8x2xf32>) -> tensor<2x1xf32> {
+    %0 = stablehlo.slice %a [2:16:2, 0:2] : (tensor<16x2xf32>) -> tensor<7x2xf32>
+    %1 = stablehlo.slice %0 [2:7:3, 1:2] : (tensor<7x2xf32>) -> tensor<2x1xf32>
+    %2 = stablehlo.concatenate %b, %b, dim = 0 : (tensor<8x2xf32>, tensor<8x2xf32>) -> tensor<16x2xf32>
+    return %1 : tensor<2x1xf32>
+  }
+}

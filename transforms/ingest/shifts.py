@@ -1,8 +1,9 @@
 """Shifts as the slice, the concatenation or the one pad that they are, of which each shard sends what moves.
 
 The gradient of a roll, and of taking a value apart, is a sum of values that are padded with zeros and fill each
-other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative. A dynamic slice that starts
-where constants say is a slice. What is cut out of a reversed value is cut first, and then reversed.
+other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative, and a slice of a slice is one.
+A dynamic slice that starts where constants say is a slice. What is cut out of a concatenation is cut out of its parts,
+and what is cut out of a reversed value is cut first, and then reversed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gspmd.transforms.ir.reducers import is_zero
 from gspmd.transforms.ir.signature import dictionaries
 from gspmd.transforms.ir.types import TensorType
 
+CONCATENATE = "stablehlo.concatenate"
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
 DYNAMIC_SLICE, PAD, REVERSE = "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reverse"
 _SAID = "sdy.sharding"
@@ -39,7 +41,7 @@ def join_shifts(main: Operation) -> None:
         if op.name == DYNAMIC_SLICE:
             _cut_where_known(op)
         elif op.name == SLICE:
-            _cut_pad(_cut_reversal(op))
+            _cut(op)
         elif op.name == PAD:
             _pad_again(op)
         elif op.name == WINDOW:
@@ -72,6 +74,86 @@ def _cut_where_known(op: Operation) -> None:
     for name, numbers in (("start_indices", begins), ("limit_indices", ends), ("strides", [1] * len(shape))):
         attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
     op.replace(create(SLICE, [value], [op.result.type], attributes, op).results)
+
+
+# ---- concatenations that are cut ----
+
+
+def _cut(op: Operation) -> None:
+    """Cut out of what the operand is made of, where that is the same."""
+    op = _cut_once(op)
+    parts = _cut_parts(op)
+    if parts is None:
+        _cut_pad(_cut_reversal(op))
+        return
+    for part in parts:
+        _cut(part)
+
+
+def _cut_once(op: Operation) -> Operation:
+    """One slice for a slice of a slice, which is for that alone and of which nothing is said; returns it."""
+    before = op.operands[0].op
+    if before is None or before.name != SLICE or _SAID in before.attributes:
+        return op
+    if not before.result.is_used_once or 0 in _shape(op.result):
+        return op
+    names = ("start_indices", "limit_indices", "strides")
+    outer, inner = ([_ints(each, name) for name in names] for each in (before, op))
+    starts, strides, last = list[int](), list[int](), list[int]()
+    for dim, kept in enumerate(_shape(op.result)):
+        starts.append(outer[0][dim] + inner[0][dim] * outer[2][dim])
+        strides.append(outer[2][dim] * inner[2][dim])
+        last.append(starts[dim] + (kept - 1) * strides[dim] + 1)
+    attributes = dict(op.attributes)
+    for name, numbers in zip(names, (starts, last, strides), strict=True):
+        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+    made = create(SLICE, before.operands, [op.result.type], attributes, op)
+    op.replace(made.results)
+    before.erase()
+    return made
+
+
+def _cut_parts(op: Operation) -> list[Operation] | None:
+    """Cut the parts of a concatenation, of which those that are kept are put together; returns the slices.
+
+    None where the operand is no concatenation, or something is said of it, or several parts are kept with elements left
+    out between others, or of what is put together in any case.
+    """
+    joined = op.operands[0].op
+    if joined is None or joined.name != CONCATENATE or _SAID in joined.attributes:
+        return None
+    dim = int(joined.attributes["dimension"])
+    starts, limits, strides = (_ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    begin, kept = 0, list[tuple[Value, int, int]]()
+    for value in joined.operands:
+        size = _shape(value)[dim]
+        low, high = max(starts[dim] - begin, 0), min(limits[dim] - begin, size)
+        if low < high:
+            kept.append((value, low, high))
+        begin += size
+    is_put_together = strides[dim] == 1 and all(user.name == SLICE for user in joined.result.users)
+    if not kept or (len(kept) > 1 and not is_put_together):
+        return None
+    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
+    made: list[Operation] = []
+    parts: list[Value] = []
+    for value, low, high in kept:
+        starts[dim], limits[dim] = low, high
+        shape = [-(-(limit - start) // step) for start, limit, step in zip(starts, limits, strides, strict=True)]
+        if shape == _shape(value) and not said:
+            parts.append(value)
+            continue
+        attributes = {name: each for name, each in op.attributes.items() if name != _SAID or len(kept) == 1}
+        attributes["start_indices"], attributes["limit_indices"] = map(ir.DenseI64ArrayAttr.get, (starts, limits))
+        made.append(create(SLICE, [value], [TensorType(tuple(shape), value.type.element)], attributes, op))
+        parts.append(made[-1].result)
+    if len(parts) > 1:
+        put = {"dimension": joined.attributes["dimension"], **said}
+        parts = [create(CONCATENATE, parts, [op.result.type], put, op).result]
+    op.replace(parts)
+    if not joined.result.is_used:
+        joined.erase()
+    return made
 
 
 # ---- reversals that are cut ----
@@ -236,7 +318,7 @@ def _join(op: Operation) -> None:
         return
     type_ = op.results[0].type
     number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
-    value = create("stablehlo.concatenate", [first.value, second.value], [type_], {"dimension": number}, op).results[0]
+    value = create(CONCATENATE, [first.value, second.value], [type_], {"dimension": number}, op).results[0]
     said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
     if not element.startswith(("i", "ui")):
         value = create(ADD, [value, _zeros(pads[0].operands[1], type_, op)], [type_], said, op).results[0]

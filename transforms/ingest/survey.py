@@ -35,7 +35,7 @@ _SOUGHT = {
     "stablehlo.tuple",
 }
 _LOOKUPS = {"stablehlo.gather", "stablehlo.scatter"}
-_REARRANGES = {"stablehlo.pad", "stablehlo.dynamic_slice", REVERSE}
+_REARRANGES = {"stablehlo.concatenate", "stablehlo.dynamic_slice", "stablehlo.pad", REVERSE}
 DEPRECATED = {
     f"stablehlo.{name}"
     for name in (
