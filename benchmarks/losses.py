@@ -73,7 +73,7 @@ def _wanted(options: argparse.Namespace) -> Iterator[tuple[Case, Program | None]
 
 def _single(options: argparse.Namespace) -> Iterator[tuple[Case, Program | None]]:
     """Programs of one operation with annotations at both ends."""
-    judge = Judge(8, options.check)
+    judge = Judge(single_operations.DEVICES, options.check)
     for number in range(options.start, options.start + options.count):
         said, text = single_operations.made(options.seed, number)
         yield judge.case_of_text(f"seed {options.seed}, {number}: {said}", text), None

@@ -20,7 +20,8 @@ Array = Any
 Function = Callable[..., Array]
 
 _ROWS, _COLUMNS = 1024, 512
-_MESHES = ((2,), (4,), (8,), (2, 2), (2, 4), (4, 2))
+_MESHES = ((2,), (4,), (8,), (2, 2), (2, 4), (4, 2), (2, 2, 2), (4, 4), (16, 4))
+DEVICES = 64  # of the largest
 
 
 class Single(NamedTuple):
@@ -35,7 +36,7 @@ def made(seed: int, number: int) -> tuple[str, str]:
     """What a program is about, and its text; the same for the same numbers."""
     draw = random.Random(seed * 1_000_003 + number)
     sizes = draw.choice(_MESHES)
-    mesh = AbstractMesh(sizes, ("x", "y")[: len(sizes)], axis_types=(AxisType.Auto,) * len(sizes))
+    mesh = AbstractMesh(sizes, ("x", "y", "z")[: len(sizes)], axis_types=(AxisType.Auto,) * len(sizes))
     single = draw.choice(_KINDS)(draw)
     arguments = [
         jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, _spec(draw, shape, mesh)))
