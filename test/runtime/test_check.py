@@ -281,6 +281,39 @@ def test_explicit_tolerances_are_final() -> None:
     assert report.results[0].noise is None
 
 
+def _mixed(factor: float) -> tuple[str, str]:
+    """A float32 result that is rounded to bfloat16 on its way, which the partitioned program leaves out."""
+    types = "tensor<64xf32>, tensor<64xf32>"
+    plain = program(
+        "%0: tensor<64xf32>",
+        types,
+        """%a = stablehlo.convert %0 : (tensor<64xf32>) -> tensor<64xbf16>
+          %b = stablehlo.convert %a : (tensor<64xbf16>) -> tensor<64xf32>
+          %c = stablehlo.negate %0 : tensor<64xf32>
+          return %b, %c : tensor<64xf32>, tensor<64xf32>""",
+    )
+    local = f"""%k = stablehlo.constant dense<{factor}> : tensor<16xf32>
+          %c = stablehlo.negate %0 : tensor<16xf32>
+          %d = stablehlo.multiply %0, %k : tensor<16xf32>
+          return %d, %c : tensor<16xf32>, tensor<16xf32>"""
+    return plain, partitioned(MESH, ['f32[64] [{"x"}]'], ['f32[64] [{"x"}]'] * 2, local)
+
+
+def test_what_is_made_of_a_narrower_type_is_as_exact_as_that() -> None:
+    report = check(*_mixed(1.0))
+    first, second = report.results
+    assert first.max_rel_error > first.tolerance
+    assert report.passed
+    assert first.reason.startswith("made of bfloat16: the relative error ")
+    assert not second.reason
+
+
+def test_what_a_narrower_type_does_not_explain_fails() -> None:
+    report = check(*_mixed(1.1))
+    assert not report.passed
+    assert report.results[0].reason.startswith("error ")
+
+
 # ---- what is compared with what -------------------------------------------------------------------
 
 

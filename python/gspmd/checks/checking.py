@@ -46,7 +46,8 @@ def check(
 
     Integers and bools must be equal, NaN and infinities in the same places, and other floats no farther off
     than `atol + rtol * (largest magnitude of the result)`. Where neither is given, `rtol` is
-    `default_rtol`, and a result that rounding its inputs moves farther is allowed four times that, with a note.
+    `default_rtol`. A result that rounding its inputs moves farther is allowed four times that, and one that is made of
+    narrower types, as in mixed precision, what results of these are; both with a note.
     `devices` are those to run on (default: JAX's CPU devices). `stage` wraps each slow step, for progress.
 
     With `bisect`, a program that is partitioned wrongly, or cannot be run, is searched for the pass and the operation
@@ -81,12 +82,12 @@ def check(
             code=Code.PARTITIONED_ALREADY,
         )
     with stage("compiling the original program"):
-        reference, description = reference_of(program, devices)
-    _check_same_interface(reference.signature, parallel.signature)
+        reference = reference_of(program, devices)
+    _check_same_interface(reference.executable.signature, parallel.signature)
     pair = ProgramPair(reference, parallel, rtol, atol)
     runs, notes = runs_of(pair, inputs, seed, stage)
     mesh = print_mesh(parallel.signature.mesh)
-    return CheckReport(mesh, parallel.num_partitions, description, runs, notes)
+    return CheckReport(mesh, parallel.num_partitions, reference.described, runs, notes)
 
 
 def _partition(program: ir.Module, partitioned: Any, num_devices: int | None, options: Mapping[str, Any]) -> Any:

@@ -10,10 +10,9 @@ import dataclasses
 from contextlib import AbstractContextManager, nullcontext
 
 from gspmd.checks.programs import read
-from gspmd.checks.running import Inputs, ProgramPair, given_arrays, reference_of, runs_of
+from gspmd.checks.running import Inputs, ProgramPair, Reference, given_arrays, reference_of, runs_of
 from gspmd.checks.verdicts import CheckRun
 from gspmd.runtime import executable as runtime
-from gspmd.runtime.executable import Executable
 from gspmd.runtime.executable_module import is_partitioned
 
 
@@ -27,15 +26,15 @@ class Judging:
     atol: float | None = None
 
 
-_reference: tuple[str, Executable, str] | None = None
+_reference: tuple[str, Reference] | None = None
 
 
 def described(program: str, judging: Judging) -> str:
     """What an unpartitioned program runs on, which is compiled. Errors: as `gspmd.check`."""
-    reference, description = _compiled_reference(program)
+    reference = _compiled_reference(program)
     if judging.inputs is not None:
-        given_arrays(reference.signature.inputs, judging.inputs)
-    return description
+        given_arrays(reference.executable.signature.inputs, judging.inputs)
+    return reference.described
 
 
 def judged(program: str, changed: str, judging: Judging) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
@@ -43,21 +42,21 @@ def judged(program: str, changed: str, judging: Judging) -> tuple[tuple[CheckRun
 
     Errors: whatever compiling and running raises.
     """
-    reference, _ = _compiled_reference(program)
+    reference = _compiled_reference(program)
     module = read(changed)
     if is_partitioned(module):
         other = runtime.compile(module, padding="nan")
     else:
-        other, _ = reference_of(module, None)
+        other = reference_of(module, None).executable
     pair = ProgramPair(reference, other, judging.rtol, judging.atol)
     return runs_of(pair, judging.inputs, judging.seed, _silent)
 
 
-def _compiled_reference(program: str) -> tuple[Executable, str]:
+def _compiled_reference(program: str) -> Reference:
     global _reference
     if _reference is None or _reference[0] != program:
-        _reference = (program, *reference_of(read(program), None))
-    return _reference[1:]
+        _reference = program, reference_of(read(program), None)
+    return _reference[1]
 
 
 def _silent(_: str) -> AbstractContextManager[None]:

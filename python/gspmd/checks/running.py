@@ -12,6 +12,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.checks.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
+from gspmd.checks.precision import narrowest_types
 from gspmd.checks.verdicts import CheckRun, ResultCheck
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
@@ -32,10 +33,19 @@ _NOISE_RUNS = 3  # rounding is random: more than one try, and the largest effect
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """The program before partitioning, what it runs on, and the narrowest types that its results are made of."""
+
+    executable: Executable
+    described: str
+    made_of: tuple[np.dtype[Any] | None, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ProgramPair:
     """The program twice, and what counts as equal."""
 
-    reference: Executable
+    reference: Reference
     partitioned: Executable
     rtol: float | None
     atol: float | None
@@ -52,22 +62,25 @@ def check_judging(inputs: Inputs | None, rtol: float | None, atol: float | None)
         )
 
 
-def reference_of(program: ir.Module, devices: Sequence[Any] | None) -> tuple[Executable, str]:
-    """The program before partitioning, and what it runs on.
+def reference_of(program: ir.Module, devices: Sequence[Any] | None) -> Reference:
+    """Compile the program before partitioning.
 
     Manual regions are written for one device of many; a program that has some is run by XLA on all.
     """
-    if has_manual_regions(model_of(program)):
+    model = model_of(program)
+    made_of = narrowest_types(model)
+    if has_manual_regions(model):
         executable = runtime.compile_with_xla(program, devices)
-        return executable, f"XLA's partitioner on {executable.num_partitions} devices, for the manual regions"
-    return runtime.compile_single(program, devices[0] if devices else None), "one device"
+        described = f"XLA's partitioner on {executable.num_partitions} devices, for the manual regions"
+        return Reference(executable, described, made_of)
+    return Reference(runtime.compile_single(program, devices[0] if devices else None), "one device", made_of)
 
 
 def runs_of(
     pair: ProgramPair, inputs: Inputs | None, seed: int, stage: Stage
 ) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
     """The comparisons that `check` makes, and notes on them. Errors: those of running, and of reading inputs."""
-    values = pair.reference.signature.inputs
+    values = pair.reference.executable.signature.inputs
     if inputs is not None:
         named = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else "given inputs"
         return (_run(pair, named, given_arrays(values, inputs), stage)[0],), ()
@@ -92,7 +105,7 @@ def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Arra
 def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, list[int]]:
     """One comparison, and the results of the reference that have NaN."""
     with stage("running the original program"):
-        expected = [np.asarray(result) for result in pair.reference(*arrays)]
+        expected = [np.asarray(result) for result in pair.reference.executable(*arrays)]
     with stage("running the partitioned program"):
         actual = pair.partitioned(*arrays)
         differences = [compare_sharded(e, a) for e, a in zip(expected, actual, strict=True)]
@@ -105,8 +118,10 @@ def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stag
     explicit = pair.rtol is not None or pair.atol is not None
     if not explicit and any(_may_be_noise(check) for check in checks):
         with stage("measuring the effect of rounding"):
-            runs = [pair.reference(*perturbed(arrays, seed)) for seed in range(_NOISE_RUNS)]
+            runs = [pair.reference.executable(*perturbed(arrays, seed)) for seed in range(_NOISE_RUNS)]
         checks = [_judge_noise(check, e, moved) for check, e, *moved in zip(checks, expected, *runs, strict=True)]
+        made_of = pair.reference.made_of or (None,) * len(checks)
+        checks = [_judge_narrow(check, narrowest) for check, narrowest in zip(checks, made_of, strict=True)]
     return CheckRun(described, tuple(checks)), [i for i, e in enumerate(expected) if has_nan(e)]
 
 
@@ -146,3 +161,14 @@ def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArr
     passed = check.max_abs_error <= _NOISE_FACTOR * noise
     reason = f"ill-conditioned: rounding the inputs moves the reference by {noise:.3g}" if passed else check.reason
     return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)
+
+
+def _judge_narrow(check: ResultCheck, made_of: np.dtype[Any] | None) -> ResultCheck:
+    """Let a result pass that is as far off as one of the narrowest type that it is made of may be."""
+    if made_of is None or not _may_be_noise(check) or not check.tolerance:
+        return check
+    allowed = default_rtol(made_of)
+    if not check.max_rel_error <= allowed:
+        return check
+    reason = f"made of {made_of.name}: the relative error {check.max_rel_error:.3g} is within {allowed:.3g}"
+    return dataclasses.replace(check, passed=True, reason=reason)

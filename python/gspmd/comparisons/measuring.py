@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.checks.running import Inputs, ProgramPair, given_arrays, reference_of, runs_of
+from gspmd.checks.running import Inputs, ProgramPair, Reference, given_arrays, reference_of, runs_of
 from gspmd.checks.verdicts import CheckReport
 from gspmd.comparisons.line_names import name_by_lines
 from gspmd.comparisons.peers import as_laid_out, compile_by_peer
@@ -54,7 +54,7 @@ class Measured:
     seconds: float
 
 
-_reference: tuple[str, Executable, str] | None = None
+_reference: tuple[str, Reference] | None = None
 _compiled: tuple[tuple[str, str, str], Any, tuple[str, ...]] | None = None
 
 
@@ -65,10 +65,10 @@ def unpartitioned(task: Task) -> str:
     """
     global _reference
     if _reference is None or _reference[0] != task.program:
-        _reference = (task.program, *reference_of(_read(task.program), None))
+        _reference = task.program, reference_of(_read(task.program), None)
     if task.inputs is not None:
-        given_arrays(_reference[1].signature.inputs, task.inputs)
-    return _reference[2]
+        given_arrays(_reference[1].executable.signature.inputs, task.inputs)
+    return _reference[1].described
 
 
 def measured(task: Task, partitioner: str, partitioned: str = "") -> Measured:
@@ -97,7 +97,7 @@ def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
     if partitioner == OURS:
         executable = Executable(loaded, signature_of(_read(partitioned)), devices, "nan")
     else:
-        executable = as_laid_out(loaded, _reference[1].signature, task.mesh, devices)
+        executable = as_laid_out(loaded, _reference[1].executable.signature, task.mesh, devices)
     pair = ProgramPair(_reference[1], executable, task.rtol, task.atol)
     runs, notes = runs_of(pair, task.inputs, task.seed, _silent)
     return CheckReport(print_mesh(task.mesh), task.mesh.size, description, runs, notes)
