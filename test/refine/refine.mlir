@@ -183,3 +183,40 @@ module @rotated_into_columns {
     return %2 : tensor<1024x512xf32>
   }
 }
+
+// -----
+
+// The steps of a recurrence are split by examples, as its inputs come in, and not by features, as its weights are: those
+// are gathered once, and nothing is sent in the loop.
+
+// CHECK-LABEL: @recurrence
+// CHECK: stablehlo.while
+// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{"x"}, {}]>]
+module @recurrence {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %a: tensor<16x64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>},
+      %w: tensor<128x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+      %v: tensor<128x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<64x128xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<64x128xf32>
+    %inputs = stablehlo.dot_general %a, %v, contracting_dims = [2] x [0] : (tensor<16x64x128xf32>, tensor<128x128xf32>) -> tensor<16x64x128xf32>
+    %0:3 = stablehlo.while(%rows = %inputs, %i = %zero, %h = %start) : tensor<16x64x128xf32>, tensor<i32>, tensor<64x128xf32>
+    cond {
+      %steps = stablehlo.constant dense<16> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %steps : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %1 = stablehlo.dynamic_slice %rows, %i, %zero, %zero, sizes = [1, 64, 128]
+        : (tensor<16x64x128xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x128xf32>
+      %2 = stablehlo.reshape %1 : (tensor<1x64x128xf32>) -> tensor<64x128xf32>
+      %3 = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x128xf32>) -> tensor<64x128xf32>
+      %4 = stablehlo.add %3, %2 : tensor<64x128xf32>
+      %5 = stablehlo.tanh %4 : tensor<64x128xf32>
+      %6 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %rows, %6, %5 : tensor<16x64x128xf32>, tensor<i32>, tensor<64x128xf32>
+    }
+    return %0#2 : tensor<64x128xf32>
+  }
+}

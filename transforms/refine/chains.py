@@ -40,7 +40,7 @@ MOST_VALUES = 128
 MOST_BESIDE = 32
 """How many values change together with one that is only beside a value that is moved."""
 
-MOST_SWEEPS = 3
+MOST_SWEEPS = 6
 """How often all values are gone through."""
 
 SPARED_BYTES = 2**24

@@ -163,8 +163,8 @@ class ValuePlaces:
 
         An argument of the program is split no further. A result of the type of an argument without annotations, which
         it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
-        further. What a loop hands on unchanged is as it was, or whole along dimensions that its steps take slices of,
-        which may be split along the others for that.
+        further. What a loop hands on unchanged is as it was, or as it comes in, or whole along dimensions that its
+        steps take slices of, which may be split along the others for that.
         """
         if value in self._handed_on:
             return self._fits_loop(value, sharding)
@@ -187,6 +187,9 @@ class ValuePlaces:
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
 
     def _fits_loop(self, value: int, sharding: TensorSharding) -> bool:
+        needs = (use for name in self.names_of(value) for use in self.uses[name] if use.op is None)
+        if any(self.at(use.value, {}) == sharding for use in needs):
+            return True
         before, after = self.sharding[value].dim_axes(), sharding.dim_axes()
         sliced = self._sliced(value)
         freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
