@@ -16,6 +16,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
+from gspmd.transforms.emit.builder import Body
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.ir.modules import function_block
 from gspmd.transforms.ir.op_info import OpInfo
@@ -100,6 +101,15 @@ def _comparator(op: LocalOp) -> Block:
     return block
 
 
+def _order(op: LocalOp) -> Body:
+    """Whether one element comes before another. Outside of a program, where it is only counted what is sent, any order."""
+    emit = op.emit
+    if op.ir.parent is None:
+        return lambda arguments: [emit.compare(arguments[0], "LT", arguments[1])]
+    block = _comparator(op)
+    return lambda arguments: inline_body(emit, block, arguments)
+
+
 def approximate_top_k_rule(info: OpInfo) -> OpShardingRule:
     """All dimensions but the one searched pass through; along that, the best of all shards are brought together."""
     count = len(info.results)
@@ -133,14 +143,13 @@ def localize_approximate_top_k(op: LocalOp) -> None:
     best = [emit.all_gather(value, dim, axes, cause) for value in best]
     types = [value.type for value in best]
     scalars = [TensorType((), t.element) for t in types for _ in range(2)]
-    block = _comparator(op)
     ordered = op_with_body(
         emit,
         "stablehlo.sort",
         best,
         types,
         scalars,
-        lambda arguments: inline_body(emit, block, arguments),
+        _order(op),
         dimension=emit.i64(dim),
         is_stable=ir.BoolAttr.get(True, emit.context),
     )
