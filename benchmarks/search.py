@@ -112,7 +112,7 @@ def _page(known: dict[str, Any]) -> str:
 
 _INTRODUCTION = """# Searched plans beside the annotations of experts
 
-Written by `python benchmarks/search.py --compile 2 --markdown docs/measured/search.md` (needs libtpu, and no TPU). The
+Written by `python benchmarks/search.py --compile 3 --markdown docs/measured/search.md` (needs libtpu, and no TPU). The
 models of the paper (arXiv 2105.04663) and others without their annotations: a step as estimated for the annotations of
 experts, for the plan that `gspmd search` finds, and for the ways to split a model that it starts from. *2-D* is the
 paper's final sharding, *Megatron* has tensors on y, sequences on y between blocks (arXiv 2205.05198) and the
@@ -120,9 +120,10 @@ optimizer's state on x, too, and *FSDP* has examples and weights on both axes. T
 than, by the same estimate, in parts of the plan's step.
 
 *Compiled* is what libtpu makes of the same programs: a step in its own order, with its own estimate of cycles. The
-search has the compiler decide between its plan and the best of the known ways; of the experts' annotations it is the
-best one as compiled. Nothing is measured on a TPU. The texts of the models are in `benchmarks/search_models.py` and the
-examples, and the table of them in `benchmarks/search_cases.py`.
+search has the compiler decide between its plan, the best of the known ways and another, so that the estimate of what
+it chose may be longer; of the experts' annotations it is the best one as compiled. Nothing is measured on a TPU. The
+texts of the models are in `benchmarks/search_models.py` and the examples, and the table of them in
+`benchmarks/search_cases.py`.
 """
 _DETAILS = """## All figures
 
