@@ -55,7 +55,7 @@ def test_it_learns_to_segment() -> None:
 def test_images_are_only_exchanged_with_neighbours(recipe: str, config: Config) -> None:
     """Forward and backward: activations move by permutes, statistics and gradients are summed.
 
-    Nothing is gathered, but for the image of the lowest level, of which that is less than what neighbours would exchange.
+    Nothing is gathered, but for the image of the lowest level, for which that is less than neighbours would exchange.
     """
     collectives = partitioned(config, recipe).collectives
     assert {c.kind for c in collectives} - {"all_gather"} == {"collective_permute", "all_reduce"}

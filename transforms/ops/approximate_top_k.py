@@ -102,7 +102,7 @@ def _comparator(op: LocalOp) -> Block:
 
 
 def _order(op: LocalOp) -> Body:
-    """Whether one element comes before another. Outside of a program, where it is only counted what is sent, any order."""
+    """Whether one element comes before another. Outside of a program, where only what is sent counts, in any order."""
     emit = op.emit
     if op.ir.parent is None:
         return lambda arguments: [emit.compare(arguments[0], "LT", arguments[1])]
