@@ -53,14 +53,9 @@ def test_it_learns_to_segment() -> None:
 @pytest.mark.parametrize("config", [EVEN, UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_images_are_only_exchanged_with_neighbours(recipe: str, config: Config) -> None:
-    """Forward and backward: activations move by permutes, statistics and gradients are summed.
-
-    Nothing is gathered, but for the image of the lowest level, for which that is less than neighbours would exchange.
-    """
+    """Forward and backward: activations move by permutes, statistics and gradients are summed, nothing is gathered."""
     collectives = partitioned(config, recipe).collectives
-    assert {c.kind for c in collectives} - {"all_gather"} == {"collective_permute", "all_reduce"}
-    lowest = config.batch * config.depth * config.height * config.width // 4**3 * 4 * config.channels * 4  # in bytes
-    assert sum(c.bytes for c in collectives if c.kind == "all_gather") <= lowest / 8 * 2
+    assert {c.kind for c in collectives} == {"collective_permute", "all_reduce"}
     assert {c.axes for c in collectives if c.kind == "collective_permute"} == SPACE[recipe]
     sums = [c for c in collectives if c.kind == "all_reduce"]
     # Statistics of an image are summed over its parts, gradients over batches too, and so is the loss in the end.

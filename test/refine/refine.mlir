@@ -131,43 +131,6 @@ module @free_result {
 
 // -----
 
-// The small product is made whole on every device, of a vector that is gathered, since the result is wanted whole: that
-// repeats less than a fiftieth of what the program contracts. By itself it would be four times the arithmetic.
-
-// CHECK-LABEL: @small_beside_large
-// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{"x"}, {}]>]{{.*}} -> tensor<4096x512xf32>
-// CHECK-NOT: sdy.sharding_per_value
-// CHECK: return %
-
-// CHECK-LABEL: @small_alone
-// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{"x"}, {}]>]{{.*}} -> tensor<4096x64xf32>
-module @small_beside_large {
-  sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(
-      %x: tensor<4096x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<512x512xf32>,
-      %a: tensor<4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %b: tensor<4x64xf32>)
-      -> (tensor<4096x512xf32>, tensor<4096x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
-    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4096x512xf32>, tensor<512x512xf32>) -> tensor<4096x512xf32>
-    %1 = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<4096xf32>) -> tensor<4096x4xf32>
-    %2 = stablehlo.dot_general %1, %b, contracting_dims = [1] x [0] : (tensor<4096x4xf32>, tensor<4x64xf32>) -> tensor<4096x64xf32>
-    return %0, %2 : tensor<4096x512xf32>, tensor<4096x64xf32>
-  }
-}
-
-// -----
-
-module @small_alone {
-  sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%a: tensor<4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %b: tensor<4x64xf32>)
-      -> (tensor<4096x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
-    %1 = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<4096xf32>) -> tensor<4096x4xf32>
-    %2 = stablehlo.dot_general %1, %b, contracting_dims = [1] x [0] : (tensor<4096x4xf32>, tensor<4x64xf32>) -> tensor<4096x64xf32>
-    return %2 : tensor<4096x64xf32>
-  }
-}
-
-// -----
-
 // What is rotated along a split dimension sends for that, though the operation is a custom call. So rows are exchanged for
 // columns before, and not after.
 

@@ -58,9 +58,6 @@ MOST_SUMMED = 64
 AGREED_SUM_WORTH = 4
 """How many times less is sent if a sum along what all operands are split over is not taken as that asks for."""
 
-MOST_REPEATED = 0.02
-"""What part of the program's contractions devices may do beyond what they do now, where less is sent for that."""
-
 _ROUNDING = 1e-9
 
 
@@ -112,14 +109,12 @@ class Chains:
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Hashable] = set()
-        self._spared_flops = 0.0  # that devices may still do beyond what they did
         self._met_at_hand = False  # whether something was, since the last offer
         self._most_moves = chooser.planner.moves_tried + MOST_SEARCHES * chooser.planner.max_moves
 
     def run(self) -> list[Refinement]:
         """Decide, and write what has changed to the module."""
         self.costs.settle(self.places.all())
-        self._spared_flops = MOST_REPEATED * self.costs.as_decided(self.places.all()).flops
         for _ in range(MOST_SWEEPS):
             disputed = self._disputed()
             improved = [self._improve(value, most) for value, most in disputed.items() if not self._is_given_up]
@@ -189,7 +184,7 @@ class Chains:
         around = self._surroundings(value)
         if around in self._right:
             return False
-        best: tuple[float, float, Choice] = 0.0, 0.0, {}
+        best: tuple[float, Choice] = 0.0, {}
         for choice, is_remade, worth in self._trials(value, most):
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
@@ -204,22 +199,18 @@ class Chains:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
                 spared = SMALL_BYTES if is_remade else 0.0
-            if not new.is_less(old, spared, self._spared_flops):
-                continue
-            if self.costs.partial(new, choice) != self.costs.partial(old, {}):
+            if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
             if gain > best[0] + _ROUNDING * old.time_s and self._sends_no_more(new, old, worth):
-                best = gain, new.flops - old.flops, choice
-        _, repeated, choice = best
-        if not choice:
+                best = gain, choice
+        if not best[1]:
             self._right.add(around)
             return False
-        for each, sharding in choice.items():
+        for each, sharding in best[1].items():
             self._before.setdefault(each, self.places.sharding[each])
             self.places.sharding[each] = sharding
-        self._spared_flops -= repeated
-        self.costs.settle(self._around(choice))
+        self.costs.settle(self._around(best[1]))
         return True
 
     def _sends_no_more(self, new: Cost, old: Cost, worth: float) -> bool:

@@ -20,6 +20,7 @@ from gspmd.transforms.reshard.traffic import sent_bytes
 
 _WORTH = 1 - 1e-6  # what is cheaper by less is equal
 _ROUNDED = 1.05  # padding may be another
+_REPEATED = 1.02  # something small may be contracted on every device
 
 
 class _StrategyTaken(NamedTuple):
@@ -70,12 +71,12 @@ class Cost:
             self.sends.append((place.times, place.send))
             self.unreduced.extend(place.unreduced)
 
-    def is_less(self, other: Cost, spared_bytes: float, spared_flops: float) -> bool:
-        """Whether it takes less time, for at most `spared_flops` more, and holds no more or only `spared_bytes`."""
+    def is_less(self, other: Cost, spared_bytes: float) -> bool:
+        """Whether it takes less time, for hardly more arithmetic, and holds no more or only `spared_bytes`."""
         return (
             self.time_s < other.time_s * _WORTH
             and self.held_bytes <= max(other.held_bytes * _ROUNDED, spared_bytes)
-            and self.flops <= other.flops / _WORTH + spared_flops
+            and self.flops <= other.flops * _REPEATED
         )
 
 
