@@ -42,24 +42,16 @@ def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
     return without(tuple(axis for axis in mesh.all_axes() if axis.name in names), held)
 
 
-def block_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> BlockExchange | None:
+def block_exchange(
+    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes, mirrored: tuple[int, ...] = ()
+) -> BlockExchange | None:
     """The exchange from axes of every dimension to others, without sending along `held`.
 
-    None if that takes too many rounds, or too many blocks to plan.
+    Of the dimensions `mirrored`, every device gets the shard at the same place from the other end. Their shards are
+    even: size_of(after[dim]) divides shape[dim]. None if it takes too many rounds, or too many blocks to plan.
     """
-    return _carried_out(_outline(_sent_along(mesh, before, after, held), shape, before, after))
-
-
-def mirrored_exchange(
-    mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes, dims: Sequence[int]
-) -> BlockExchange | None:
-    """As `block_exchange`, where every device gets the shard at the same place from the other end of these dimensions.
-
-    Their shards are even: size_of(after[dim]) divides shape[dim].
-    """
-    moved = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b or i in dims]
-    axes = free_axes(mesh, [axis for i in moved for axis in (*before[i], *after[i])], held)
-    return _carried_out(_outline(axes, shape, before, after, mirrored=tuple(dims)))
+    axes = _sent_along(mesh, before, after, held, mirrored)
+    return _carried_out(_outline(axes, shape, before, after, mirrored=mirrored))
 
 
 def exchange_between_orders(
@@ -82,8 +74,9 @@ def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, he
     return int((outline.used & ~outline.here).sum(axis=1).max()) * math.prod(outline.block)
 
 
-def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes) -> Axes:
-    return free_axes(mesh, [axis for a, b in zip(before, after, strict=True) if a != b for axis in (*a, *b)], held)
+def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes, mirrored: tuple[int, ...] = ()) -> Axes:
+    moved = [(a, b) for dim, (a, b) in enumerate(zip(before, after, strict=True)) if a != b or dim in mirrored]
+    return free_axes(mesh, [axis for a, b in moved for axis in (*a, *b)], held)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -58,6 +58,29 @@ def _ints(op: Operation, name: str) -> list[int]:
     return [int(n) for n in op.attributes[name]]
 
 
+def _limits(op: Operation) -> tuple[list[int], list[int], list[int]]:
+    """Where a slice starts and ends in every dimension, and its strides."""
+    return _ints(op, "start_indices"), _ints(op, "limit_indices"), _ints(op, "strides")
+
+
+def _said(op: Operation) -> dict[str, ir.Attribute]:
+    """What is said of the result of an operation."""
+    return {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
+
+
+def _slice(
+    value: Value, starts: list[int], limits: list[int], strides: list[int], before: Operation, said: bool
+) -> Operation:
+    """A slice of a value for the operation `before`, with its attributes, and with what is `said` of it."""
+    attributes = {name: each for name, each in before.attributes.items() if name != "slice_sizes"}
+    if not said:
+        attributes.pop(_SAID, None)
+    for name, numbers in (("start_indices", starts), ("limit_indices", limits), ("strides", strides)):
+        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+    shape = [-(-(limit - start) // step) for start, limit, step in zip(starts, limits, strides, strict=True)]
+    return create(SLICE, [value], [value.type.of_shape(tuple(shape))], attributes, before)
+
+
 # ---- slices whose starts are constants ----
 
 
@@ -70,13 +93,10 @@ def _cut_where_known(op: Operation) -> None:
         return
     begins = [min(start or 0, n - kept) for start, n, kept in zip(starts, _shape(value), shape, strict=True)]
     ends = [begin + kept for begin, kept in zip(begins, shape, strict=True)]
-    attributes = {name: each for name, each in op.attributes.items() if name != "slice_sizes"}
-    for name, numbers in (("start_indices", begins), ("limit_indices", ends), ("strides", [1] * len(shape))):
-        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
-    op.replace(create(SLICE, [value], [op.result.type], attributes, op).results)
+    op.replace(_slice(value, begins, ends, [1] * len(shape), op, said=True).results)
 
 
-# ---- concatenations that are cut ----
+# ---- slices and concatenations that are cut ----
 
 
 def _cut(op: Operation) -> None:
@@ -97,17 +117,13 @@ def _cut_once(op: Operation) -> Operation:
         return op
     if not before.result.is_used_once or 0 in _shape(op.result):
         return op
-    names = ("start_indices", "limit_indices", "strides")
-    outer, inner = ([_ints(each, name) for name in names] for each in (before, op))
-    starts, strides, last = list[int](), list[int](), list[int]()
+    begins, _, steps = _limits(before)
+    starts, limits, strides = _limits(op)
     for dim, kept in enumerate(_shape(op.result)):
-        starts.append(outer[0][dim] + inner[0][dim] * outer[2][dim])
-        strides.append(outer[2][dim] * inner[2][dim])
-        last.append(starts[dim] + (kept - 1) * strides[dim] + 1)
-    attributes = dict(op.attributes)
-    for name, numbers in zip(names, (starts, last, strides), strict=True):
-        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
-    made = create(SLICE, before.operands, [op.result.type], attributes, op)
+        starts[dim] = begins[dim] + starts[dim] * steps[dim]
+        strides[dim] *= steps[dim]
+        limits[dim] = starts[dim] + (kept - 1) * strides[dim] + 1
+    made = _slice(before.operands[0], starts, limits, strides, op, said=True)
     op.replace(made.results)
     before.erase()
     return made
@@ -123,7 +139,7 @@ def _cut_parts(op: Operation) -> list[Operation] | None:
     if joined is None or joined.name != CONCATENATE or _SAID in joined.attributes:
         return None
     dim = int(joined.attributes["dimension"])
-    starts, limits, strides = (_ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    starts, limits, strides = _limits(op)
     begin, kept = 0, list[tuple[Value, int, int]]()
     for value in joined.operands:
         size = _shape(value)[dim]
@@ -134,21 +150,19 @@ def _cut_parts(op: Operation) -> list[Operation] | None:
     is_put_together = strides[dim] == 1 and all(user.name == SLICE for user in joined.result.users)
     if not kept or (len(kept) > 1 and not is_put_together):
         return None
-    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
     made: list[Operation] = []
     parts: list[Value] = []
     for value, low, high in kept:
         starts[dim], limits[dim] = low, high
-        shape = [-(-(limit - start) // step) for start, limit, step in zip(starts, limits, strides, strict=True)]
-        if shape == _shape(value) and not said:
+        cut = _slice(value, starts, limits, strides, op, said=len(kept) == 1)
+        if _shape(cut.result) == _shape(value) and not _said(op):
+            cut.erase()
             parts.append(value)
-            continue
-        attributes = {name: each for name, each in op.attributes.items() if name != _SAID or len(kept) == 1}
-        attributes["start_indices"], attributes["limit_indices"] = map(ir.DenseI64ArrayAttr.get, (starts, limits))
-        made.append(create(SLICE, [value], [TensorType(tuple(shape), value.type.element)], attributes, op))
-        parts.append(made[-1].result)
+        else:
+            made.append(cut)
+            parts.append(cut.result)
     if len(parts) > 1:
-        put = {"dimension": joined.attributes["dimension"], **said}
+        put = {"dimension": joined.attributes["dimension"], **_said(op)}
         parts = [create(CONCATENATE, parts, [op.result.type], put, op).result]
     op.replace(parts)
     if not joined.result.is_used:
@@ -165,15 +179,12 @@ def _cut_reversal(op: Operation) -> Operation:
     reversal = value.op
     if reversal is None or reversal.name != REVERSE or _SAID in reversal.attributes or not value.is_used_once:
         return op
-    starts, limits, strides = (_ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    starts, limits, strides = _limits(op)
     for dim in _ints(reversal, "dimensions"):
         last = starts[dim] + (_shape(op.result)[dim] - 1) * strides[dim]
         starts[dim], limits[dim] = (_shape(value)[dim] - 1 - each for each in (last, starts[dim] - 1))
-    attributes = {name: each for name, each in op.attributes.items() if name != _SAID}
-    attributes["start_indices"], attributes["limit_indices"] = map(ir.DenseI64ArrayAttr.get, (starts, limits))
-    cut = create(SLICE, reversal.operands, [op.result.type], attributes, op)
-    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
-    again = {**reversal.attributes, **said}
+    cut = _slice(reversal.operands[0], starts, limits, strides, op, said=False)
+    again = {**reversal.attributes, **_said(op)}
     op.replace(create(REVERSE, cut.results, [cut.result.type], again, op).results)
     reversal.erase()
     return cut
@@ -319,7 +330,7 @@ def _join(op: Operation) -> None:
     type_ = op.results[0].type
     number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
     value = create(CONCATENATE, [first.value, second.value], [type_], {"dimension": number}, op).results[0]
-    said = {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
+    said = _said(op)
     if not element.startswith(("i", "ui")):
         value = create(ADD, [value, _zeros(pads[0].operands[1], type_, op)], [type_], said, op).results[0]
     elif said and value.op is not None:

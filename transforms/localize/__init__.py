@@ -19,8 +19,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.localize.fitting import RESHARDED
 from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.custom_call import CALLS
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.passes import Pass, option
@@ -46,7 +45,7 @@ class Localize(Pass):
         signature = _global_signature(annotated)
         entry = annotated.function.regions[0]
         emit = Emitter(context_of(module), annotated.mesh, entry, self.list_groups_up_to)
-        Localizer(annotated, RuleBook(OPS | CALLS, self.replicate_unsupported), emit).run()
+        Localizer(annotated, RuleBook(every_row(), self.replicate_unsupported), emit).run()
         emit.finish()
         drop_counts(annotated.function)
         _drop_annotations(annotated, self.list_groups_up_to)

@@ -20,8 +20,7 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.custom_call import CALLS
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.passes import Precondition
@@ -32,7 +31,7 @@ class _Check:
 
     def __init__(self, annotated: AnnotatedProgram) -> None:
         self._annotated = annotated
-        self._rules = RuleBook(OPS | CALLS, replicate_unsupported=True)
+        self._rules = RuleBook(every_row(), replicate_unsupported=True)
         self._of: dict[int, TensorSharding] = {}
         self._right: set[tuple[OpInfo, tuple[TensorSharding, ...]]] = set()
 
@@ -109,7 +108,7 @@ class _Check:
         if op.info in self._rules.replicated:
             return  # a custom call whose rule reshard has taken off: every device makes it on what it has
         definition = self._rules.definition(op.info)
-        if definition is not None and definition.any_shards and not any(each.unreduced for each in shardings):
+        if definition is not None and definition.takes_any(shardings):
             return
         others = definition.others(op.info) if definition is not None and definition.others is not None else ()
         count = len(op.operands)

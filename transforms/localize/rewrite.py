@@ -18,13 +18,14 @@ from gspmd.transforms.ir.callbacks import TRANSFERS
 from gspmd.transforms.ir.manual import read_region
 from gspmd.transforms.ir.memory_spaces import host_computation
 from gspmd.transforms.ir.modules import declare_types
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader
+from gspmd.transforms.ir.op_info import InfoReader
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
+from gspmd.transforms.ops.op_definition import OpDef, definition_of
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.attribute_text import required_text
 from gspmd.transforms.parsing.mlir import located
 
 
@@ -108,11 +109,9 @@ class Localizer:
             if given is not None:
                 del attributes["sdy.sharding"]
             shardings = None if given is None else self.codec.read_list(given)
-            if name == CUSTOM_CALL and (target := text_of(attributes["call_target_name"])) in table:
-                name = target  # one with a local form of its own
-            definition = table.get(name)
+            definition = definition_of(table, op)
             if definition is not None and definition.localize is not None:
-                self._compute(op, name, shardings)
+                self._compute(op, definition, shardings)
                 continue
             if shardings is not None:
                 for value, sharding in zip(op.results, shardings, strict=True):
@@ -185,11 +184,11 @@ class Localizer:
         if not after.is_replicated():
             self.placed[value] = ShardedType(before.type, after)
 
-    def _compute(self, op: Operation, name: str, shardings: tuple[TensorSharding, ...] | None) -> None:
+    def _compute(self, op: Operation, definition: OpDef, shardings: tuple[TensorSharding, ...] | None) -> None:
         """Localize an operation whose local form may be more than the same operation on smaller types."""
         operands = [self._of(value) for value in op.operands]
         if shardings is None:
-            if self.rules.table[name].replicable and all(placed.sharding.is_replicated() for placed in operands):
+            if definition.replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
         info = self._infos(op, tuple(placed.type for placed in operands))
@@ -197,7 +196,6 @@ class Localizer:
         results = list(op.results)
         self._point(op)
         with located(op):
-            definition = self.rules.table[name]
             assert definition.localize is not None
             local = LocalOp(op, info, rule, tuple(p.sharding for p in operands), shardings, self.emit)
             if not definition.traits.effects and all(0 in type_.shape for type_ in info.results):

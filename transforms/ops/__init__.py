@@ -30,7 +30,7 @@ from gspmd.transforms.ops import (
     slicing,
     sorting,
 )
-from gspmd.transforms.ops.custom_call import TRAITS_OF_CALLS
+from gspmd.transforms.ops.custom_call import CALLS, TRAITS_OF_CALLS
 from gspmd.transforms.ops.op_definition import OpDef, OpTable, joined
 from gspmd.transforms.ops.structure import OF_SHARDY, STRUCTURE_TRAITS
 from gspmd.transforms.ops.traits import UNKNOWN, Traits
@@ -94,6 +94,11 @@ def forget(*names: str) -> None:
         _DEFINED.discard(name)
         del OPS[name], _TRAITS[name]
         forget_foreign(name)
+
+
+def every_row() -> OpTable:
+    """The rows of all operations that there are now, and those of custom calls, by the targets of these."""
+    return OPS | CALLS
 
 
 def traits_of(name: str) -> Traits:

@@ -10,7 +10,9 @@ from gspmd.dialect.errors import InternalError
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops.traits import PLAIN, Traits
+from gspmd.transforms.parsing.attribute_text import text_of
 
 if TYPE_CHECKING:
     from gspmd.transforms.emit.local_op import LocalOp
@@ -47,6 +49,10 @@ class OpDef:
     any_shards: bool = False
     traits: Traits = PLAIN
 
+    def takes_any(self, shardings: Shardings) -> bool:
+        """Whether the local form takes these shardings of operands and results, whether they fit the rule or not."""
+        return self.any_shards and not any(sharding.unreduced for sharding in shardings)
+
 
 OpTable = dict[str, OpDef]
 
@@ -69,7 +75,7 @@ def joined(tables: Iterable[OpTable]) -> OpTable:
     return op_table(definition for table in tables for definition in table.values())
 
 
-def definition_of(table: OpTable, info: OpInfo) -> OpDef | None:
+def definition_of(table: OpTable, op: OpInfo | Operation) -> OpDef | None:
     """What a table knows of an operation: of a custom call, what it knows of the target, if it has that."""
-    target = table.get(info.text("call_target_name")) if info.name == CUSTOM_CALL else None
-    return target or table.get(info.name)
+    target = table.get(text_of(op.attributes.get("call_target_name"))) if op.name == CUSTOM_CALL else None
+    return target or table.get(op.name)

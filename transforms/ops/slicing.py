@@ -18,7 +18,7 @@ from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.indices import inside, relative
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.block_emission import exchange_blocks
-from gspmd.transforms.exchange.blocks import mirrored_exchange
+from gspmd.transforms.exchange.blocks import block_exchange
 from gspmd.transforms.exchange.halo import Windows, redistribute, take_windows
 from gspmd.transforms.exchange.intervals import Exchange, Ints, blocks, cheapest
 from gspmd.transforms.exchange.pieces import cut_at, pad_dim, slice_dim
@@ -237,10 +237,10 @@ def localize_reverse(op: LocalOp) -> None:
     cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
     shape, dims = op.info.operands[0].shape, op.info.ints("dimensions")
     before, after = (sharding.dim_axes() for sharding in (*op.operand_shardings, *op.result_shardings))
-    split = [dim for dim in dims if after[dim]]
+    split = tuple(dim for dim in dims if after[dim])
     exchange = None
     if (split or before != after) and all(shape[dim] % size_of(after[dim]) == 0 for dim in split):
-        exchange = mirrored_exchange(op.emit.mesh, shape, before, after, op.emit.held, split)
+        exchange = block_exchange(op.emit.mesh, shape, before, after, op.emit.held, split)
     if exchange is not None:
         moved = exchange_blocks(op.emit, op.operands[0], exchange, cause)
         op.operands[0] = op.emit.slice(moved, op.local_result(0).shape)

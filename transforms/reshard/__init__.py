@@ -12,8 +12,7 @@ from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.machine.target_file import planned_for
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.custom_call import CALLS
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED, PROPAGATED
@@ -81,7 +80,7 @@ def chooser_for(annotated: AnnotatedProgram, target: str, max_temporary_bytes: i
     key = target, max_temporary_bytes, max_moves
     if key not in kept:
         planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
-        kept[key] = Chooser(planner, OPS | CALLS, context_of(annotated.module))
+        kept[key] = Chooser(planner, every_row(), context_of(annotated.module))
     return kept[key]
 
 

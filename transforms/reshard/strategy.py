@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -314,17 +313,18 @@ class Chooser:
         if found is None:
             pairs = assignments(rule, situation.split(rule), situation.idle(self.planner.mesh))
             assigned = [self._assign(rule, axes, alone, situation) for axes, alone in pairs]
-            found = self._assigned[key] = [*self._as_wanted(rule, situation), *filter(None, assigned)]
+            found = self._assigned[key] = [
+                each for each in (self._as_wanted(rule, situation), *assigned) if each is not None
+            ]
         return found
 
-    def _as_wanted(self, rule: OpShardingRule, situation: Situation) -> Iterator[_Assigned]:
+    def _as_wanted(self, rule: OpShardingRule, situation: Situation) -> _Assigned | None:
         """To make the results as they are wanted of the operands as they are, where the local form has that."""
-        definition = definition_of(self.table, situation.info)
-        if definition is None or not definition.any_shards or any(each.unreduced for each in situation.shardings):
-            return
-        made = situation.shardings
+        definition, made = definition_of(self.table, situation.info), situation.shardings
+        if definition is None or not definition.takes_any(made):
+            return None
         axes = _axes_of(rule, made)
-        yield _Assigned(axes, axes, made, self._compute_time(rule, situation.info, axes, made))
+        return _Assigned(axes, axes, made, self._compute_time(rule, situation.info, axes, made))
 
     def _way(self, rule: OpShardingRule, axes: FactorAxes, situation: Situation) -> _Way | None:
         """The way that leaves idle axes idle and splits factors over these; None where it cannot be written."""

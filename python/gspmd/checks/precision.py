@@ -6,8 +6,8 @@ parameters. How its sums are split decides how often bfloat16 is rounded.
 
 from __future__ import annotations
 
+import functools
 from collections import ChainMap
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ import numpy as np
 from gspmd.dialect.errors import Unsupported
 from gspmd.runtime.dtypes import float_limits, is_float, numpy_dtype
 from gspmd.transforms.ingest.survey import callee_of
-from gspmd.transforms.ir.modules import function_block, functions, symbol
+from gspmd.transforms.ir.modules import function_block
 from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.program import CALLS
 
 Type = np.dtype[Any]
+_Known = ChainMap[Value, Type | None]
 
 
 def narrowest_types(program: Operation) -> tuple[Type | None, ...]:
@@ -28,11 +29,10 @@ def narrowest_types(program: Operation) -> tuple[Type | None, ...]:
     None where none of them is floating-point. What a loop, a branch or a function has inside counts for all of its
     results.
     """
-    main = next((each for each in functions(program) if symbol(each) == "main"), None)
-    if main is None or main.regions[0].last is None:
+    block = function_block(program, "main")
+    if block is None:
         return ()
-    block = main.regions[0]
-    made = _Narrowest().of_block(block, {})
+    made = _Narrowest().of_block(block, ChainMap())
     return tuple(made.get(value) for value in block.terminator.operands)
 
 
@@ -41,19 +41,18 @@ class _Narrowest:
 
     def __init__(self) -> None:
         self._of_function: dict[str, Type | None] = {}
-        self._of_element: dict[str, Type | None] = {}
 
-    def of_block(self, block: Block, around: Mapping[Value, Type | None]) -> dict[Value, Type | None]:
+    def of_block(self, block: Block, around: _Known) -> dict[Value, Type | None]:
         """The narrowest type that each value of a block is made of; of values `around` it, that is known."""
-        found = {argument: self._own(argument) for argument in block.arguments}
-        known = ChainMap(found, dict(around))
+        found = {argument: _own(argument) for argument in block.arguments}
+        known = around.new_child(found)
         for op in block:
             used = _narrower(self._inside(op, known), *(known.get(value) for value in op.operands))
             for result in op.results:
-                found[result] = _narrower(self._own(result), used)
+                found[result] = _narrower(_own(result), used)
         return found
 
-    def _inside(self, op: Operation, known: Mapping[Value, Type | None]) -> Type | None:
+    def _inside(self, op: Operation, known: _Known) -> Type | None:
         """The narrowest type in the regions of an operation, or in the function that it calls."""
         if op.name in CALLS:
             return self._in_function(op, callee_of(op))
@@ -62,20 +61,21 @@ class _Narrowest:
     def _in_function(self, op: Operation, name: str) -> Type | None:
         if name not in self._of_function:
             block = function_block(op, name)
-            self._of_function[name] = None if block is None else _narrower(*self.of_block(block, {}).values())
+            self._of_function[name] = None if block is None else _narrower(*self.of_block(block, ChainMap()).values())
         return self._of_function[name]
 
-    def _own(self, value: Value) -> Type | None:
-        if not value.type.is_tensor:
-            return None
-        element = value.type.element
-        if element not in self._of_element:
-            try:
-                dtype = numpy_dtype(element)
-            except Unsupported:
-                return None
-            self._of_element[element] = dtype if is_float(dtype) else None
-        return self._of_element[element]
+
+def _own(value: Value) -> Type | None:
+    return _float_of(value.type.element) if value.type.is_tensor else None
+
+
+@functools.cache
+def _float_of(element: str) -> Type | None:
+    try:
+        dtype = numpy_dtype(element)
+    except Unsupported:
+        return None
+    return dtype if is_float(dtype) else None
 
 
 def _narrower(*types: Type | None) -> Type | None:

@@ -19,8 +19,7 @@ from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Location, Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.custom_call import CALLS
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.reshard import Chooser, Decision, Planner
 from gspmd.transforms.reshard.strategy import Situation, Strategy
 
@@ -163,7 +162,7 @@ class _ConflictFinder:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
         self.chooser = Chooser(
-            Planner(self.mesh, planned), OPS | CALLS, context_of(explainer.completion.annotated.module)
+            Planner(self.mesh, planned), every_row(), context_of(explainer.completion.annotated.module)
         )
         self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
 
