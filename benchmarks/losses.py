@@ -153,7 +153,8 @@ def _said(outcome: Outcome) -> str:
 
 
 def _page(options: argparse.Namespace, lines: list[str]) -> str:
-    what = "--corpus" if options.corpus else f"--seed {options.seed} --start {options.start} --count {options.count}"
+    numbers = f"--seed {options.seed} --start {options.start} --count {options.count}"
+    what = "--corpus" if options.corpus else f"--single {numbers}" if options.single else numbers
     head = f"# What {OURS} loses\n\nWritten by `python benchmarks/losses.py {what}`.\n\n"
     return head + "```\n" + "\n".join(lines) + "\n```\n"
 
