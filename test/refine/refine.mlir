@@ -183,3 +183,73 @@ module @recurrence {
     return %0#2 : tensor<64x128xf32>
   }
 }
+
+// -----
+
+// A sum along what both operands are split over is made whole, as gradients are. Where it goes into products that every
+// device would compute, devices share these instead: each gets rows of the sum, and sends no more for that.
+
+// CHECK-LABEL: @shared_products
+// CHECK: stablehlo.dot_general {{.*}}contracting_dims = [0] x [0]{{.*}}[<@mesh, [{"x"}, {}]>]
+// CHECK: stablehlo.tanh {{.*}}[<@mesh, [{"x"}, {}]>]
+// CHECK: stablehlo.dot_general {{.*}}contracting_dims = [1] x [0]{{.*}}[<@mesh, [{"x"}, {}]>]
+module @shared_products {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %examples: tensor<8192x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %features: tensor<8192x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %weights: tensor<2048x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
+    ) -> (tensor<512x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %0 = stablehlo.dot_general %examples, %features, contracting_dims = [0] x [0]
+      : (tensor<8192x512xf32>, tensor<8192x2048xf32>) -> tensor<512x2048xf32>
+    %1 = stablehlo.tanh %0 : tensor<512x2048xf32>
+    %2 = stablehlo.dot_general %1, %weights, contracting_dims = [1] x [0]
+      : (tensor<512x2048xf32>, tensor<2048x128xf32>) -> tensor<512x128xf32>
+    return %2 : tensor<512x128xf32>
+  }
+}
+
+// -----
+
+// A sum that is only put out stays whole: what each device holds of a gradient is for its user to say.
+
+// CHECK-LABEL: @gradient
+// CHECK: stablehlo.dot_general
+// CHECK-NOT: sdy.sharding_per_value
+// CHECK: return
+module @gradient {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %examples: tensor<8192x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %changes: tensor<8192x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %weights: tensor<512x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
+    ) -> tensor<512x2048xf32> {
+    %0 = stablehlo.dot_general %examples, %changes, contracting_dims = [0] x [0]
+      : (tensor<8192x512xf32>, tensor<8192x2048xf32>) -> tensor<512x2048xf32>
+    %1 = stablehlo.subtract %weights, %0 : tensor<512x2048xf32>
+    return %1 : tensor<512x2048xf32>
+  }
+}
+
+// -----
+
+// The constraint splits the rows of a product of whole values. Every device computes all of them, with eight operations for
+// each byte of the result, and cuts its own out for the constraint: nothing is sent.
+
+// CHECK-LABEL: @computed_again
+// CHECK: stablehlo.dot_general
+// CHECK-NOT: sdy.sharding_per_value
+// CHECK: sdy.sharding_constraint {{.*}}[{"x"}, {}]
+module @computed_again {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %left: tensor<256x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
+      %right: tensor<16x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
+    ) -> (tensor<256x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<256x256xf32>) {
+    %0 = stablehlo.dot_general %left, %right, contracting_dims = [1] x [0]
+      : (tensor<256x16xf32>, tensor<16x256xf32>) -> tensor<256x256xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<256x256xf32>
+    %2 = stablehlo.negate %1 : tensor<256x256xf32>
+    return %0, %2 : tensor<256x256xf32>, tensor<256x256xf32>
+  }
+}

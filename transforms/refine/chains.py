@@ -58,6 +58,12 @@ MOST_SUMMED = 64
 AGREED_SUM_WORTH = 4
 """How many times less is sent if a sum along what all operands are split over is not taken as that asks for."""
 
+REPEATED_ARITHMETIC = 1.02
+"""How many times more a device may contract: something small may be computed on every device."""
+
+FLOPS_PER_BYTE = 16
+"""What any machine computes sooner than it sends a byte."""
+
 _ROUNDING = 1e-9
 
 
@@ -185,7 +191,8 @@ class Chains:
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
-        for choice, is_remade, worth in self._trials(value, most):
+        for trial in self._trials(value, most):
+            choice = trial.choice
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
             new = self.costs.of(uses, choice, old.time_s - best[0])
@@ -198,11 +205,11 @@ class Chains:
             if value in self.places.names:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
-                spared = SMALL_BYTES if is_remade else 0.0
+                spared = SMALL_BYTES if trial.is_remade else 0.0
             if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
-            if gain > best[0] + _ROUNDING * old.time_s and self._sends_no_more(new, old, worth):
+            if gain > best[0] + _ROUNDING * old.time_s and self._is_allowed(new, old, trial):
                 best = gain, choice
         if not best[1]:
             self._right.add(around)
@@ -213,9 +220,18 @@ class Chains:
         self.costs.settle(self._around(best[1]))
         return True
 
-    def _sends_no_more(self, new: Cost, old: Cost, worth: float) -> bool:
-        """Whether no more bytes are sent, for fewer collectives or on shorter ways, or so many times less."""
-        return worth * self.costs.sent_bytes(new) <= self.costs.sent_bytes(old)
+    def _is_allowed(self, new: Cost, old: Cost, trial: _Trial) -> bool:
+        """Whether no more bytes are sent, for fewer collectives or on shorter ways, and hardly more is contracted.
+
+        So many times less may have to be sent, unless devices share arithmetic then that each of them would do. And
+        what each of them makes of whole values may be as much arithmetic as what is not sent is worth.
+        """
+        sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old)
+        is_shared = new.flops < old.flops * (1 - _ROUNDING)
+        if (1.0 if is_shared else trial.worth) * sent_bytes > old_bytes:
+            return False
+        spared_flops = FLOPS_PER_BYTE * (old_bytes - sent_bytes) if trial.is_remade else 0.0
+        return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
 
     def _tell_given_up(self, value: int) -> None:
         most = MOST_SEARCHES * self.chooser.planner.max_moves

@@ -20,7 +20,6 @@ from gspmd.transforms.reshard.traffic import sent_bytes
 
 _WORTH = 1 - 1e-6  # what is cheaper by less is equal
 _ROUNDED = 1.05  # padding may be another
-_REPEATED = 1.02  # something small may be contracted on every device
 
 
 class _StrategyTaken(NamedTuple):
@@ -72,12 +71,9 @@ class Cost:
             self.unreduced.extend(place.unreduced)
 
     def is_less(self, other: Cost, spared_bytes: float) -> bool:
-        """Whether it takes less time, for hardly more arithmetic, and holds no more or only `spared_bytes`."""
-        return (
-            self.time_s < other.time_s * _WORTH
-            and self.held_bytes <= max(other.held_bytes * _ROUNDED, spared_bytes)
-            and self.flops <= other.flops * _REPEATED
-        )
+        """Whether it takes less time, and holds no more or only `spared_bytes`."""
+        held_bytes = max(other.held_bytes * _ROUNDED, spared_bytes)
+        return self.time_s < other.time_s * _WORTH and self.held_bytes <= held_bytes
 
 
 class _ValuesMoved:
