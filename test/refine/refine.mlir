@@ -253,3 +253,26 @@ module @computed_again {
     return %0, %2 : tensor<256x256xf32>, tensor<256x256xf32>
   }
 }
+
+// -----
+
+// Small weights are gathered, and every device along "x" computes the same: 96 bytes are sent where sums of products of what
+// is split as the weights are would send 192 KiB.
+
+// CHECK-LABEL: @small_weights
+// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{"y"}, {}, {}]>]
+// CHECK: stablehlo.tanh {{.*}}[<@mesh, [{"y"}, {}, {}]>]
+module @small_weights {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(
+      %rows: tensor<64x32x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}, {}]>},
+      %weights: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}
+    ) -> (tensor<64x32x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}, {}]>}) {
+    %0 = stablehlo.dot_general %rows, %weights, contracting_dims = [2] x [0]
+      : (tensor<64x32x4xf32>, tensor<4x8xf32>) -> tensor<64x32x8xf32>
+    %1 = stablehlo.tanh %0 : tensor<64x32x8xf32>
+    %2 = stablehlo.dot_general %1, %1, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+      : (tensor<64x32x8xf32>, tensor<64x32x8xf32>) -> tensor<64x32x32xf32>
+    return %2 : tensor<64x32x32xf32>
+  }
+}

@@ -64,6 +64,9 @@ REPEATED_ARITHMETIC = 1.02
 FLOPS_PER_BYTE = 16
 """What any machine computes sooner than it sends a byte."""
 
+MUCH_LESS = 4
+"""How many times less is sent, if devices compute the same for that."""
+
 _ROUNDING = 1e-9
 
 
@@ -223,14 +226,16 @@ class Chains:
     def _is_allowed(self, new: Cost, old: Cost, trial: _Trial) -> bool:
         """Whether no more bytes are sent, for fewer collectives or on shorter ways, and hardly more is contracted.
 
-        So many times less may have to be sent, unless devices share arithmetic then that each of them would do. And
-        what each of them makes of whole values may be as much arithmetic as what is not sent is worth.
+        So many times less may have to be sent, unless devices share arithmetic then that each of them would do. What
+        each of them makes of whole values may be as much arithmetic as what is not sent is worth. So may be what spares
+        nearly all that is sent.
         """
         sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old)
         is_shared = new.flops < old.flops * (1 - _ROUNDING)
         if (1.0 if is_shared else trial.worth) * sent_bytes > old_bytes:
             return False
-        spared_flops = FLOPS_PER_BYTE * (old_bytes - sent_bytes) if trial.is_remade else 0.0
+        is_cheap = trial.is_remade or (MUCH_LESS * sent_bytes <= old_bytes and not old.sums_in_a_loop)
+        spared_flops = FLOPS_PER_BYTE * (old_bytes - sent_bytes) if is_cheap else 0.0
         return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
 
     def _tell_given_up(self, value: int) -> None:

@@ -70,6 +70,12 @@ class Cost:
             self.sends.append((place.times, place.send))
             self.unreduced.extend(place.unreduced)
 
+    @property
+    def sums_in_a_loop(self) -> bool:
+        """Whether steps of a loop sum over devices: `gspmd-optimize` may do that once behind the loop, for less."""
+        taken = (send for times, send in self.sends if times > 1 and isinstance(send, _StrategyTaken))
+        return any(made.unreduced for send in taken for made in send.strategy.results)
+
     def is_less(self, other: Cost, spared_bytes: float) -> bool:
         """Whether it takes less time, and holds no more or only `spared_bytes`."""
         held_bytes = max(other.held_bytes * _ROUNDED, spared_bytes)
