@@ -276,3 +276,75 @@ module @small_weights {
     return %2 : tensor<64x32x32xf32>
   }
 }
+
+// -----
+
+// A loop hands on weights that are split, and its steps take all of them: they are gathered once, before the loop, and
+// examples stay split.
+
+// CHECK-LABEL: @weights_of_a_loop
+// CHECK: stablehlo.while
+// CHECK-SAME: [<@mesh, [{}, {"x"}, {}]>, <@mesh, [{}, {}]>, <@mesh, []>, <@mesh, [{"x"}, {}]>]
+// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{"x"}, {}]>]
+module @weights_of_a_loop {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %inputs: tensor<16x64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>},
+      %weights: tensor<128x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<64x128xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<64x128xf32>
+    %0:4 = stablehlo.while(%rows = %inputs, %w = %weights, %i = %zero, %h = %start)
+      : tensor<16x64x128xf32>, tensor<128x128xf32>, tensor<i32>, tensor<64x128xf32>
+    cond {
+      %steps = stablehlo.constant dense<16> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %steps : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %1 = stablehlo.dynamic_slice %rows, %i, %zero, %zero, sizes = [1, 64, 128]
+        : (tensor<16x64x128xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x128xf32>
+      %2 = stablehlo.reshape %1 : (tensor<1x64x128xf32>) -> tensor<64x128xf32>
+      %3 = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x128xf32>) -> tensor<64x128xf32>
+      %4 = stablehlo.add %3, %2 : tensor<64x128xf32>
+      %5 = stablehlo.tanh %4 : tensor<64x128xf32>
+      %6 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %rows, %w, %6, %5 : tensor<16x64x128xf32>, tensor<128x128xf32>, tensor<i32>, tensor<64x128xf32>
+    }
+    return %0#3 : tensor<64x128xf32>
+  }
+}
+
+// -----
+
+// Weights of 64 MiB are not: devices would hold all of them for the whole loop.
+
+// CHECK-LABEL: @large_weights_of_a_loop
+// CHECK: stablehlo.while
+// CHECK-SAME: [<@mesh, [{}, {"x"}, {}]>, <@mesh, [{}, {"x"}]>, <@mesh, []>
+module @large_weights_of_a_loop {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(
+      %inputs: tensor<16x64x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>},
+      %weights: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<64x4096xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<64x4096xf32>
+    %0:4 = stablehlo.while(%rows = %inputs, %w = %weights, %i = %zero, %h = %start)
+      : tensor<16x64x4096xf32>, tensor<4096x4096xf32>, tensor<i32>, tensor<64x4096xf32>
+    cond {
+      %steps = stablehlo.constant dense<16> : tensor<i32>
+      %more = stablehlo.compare LT, %i, %steps : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %1 = stablehlo.dynamic_slice %rows, %i, %zero, %zero, sizes = [1, 64, 4096]
+        : (tensor<16x64x4096xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x4096xf32>
+      %2 = stablehlo.reshape %1 : (tensor<1x64x4096xf32>) -> tensor<64x4096xf32>
+      %3 = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<64x4096xf32>, tensor<4096x4096xf32>) -> tensor<64x4096xf32>
+      %4 = stablehlo.add %3, %2 : tensor<64x4096xf32>
+      %5 = stablehlo.tanh %4 : tensor<64x4096xf32>
+      %6 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %rows, %w, %6, %5 : tensor<16x64x4096xf32>, tensor<4096x4096xf32>, tensor<i32>, tensor<64x4096xf32>
+    }
+    return %0#3 : tensor<64x4096xf32>
+  }
+}

@@ -44,7 +44,7 @@ MOST_SWEEPS = 6
 """How often all values are gone through."""
 
 SPARED_BYTES = 2**24
-"""How much more a device may hold of what a loop reads, to send as much less."""
+"""How many bytes more of what a loop reads a device may hold, to send as many less."""
 
 MOST_WAYS = 16
 """How many ways to run an operation say how its neighbours may be."""
@@ -236,7 +236,18 @@ class Chains:
             return False
         is_cheap = trial.is_remade or (MUCH_LESS * sent_bytes <= old_bytes and not old.sums_in_a_loop)
         spared_flops = FLOPS_PER_BYTE * (old_bytes - sent_bytes) if is_cheap else 0.0
+        if self._held_in_loops(trial.choice) > min(old_bytes - sent_bytes, SPARED_BYTES):
+            return False
         return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
+
+    def _held_in_loops(self, choice: Choice) -> float:
+        """Bytes that a device holds more while loops run that hand values on, or less if negative."""
+        total = 0.0
+        for value in choice.keys() & self.places.handed_on:
+            type_ = self.places.program.value_type[value]
+            before, after = self.places.sharding[value], choice[value]
+            total += self.chooser.local_bytes(type_, after) - self.chooser.local_bytes(type_, before)
+        return total
 
     def _tell_given_up(self, value: int) -> None:
         most = MOST_SEARCHES * self.chooser.planner.max_moves

@@ -49,12 +49,13 @@ class ValuePlaces:
 
     `sharding` is that of each value, as it is decided so far. A value that a loop carries has one, whatever it is
     called before, in and behind the loop: that of the loop's result, which `carried` has; `names` has the others of
-    each such. `maker` has the operation of every result that may change, `boundary` the number of every argument that
-    may; `free_results` are the results of the program that have the sharding of the value returned, whatever that is,
-    as far as it is even, and `ends_like` says what each of these values, `free_ends`, may be like.
+    each such, and `handed_on` are those that the loop only reads. `maker` has the operation of every result that
+    may change, `boundary` the number of every argument that may; `free_results` are the results of the program that
+    have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
+    of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
-    result its operand and the order of the constraint, `again` of an operand the results.
+    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a
+    constraint's result its operand and the order of the constraint, `again` of an operand the results.
     """
 
     def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:
@@ -69,7 +70,7 @@ class ValuePlaces:
         self.free_results: dict[int, int] = {}
         self.carried: list[int] = list(range(count))
         self.names: dict[int, list[int]] = {}
-        self._handed_on: set[int] = set()
+        self.handed_on: set[int] = set()
         self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
         self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
@@ -163,10 +164,10 @@ class ValuePlaces:
 
         An argument of the program is split no further. A result of the type of an argument without annotations, which
         it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
-        further. What a loop hands on unchanged is as it was, or as it comes in, or whole along dimensions that its
-        steps take slices of, which may be split along the others for that.
+        further. What a loop hands on unchanged is as it was, or as it comes in, or less split if its steps take it all.
+        Where they take slices, it may be whole along the sliced dimensions, and split along the others for that.
         """
-        if value in self._handed_on:
+        if value in self.handed_on:
             return self._fits_loop(value, sharding)
         is_end = value in self._ends_like
         if not is_end and value not in self.boundary:
@@ -192,6 +193,8 @@ class ValuePlaces:
             return True
         before, after = self.sharding[value].dim_axes(), sharding.dim_axes()
         sliced = self._sliced(value)
+        if not sliced and all(starts_with(had, has) for had, has in zip(before, after, strict=True)):
+            return True
         freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
         for dim, (had, has) in enumerate(zip(before, after, strict=True)):
             if has == had or (not has and dim in sliced):
@@ -321,7 +324,7 @@ class ValuePlaces:
         if ANNOTATED not in op.ir.attributes:
             self.maker.update(dict.fromkeys(op.results, op))
             if is_loop:
-                self._handed_on.update(_handed_on(op))
+                self.handed_on.update(_handed_on(op))
         if is_loop:
             self._want_alike(op.operands, op.results, block, times)
             times *= self._loops.enter(block, op.ir)
