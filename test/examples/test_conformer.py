@@ -112,6 +112,7 @@ def test_a_pipeline_sends_a_microbatch_a_step_there_and_back(repeats: int) -> No
     assert not [key for key in outside if key[0] == "all_gather"]
 
 
-def test_a_pipeline_of_split_tensors_reduces_in_its_stages() -> None:
-    expected = {("collective_permute", "stage"): 2, ("all_reduce", "y"): 8}
+def test_a_pipeline_of_split_tensors_exchanges_in_its_stages() -> None:
+    """Each half of a block is a sum, or a gather where its small weight is at hand on every device."""
+    expected = {("collective_permute", "stage"): 2, ("all_reduce", "y"): 6, ("all_gather", "y"): 2}
     assert sent("pipeline-tp")[0] == expected

@@ -79,11 +79,14 @@ def test_the_gradient_of_an_embedding() -> None:
     ]  # the table is less than what is looked up
 
 
-def test_the_gradient_of_a_one_hot_embedding() -> None:
+def test_the_gradient_of_a_one_hot_embedding_is_reduced_or_its_rows_are_gathered_whichever_is_less() -> None:
     def loss(table: Any, tokens: Any, rows: Any) -> Any:
         return (jax.nn.one_hot(tokens, 1000) @ table * rows).sum()
 
-    assert collectives(jax.grad(loss), [TABLE, TOKENS, ROWS], ("x",)) == [("all_reduce", "y", 64000)]
+    gradient = jax.grad(loss)
+    assert collectives(gradient, [TABLE, MANY_TOKENS, MANY_ROWS], ("x",)) == [("all_reduce", "y", 64000)]
+    found = collectives(gradient, [TABLE, TOKENS, ROWS], ("x",))
+    assert sorted(found) == [("all_gather", "y", 32), ("all_gather", "y", 2048)]
 
 
 LOGITS, LABELS = ((8, 64), "float32", ("y", "x")), ((8,), "int32", ("y",))

@@ -118,20 +118,53 @@ class Chains:
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Hashable] = set()
+        self._dear: set[Hashable] = set()  # of those in which something was, if arithmetic is repeated for it
+        self._may_repeat = False
         self._met_at_hand = False  # whether something was, since the last offer
-        self._most_moves = chooser.planner.moves_tried + MOST_SEARCHES * chooser.planner.max_moves
+        self._most_moves = self._moves_from_now()
 
     def run(self) -> list[Refinement]:
         """Decide, and write what has changed to the module."""
-        self.costs.settle(self.places.all())
+        start = list(self.places.sharding)
+        self._sweep()
+        if self._dear:
+            self._repeat_arithmetic(start)
+        refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
+        self._write(refined)
+        return [self._refinement(value) for value in refined]
+
+    def _sweep(self) -> None:
+        """Go through all values until nothing is better."""
+        self.costs.settle_all()
         for _ in range(MOST_SWEEPS):
             disputed = self._disputed()
             improved = [self._improve(value, most) for value, most in disputed.items() if not self._is_given_up]
             if not any(improved):
                 break
-        refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
-        self._write(refined)
-        return [self._refinement(value) for value in refined]
+
+    def _repeat_arithmetic(self, start: list[TensorSharding]) -> None:
+        """Allow for it where all else is decided, or from the beginning: whichever sends less."""
+        self._may_repeat = True
+        self._right -= self._dear
+        self._sweep()
+        found, sent_bytes = list(self.places.sharding), self._sent_bytes()
+        self._right.clear()
+        self._most_moves = self._moves_from_now()
+        self._change(start)
+        self._sweep()
+        if sent_bytes <= self._sent_bytes():
+            self._change(found)
+
+    def _change(self, shardings: list[TensorSharding]) -> None:
+        """Let all values have these."""
+        for value, sharding in enumerate(shardings):
+            if sharding != self.places.sharding[value]:
+                self._before.setdefault(value, self.places.sharding[value])
+                self.places.sharding[value] = sharding
+
+    def _sent_bytes(self) -> float:
+        """Bytes that a device sends for the whole program, as it is decided."""
+        return self.costs.sent_bytes(self.costs.as_decided(self.places.all()), is_decided=True)
 
     def _write(self, refined: list[int]) -> None:
         places = self.places
@@ -150,6 +183,10 @@ class Chains:
     @property
     def _is_given_up(self) -> bool:
         return self.chooser.planner.moves_tried > self._most_moves
+
+    def _moves_from_now(self) -> int:
+        planner = self.chooser.planner
+        return planner.moves_tried + MOST_SEARCHES * planner.max_moves
 
     def _refinement(self, value: int) -> Refinement:
         shardings, maker = (self._before[value], self.places.sharding[value]), self.places.maker.get(value)
@@ -194,6 +231,7 @@ class Chains:
         if around in self._right:
             return False
         best: tuple[float, Choice] = 0.0, {}
+        is_dear = False
         for trial in self._trials(value, most):
             choice = trial.choice
             uses = self._around(choice)
@@ -212,10 +250,16 @@ class Chains:
             if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
-            if gain > best[0] + _ROUNDING * old.time_s and self._is_allowed(new, old, trial):
+            if gain <= best[0] + _ROUNDING * old.time_s or not self._is_allowed(new, old, trial):
+                continue
+            if self._may_repeat or new.flops <= old.flops * REPEATED_ARITHMETIC:
                 best = gain, choice
+            else:
+                is_dear = True
         if not best[1]:
             self._right.add(around)
+            if is_dear:
+                self._dear.add(around)
             return False
         for each, sharding in best[1].items():
             self._before.setdefault(each, self.places.sharding[each])
@@ -230,7 +274,7 @@ class Chains:
         each of them makes of whole values may be as much arithmetic as what is not sent is worth. So may be what spares
         nearly all that is sent.
         """
-        sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old)
+        sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old, is_decided=True)
         is_shared = new.flops < old.flops * (1 - _ROUNDING)
         if (1.0 if is_shared else trial.worth) * sent_bytes > old_bytes:
             return False

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gspmd.dialect.axes import overlap
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
@@ -23,8 +24,9 @@ _ROUNDED = 1.05  # padding may be another
 
 
 class _StrategyTaken(NamedTuple):
-    """An operation as it is run."""
+    """An operation that makes these values, as it is run."""
 
+    results: Sequence[int]
     situation: Situation
     strategy: Strategy
 
@@ -163,6 +165,13 @@ class Costs:
             found = self._weighed[situation] = _Weighed(strategy, *self.chooser.work_of(situation, strategy), held)
         return found
 
+    def settle_all(self) -> None:
+        """Let every place be run as is best with the shardings that are decided, whatever was settled before."""
+        self._settled.clear()
+        for moved in self.moved:
+            moved.clear()
+        self.settle(self.places.all())
+
     def settle(self, uses: list[ValuePlace]) -> None:
         """Let places be run from now on as is best with the shardings that are decided."""
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, set())
@@ -227,16 +236,52 @@ class Costs:
         """The sums that are left apart for operations to come: what that saves is not known here."""
         return [each for each in cost.unreduced if self._stays_partial(*each, choice)]
 
-    def sent_bytes(self, cost: Cost) -> float:
-        """Bytes that a device sends for all of it."""
+    def sent_bytes(self, cost: Cost, is_decided: bool = False) -> float:
+        """Bytes that a device sends for all of it: with what is decided, less for sums that are cut behind."""
         total = 0.0
         for times, send in cost.sends:
             if isinstance(send, _PathTaken):
                 sent = sent_bytes(send.type, send.source, send.path.steps)
             else:
-                sent = self.chooser.sent_bytes(send.situation, send.strategy)
+                situation = self._cut(send) if is_decided else send.situation
+                sent = self.chooser.sent_bytes(situation, send.strategy)
             total += times * sent
         return total
+
+    def _cut(self, taken: _StrategyTaken) -> Situation:
+        """An operation with its sums reduced as all users take them, if that is a part.
+
+        An all-reduce and the cut behind it become a reduce-scatter.
+        """
+        results = list(taken.situation.results)
+        for index, (value, made) in enumerate(zip(taken.results, taken.strategy.results, strict=True)):
+            if made.unreduced and not overlap(results[index].used_axes(), made.unreduced):
+                wanted = self._taken(value)
+                if wanted is not None and overlap(wanted.used_axes(), made.unreduced):
+                    results[index] = wanted
+        return dataclasses.replace(taken.situation, results=tuple(results))
+
+    def _taken(self, value: int, depth: int = 8) -> TensorSharding | None:
+        """What all users take of a value, also behind constraints and linear images, with what is decided."""
+        if not depth:
+            return None
+        wanted, constraints = set[TensorSharding | None](), set[int]()
+        for result in self.places.again.get(value, ()):
+            constraints.add(self.places.same[result][1])
+            is_same = self.places.at(result, {}) == self.places.at(value, {})
+            wanted.add(self._taken(result, depth - 1) if is_same else self.places.at(result, {}))
+        for use in self.places.uses[value]:
+            if use.op is None:
+                if use.order not in constraints:
+                    wanted.add(self.places.need(use, {}))
+                continue
+            situation = self.situation(use.op, {})
+            if traits_of(use.op.info.name).is_linear_image:
+                cut = self._taken(use.op.results[0], depth - 1)
+                situation = dataclasses.replace(situation, results=(cut,)) if cut is not None else situation
+            ends = zip(use.op.operands, self.weigh(use.op, situation).strategy.operands, strict=True)
+            wanted.update(need for operand, need in ends if operand == value)
+        return wanted.pop() if len(wanted) == 1 else None
 
     def _place_cost(
         self, use: ValuePlace, choice: Choice, moves: _ValuesMoved, most_s: float = math.inf
@@ -282,7 +327,7 @@ class Costs:
             use.times * work.time_s,
             work.held_bytes,
             use.times * work.flops,
-            _StrategyTaken(situation, work.strategy),
+            _StrategyTaken(op.results, situation, work.strategy),
             tuple([(value, sharding) for value, sharding in made if sharding.unreduced]),
         )
 
