@@ -13,7 +13,7 @@ CORPUS = Path(__file__).resolve().parents[2] / "benchmarks" / "corpus" / "losses
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20}
 _ROUNDED = 51.2  # bytes that a figure in KiB with one digit may be off
 # Where a peer still sends less, as it computes on every device what ours computes in parts.
-MORE = {"gathered_after_a_product", "gathered_after_an_outer_product"}
+MORE = {"gathered_after_a_product"}
 
 
 def peers_sent(text: str) -> float:
