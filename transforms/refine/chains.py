@@ -29,7 +29,7 @@ from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.refine.costs import Cost, Costs
-from gspmd.transforms.refine.places import Choice, ValuePlace, ValuePlaces
+from gspmd.transforms.refine.places import Choice, OpEnds, ValuePlace, ValuePlaces
 from gspmd.transforms.reshard.assignments import agreed, valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
 from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
@@ -106,6 +106,23 @@ class _Trial(NamedTuple):
     worth: float = 1.0
 
 
+class _Consequence(NamedTuple):
+    """What another value of an operation is if that needs nothing: one that may change, or else would be moved."""
+
+    value: int
+    sharding: TensorSharding
+    may_change: bool
+    is_less_split: bool
+    is_at_hand: bool
+
+    def is_met(self, how: _Following) -> bool:
+        """Whether it belongs to what is looked for."""
+        if not self.may_change:
+            return how is _Following.MOVED
+        skipped = (how is _Following.SPLIT and self.is_less_split) or (how is _Following.NEAR and self.is_at_hand)
+        return not skipped
+
+
 class Chains:
     """Goes through a program whose shardings are complete, and changes those of its values."""
 
@@ -115,6 +132,8 @@ class Chains:
         self.costs = Costs(self.places, chooser)
         self._before: Choice = {}  # what has changed was this
         self._dims: dict[tuple[int, tuple[TensorSharding | None, ...]], list[tuple[int, tuple[Axes, ...]]]] = {}
+        # What follows from the shardings of an operation's values, by its index, until something changes.
+        self._follows: dict[tuple[int, tuple[TensorSharding | None, ...]], list[_Consequence]] = {}
         self._ways_of: dict[Situation, list[tuple[TensorSharding, ...]]] = {}
         # Surroundings of values in which nothing was better, as layers that repeat have them.
         self._right: set[Hashable] = set()
@@ -265,6 +284,7 @@ class Chains:
             self._before.setdefault(each, self.places.sharding[each])
             self.places.sharding[each] = sharding
         self.costs.settle(self._around(best[1]))
+        self._follows.clear()
         return True
 
     def _is_allowed(self, new: Cost, old: Cost, trial: _Trial) -> bool:
@@ -454,38 +474,42 @@ class Chains:
             value = pending.pop()
             users, maker = places.around(value)
             ops = () if how is _Following.BACK else users
-            for op in (*ops, maker) if maker is not None and value in choice else ops:
-                if is_moving or not places.ends(op)[1] <= choice.keys():
-                    for each, sharding in self._following(op, choice, moved, how):
-                        (choice if places.may_change(each) else moved)[each] = sharding
-                        pending.append(each)
+            for ends in (*ops, maker) if maker is not None and value in choice else ops:
+                if is_moving or not ends.changing <= choice.keys():
+                    for found in self._consequences(ends, {**choice, **moved} if moved else choice):
+                        if found.is_at_hand and how is _Following.ALL:
+                            self._met_at_hand = True
+                        if found.is_met(how):
+                            (choice if found.may_change else moved)[found.value] = found.sharding
+                            pending.append(found.value)
             for each in places.tied(value):
                 if each not in choice and choice.get(value) is not None and places.fits(each, choice[value]):
                     choice[each] = choice[value]
                     pending.append(each)
         return choice
 
-    def _following(self, op: Op, choice: Choice, moved: Choice, how: _Following) -> list[tuple[int, TensorSharding]]:
-        """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it."""
-        places, chosen = self.places, {**choice, **moved} if moved else choice
-        ends, changing = places.ends(op)
-        found = list[tuple[int, TensorSharding]]()
-        is_looked_for = how is _Following.NEAR or (how is _Following.ALL and not self._met_at_hand)
-        for each, dims in self._others_like(op, ends, chosen):
+    def _consequences(self, ends: OpEnds, chosen: Choice) -> list[_Consequence]:
+        """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it.
+
+        Those that are so already are left out. So are those that may not change and that nothing else uses.
+        """
+        key = ends.op.index, tuple(map(chosen.get, ends.values))
+        found = self._follows.get(key)
+        if found is not None:
+            return found
+        found, places = [], self.places
+        for each, dims in self._others_like(ends, key[1]):
             have = places.sharding[each]
-            if dims == have.dim_axes() or (how is _Following.SPLIT and _is_less_split(dims, have.dim_axes())):
+            if dims == have.dim_axes():
                 continue
-            sharding = have.with_axes(dims)
-            if each in changing:
-                if not places.fits(each, sharding):
-                    continue
-                if is_looked_for and self._is_at_hand(each, sharding):
-                    self._met_at_hand, is_looked_for = True, how is _Following.NEAR
-                    if how is _Following.NEAR:
-                        continue
-                found.append((each, sharding))
-            elif how is _Following.MOVED and not places.is_free[each] and len(places.uses[each]) > 1:
-                found.append((each, sharding))
+            sharding, is_less_split = have.with_axes(dims), _is_less_split(dims, have.dim_axes())
+            if each in ends.changing:
+                if places.fits(each, sharding):
+                    is_at_hand = self._is_at_hand(each, sharding)
+                    found.append(_Consequence(each, sharding, True, is_less_split, is_at_hand))
+            elif not places.is_free[each] and len(places.uses[each]) > 1:
+                found.append(_Consequence(each, sharding, False, is_less_split, False))
+        self._follows[key] = found
         return found
 
     def _is_at_hand(self, value: int, sharding: TensorSharding) -> bool:
@@ -495,17 +519,18 @@ class Chains:
             return True
         return needs is not None and any(self.places.need(use, {}) == sharding for use in needs)
 
-    def _others_like(self, op: Op, ends: tuple[int, ...], chosen: Choice) -> list[tuple[int, tuple[Axes, ...]]]:
-        """The axes of the values of an operation that are not chosen where it needs nothing with those that are.
+    def _others_like(
+        self, ends: OpEnds, shardings: tuple[TensorSharding | None, ...]
+    ) -> list[tuple[int, tuple[Axes, ...]]]:
+        """The axes of the values of an operation without a sharding where it needs nothing with those that have one.
 
         Nothing where it always needs something, or nothing follows.
         """
-        shardings = tuple(map(chosen.get, ends))
-        key = self.places.rule_number[op.index], shardings
+        key = self.places.rule_number[ends.op.index], shardings
         found = self._dims.get(key)
         if found is None:
-            found = self._dims[key] = self._dims_like(op, shardings)
-        return [(ends[tensor], dims) for tensor, dims in found]
+            found = self._dims[key] = self._dims_like(ends.op, shardings)
+        return [(ends.values[tensor], dims) for tensor, dims in found]
 
     def _dims_like(self, op: Op, chosen: tuple[TensorSharding | None, ...]) -> list[tuple[int, tuple[Axes, ...]]]:
         """The axes of the operands and results without a sharding, by number."""
@@ -533,8 +558,9 @@ class Chains:
                 first.setdefault(value, key[0])
         pending = list(first)
         for value in pending:
-            for use in self._moved_next(value, first[value]):
-                found[use.order, use.value] = use
+            if self.costs.moved[value]:
+                for use in self._moved_next(value, first[value]):
+                    found[use.order, use.value] = use
             for again in places.again.get(value, ()):
                 if again not in first:
                     first[again] = first[value]
@@ -543,13 +569,11 @@ class Chains:
 
     def _moved_next(self, value: int, order: int) -> Iterator[ValuePlace]:
         """Of the places behind one, the first to move a value to each of the shardings that it is moved to."""
-        moved = self.costs.moved[value]
-        if moved:
-            seen: set[TensorSharding] = set()
-            for use in self.places.uses[value]:
-                if use.order > order and use.order in moved and moved[use.order] not in seen:
-                    seen.add(moved[use.order])
-                    yield use
+        moved, seen = self.costs.moved[value], set[TensorSharding]()
+        for use in self.places.uses[value]:
+            if use.order > order and use.order in moved and moved[use.order] not in seen:
+                seen.add(moved[use.order])
+                yield use
 
 
 def _is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:

@@ -50,27 +50,36 @@ class _PlaceCost(NamedTuple):
     unreduced: tuple[tuple[int, TensorSharding], ...] = ()
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds, what a device holds at most in one of the places, and what it computes in all of them.
+    """What places cost together."""
 
-    `unreduced` are the sums that operations may leave apart, of which `Costs.partial` tells the ones that stay so.
-    `sends` is what `Costs.sent_bytes` counts.
-    """
+    places: list[_PlaceCost]
 
-    time_s: float = 0.0
-    held_bytes: float = 0.0
-    flops: float = 0.0
-    unreduced: list[tuple[int, TensorSharding]] = dataclasses.field(default_factory=list)
-    sends: list[tuple[int, _StrategyTaken | _PathTaken]] = dataclasses.field(default_factory=list)
+    @property
+    def time_s(self) -> float:
+        """Seconds, arithmetic included."""
+        return sum([place.time_s for place in self.places], 0.0)
 
-    def add(self, place: _PlaceCost) -> None:
-        self.time_s += place.time_s
-        self.held_bytes = max(self.held_bytes, place.held_bytes)
-        self.flops += place.flops
-        if place.send is not None:
-            self.sends.append((place.times, place.send))
-            self.unreduced.extend(place.unreduced)
+    @property
+    def held_bytes(self) -> float:
+        """What a device holds at most in one of the places."""
+        return max([place.held_bytes for place in self.places], default=0.0)
+
+    @property
+    def flops(self) -> float:
+        """What a device computes in all of them."""
+        return sum([place.flops for place in self.places], 0.0)
+
+    @property
+    def unreduced(self) -> list[tuple[int, TensorSharding]]:
+        """The sums that operations may leave apart, of which `Costs.partial` tells the ones that stay so."""
+        return [each for place in self.places for each in place.unreduced]
+
+    @property
+    def sends(self) -> list[tuple[int, _StrategyTaken | _PathTaken]]:
+        """What `Costs.sent_bytes` counts, each with how often it runs."""
+        return [(place.times, place.send) for place in self.places if place.send is not None]
 
     @property
     def sums_in_a_loop(self) -> bool:
@@ -141,6 +150,8 @@ class Costs:
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
+        # Seconds that a place takes at least, however its values are split.
+        self._least_s = {use: use.times * chooser.evenly_s(use.op.info) if use.op else 0.0 for use in places.all()}
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
         return Situation(
@@ -196,16 +207,12 @@ class Costs:
 
     def as_decided(self, uses: list[ValuePlace]) -> Cost:
         """What places cost together with the shardings that are decided."""
-        settled = [self._settled.get(use) for use in uses]
-        if any(place is None for place in settled):
-            found = self.of(uses, {})
-            assert found is not None, "there is no limit"
-            return found
-        cost = Cost()
-        for place in settled:
-            if place is not None:
-                cost.add(place)
-        return cost
+        settled = [place for use in uses if (place := self._settled.get(use)) is not None]
+        if len(settled) == len(uses):
+            return Cost(settled)
+        found = self.of(uses, {})
+        assert found is not None, "there is no limit"
+        return found
 
     def of(self, uses: list[ValuePlace], choice: Choice, most_s: float = math.inf) -> Cost | None:
         """What places cost together, in order: what a value has been moved to for one serves the next.
@@ -213,24 +220,32 @@ class Costs:
         None where it is more than `most_s`. So that this shows early, places that may need something moved come first,
         and those that are not priced yet count with the least that they take.
         """
-        cost, left_s = Cost(), most_s
+        taken, left_s = list[_PlaceCost](), most_s
         if most_s < math.inf:
-            uses = sorted(uses, key=lambda use: use.op is not None and self.places.is_inside(use.op, choice))
-            left_s -= sum([self._least_s(use) for use in uses])
+            left_s -= sum([self._least_s[use] for use in uses])
+            ordered = self._border_first(uses, choice)
+        else:
+            ordered = iter(uses)
         chosen = {name for value in choice for name in self.places.names_of(value)}
         moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
-        for use in uses:
-            left_s += self._least_s(use)
+        for use in ordered:
+            left_s += self._least_s[use]
             place = self._place_cost(use, choice, moves, left_s)
             if place is None or place.time_s > left_s:
                 return None
             left_s -= place.time_s
-            cost.add(place)
-        return cost
+            taken.append(place)
+        return Cost(taken)
 
-    def _least_s(self, use: ValuePlace) -> float:
-        """Seconds that a place takes at least, however its values are split."""
-        return 0.0 if use.op is None else use.times * self.chooser.evenly_s(use.op.info)
+    def _border_first(self, uses: list[ValuePlace], choice: Choice) -> Iterator[ValuePlace]:
+        """The places that may need something moved, then the operations of which all values are chosen."""
+        inside = []
+        for use in uses:
+            if use.op is not None and self.places.is_inside(use.op, choice):
+                inside.append(use)
+            else:
+                yield use
+        yield from inside
 
     def partial(self, cost: Cost, choice: Choice) -> list[tuple[int, TensorSharding]]:
         """The sums that are left apart for operations to come: what that saves is not known here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gspmd.dialect.axes import Axes, size_of, starts_with
 from gspmd.dialect.own_attributes import ANNOTATED
@@ -44,6 +44,14 @@ class ValuePlace:
         return (self.value,) if self.op is None else self.op.operands
 
 
+class OpEnds(NamedTuple):
+    """An operation's operands and results, by the name whose sharding they have, and those that may change."""
+
+    op: Op
+    values: tuple[int, ...]
+    changing: frozenset[int]
+
+
 class ValuePlaces:
     """The places of a program whose shardings are complete, as lists and dictionaries by the number of a value.
 
@@ -79,10 +87,10 @@ class ValuePlaces:
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
-        self._around: dict[int, tuple[tuple[Op, ...], Op | None]] = {}
+        self._around: dict[int, tuple[tuple[OpEnds, ...], OpEnds | None]] = {}
         self._touching: dict[int, list[tuple[tuple[int, int], ValuePlace]]] = {}
         self._open: set[int] = set()  # the operations with ends of which all may change
-        self._ends: dict[int, tuple[tuple[int, ...], frozenset[int]]] = {}
+        self._ends: dict[int, OpEnds] = {}
         self._order = self._blocks = 0
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest[int]()  # around what is read
@@ -223,33 +231,33 @@ class ValuePlaces:
         """The first operation that uses a value."""
         return next((use.op for use in self.uses[value] if use.op is not None), None)
 
-    def ends(self, op: Op) -> tuple[tuple[int, ...], frozenset[int]]:
-        """Operands and results of an operation, by the name whose sharding they have, and those that may change."""
+    def ends(self, op: Op) -> OpEnds:
+        """What an operation takes and makes."""
         found = self._ends.get(op.index)
         if found is None:
-            ends = tuple([self.carried[value] for value in (*op.operands, *op.results)])
-            changing = frozenset([each for each in ends if self.may_change(each) and not self.is_free[each]])
-            found = self._ends[op.index] = ends, changing
-            if all(each in changing or self.is_free[each] for each in ends):
+            values = tuple([self.carried[value] for value in (*op.operands, *op.results)])
+            changing = frozenset([each for each in values if self.may_change(each) and not self.is_free[each]])
+            found = self._ends[op.index] = OpEnds(op, values, changing)
+            if all(each in changing or self.is_free[each] for each in values):
                 self._open.add(op.index)
         return found
 
     def is_inside(self, op: Op, choice: Choice) -> bool:
         """Whether all values of an operation are chosen together."""
-        return self.ends(op)[1] <= choice.keys() and op.index in self._open
+        return self.ends(op).changing <= choice.keys() and op.index in self._open
 
     def made_at(self, value: int) -> ValuePlace | None:
         """Where a result is made that may change, None for those of loops and branches."""
         maker = self.maker.get(value)
         return self.place.get(maker.index) if maker is not None else None
 
-    def around(self, value: int) -> tuple[tuple[Op, ...], Op | None]:
+    def around(self, value: int) -> tuple[tuple[OpEnds, ...], OpEnds | None]:
         """The operations that use a value, by any of its names, and the one that makes it, if it may change there."""
         found = self._around.get(value)
         if found is None:
             users = [use.op for name in self.names_of(value) for use in self.uses[name] if use.op is not None]
-            maker = self.maker[value] if self.made_at(value) is not None else None
-            found = self._around[value] = tuple(users), maker
+            maker = self.ends(self.maker[value]) if self.made_at(value) is not None else None
+            found = self._around[value] = tuple(map(self.ends, users)), maker
         return found
 
     def touching(self, value: int) -> list[tuple[tuple[int, int], ValuePlace]]:
