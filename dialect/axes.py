@@ -105,7 +105,7 @@ def common_prefix(left: Sequence[Axis], right: Sequence[Axis]) -> Axes:
 
 def starts_with(axes: Sequence[Axis], prefix: Sequence[Axis]) -> bool:
     """Whether `prefix` is a major prefix of `axes`."""
-    return common_prefix(axes, prefix) == tuple(prefix)
+    return tuple(axes[: len(prefix)]) == tuple(prefix) or common_prefix(axes, prefix) == tuple(prefix)
 
 
 def remove_prefix(axes: Sequence[Axis], prefix: Sequence[Axis]) -> Axes:

@@ -31,6 +31,13 @@ class Mesh:
     def __hash__(self) -> int:
         return self._hash
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Mesh):
+            return NotImplemented
+        return self.axes == other.axes and self.device_ids == other.device_ids
+
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "_hash", hash((self.axes, self.device_ids)))

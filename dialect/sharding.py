@@ -61,12 +61,22 @@ class TensorSharding:
     def __post_init__(self) -> None:
         # Shardings key the memo tables of every stage, so what these ask for is computed once.
         object.__setattr__(self, "_dim_axes", tuple([dim.axes for dim in self.dims]))
-        key = (self.mesh, self.dims, self.replicated, self.unreduced, self.manual)
-        object.__setattr__(self, "_hash", hash(key))
+        object.__setattr__(self, "_hash", hash(self._key()))
         self._check()
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        # Most that are compared are one object, or differ in their hashes.
+        if self is other:
+            return True
+        if not isinstance(other, TensorSharding):
+            return NotImplemented
+        return self._hash == other._hash and self._key() == other._key()
+
+    def _key(self) -> tuple[Mesh, tuple[DimSharding, ...], Axes, Axes, Axes]:
+        return self.mesh, self.dims, self.replicated, self.unreduced, self.manual
 
     def _check(self) -> None:
         seen: list[Axis] = []
@@ -167,7 +177,7 @@ def local_shape(shape: tuple[int, ...], dims: Sequence[Axes]) -> tuple[int, ...]
 
 def replicated(mesh: Mesh, rank: int) -> TensorSharding:
     """Every device holds the whole tensor, and propagation may not change that."""
-    return TensorSharding(mesh, (CLOSED,) * rank)
+    return _closed(mesh, mesh.name, ((),) * rank, (), ())
 
 
 def unknown(mesh: Mesh, rank: int) -> TensorSharding:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sdy_attrs import MESH, SdyCodec, read_mesh, write_mesh
-from gspmd.transforms.ir.operations import Block, Location, Operation, Point
+from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation, Point
 from gspmd.transforms.ir.types import TensorType, Types
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -89,14 +91,21 @@ def mesh_operations(module: Operation) -> list[Operation]:
     return [op for op in module.regions[0] if op.name == MESH]
 
 
+_codecs: weakref.WeakKeyDictionary[Operation, tuple[tuple[tuple[str, Attribute], ...], SdyCodec]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 def codec_of(module: Operation) -> SdyCodec:
-    """What reads and writes shardings over the meshes of a module."""
-    meshes = {}
-    for op in mesh_operations(module):
-        name = symbol(op)
-        meshes[name] = read_mesh(op.attributes["mesh"], name)
-        meshes[name].check_devices()
-    return SdyCodec(context_of(module), meshes)
+    """What reads and writes shardings over the meshes of a module, the same for all passes as long as these stay."""
+    said = tuple([(symbol(op), op.attributes["mesh"]) for op in mesh_operations(module)])
+    known = _codecs.get(module)
+    if known is None or known[0] != said:
+        meshes = {name: read_mesh(attribute, name) for name, attribute in said}
+        for mesh in meshes.values():
+            mesh.check_devices()
+        known = _codecs[module] = said, SdyCodec(context_of(module), meshes)
+    return known[1]
 
 
 def create_mesh(mesh: Mesh, point: Point, location: Location) -> Operation:
