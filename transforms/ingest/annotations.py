@@ -338,6 +338,8 @@ def strip(op: Operation) -> None:
     """Remove annotations in any form from an operation."""
     attributes = op.attributes
     written = {name: attributes[name] for name in CARRIERS if name in attributes}
+    if not written:
+        return
     kept = stripped(ir.DictAttr.get(written))
     for name, value in written.items():
         if name not in kept:

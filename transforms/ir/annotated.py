@@ -16,8 +16,7 @@ from gspmd.transforms.ir.manual import ManualRegion, read_region
 from gspmd.transforms.ir.modules import codec_of, function_types, main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op, Program
-from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
-from gspmd.transforms.parsing.attribute_text import as_dictionary
+from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.mlir import source_location
 
 
@@ -48,7 +47,7 @@ class AnnotatedModule:
         """Note which arguments and results nothing is said of, and are nobody's to keep, before they are completed."""
         attributes, context = self.function.attributes, self.codec.context
         inputs, results = function_types(self.function)
-        entries = [as_dictionary(entry) for entry in attributes["arg_attrs"]] if "arg_attrs" in attributes else []
+        entries = dictionaries(self.function, "arg_attrs", 0)
         held = (*DONATION, MEMORY_KIND)
         kept = {number for number, entry in enumerate(entries) if any(name in entry for name in held)}
         aliased = {ir.IntegerAttr(entry[DONATION[0]]).value for entry in entries if DONATION[0] in entry}
@@ -77,16 +76,11 @@ class AnnotatedModule:
 
     def set_signature(self, arguments: list[TensorSharding], results: list[TensorSharding]) -> None:
         """Write the shardings of @main's arguments and results."""
-        context = self.codec.context
         for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
-            attributes = self.function.attributes
-            old = list(attributes[name]) if name in attributes else [ir.DictAttr.get({}, context)] * len(shardings)
-            new = []
-            for entry, sharding in zip(old, shardings, strict=True):
-                pairs = as_dictionary(entry)
-                pairs["sdy.sharding"] = self.codec.write(sharding)
-                new.append(ir.DictAttr.get(pairs, context))
-            attributes[name] = ir.ArrayAttr.get(new, context)
+            entries = dictionaries(self.function, name, len(shardings))
+            for entry, sharding in zip(entries, shardings, strict=True):
+                entry["sdy.sharding"] = self.codec.write(sharding)
+            set_dictionaries(self.function, name, entries)
 
 
 class AnnotatedProgram(AnnotatedModule):

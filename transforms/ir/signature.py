@@ -8,6 +8,7 @@ The types of a partitioned `@main` are per-device. Attributes keep the rest: `gs
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Mapping, Sequence
 
 from jaxlib.mlir import ir
@@ -119,17 +120,30 @@ def _type_of(type_: TensorType, what: str) -> tuple[tuple[int, ...], str]:
     return ((), TOKEN) if type_.element == TOKEN else tensor_of(type_, what)
 
 
+_dictionaries: weakref.WeakKeyDictionary[Operation, dict[str, tuple[ir.ArrayAttr, list[dict[str, ir.Attribute]]]]] = (
+    weakref.WeakKeyDictionary()
+)
+"""What the attributes of functions were when they were read or written last: stages ask for the same again."""
+
+
 def dictionaries(func: Operation, key: str, count: int) -> list[dict[str, ir.Attribute]]:
     """The attributes (`arg_attrs` or `res_attrs`) of every argument or result, as dictionaries."""
-    if key not in func.attributes:
+    attribute = func.attributes.get(key)
+    if attribute is None:
         return [{} for _ in range(count)]
-    return [as_dictionary(entry) for entry in func.attributes[key]]
+    known = _dictionaries.setdefault(func, {})
+    if key not in known or known[key][0] != attribute:
+        known[key] = attribute, [as_dictionary(entry) for entry in attribute]
+    return [dict(entry) for entry in known[key][1]]
 
 
 def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
     """Write what `dictionaries` reads; no attribute at all where every entry is empty."""
     if any(entries):
-        func.attributes[key] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+        context = context_of(func)
+        written = [ir.DictAttr.get(entry, context) for entry in entries]
+        attribute = func.attributes[key] = ir.ArrayAttr.get(written, context)
+        _dictionaries.setdefault(func, {})[key] = attribute, [dict(sorted(entry.items())) for entry in entries]
     elif key in func.attributes:
         del func.attributes[key]
 

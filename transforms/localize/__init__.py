@@ -21,7 +21,6 @@ from gspmd.transforms.localize.partial_values import drop_counts
 from gspmd.transforms.localize.rewrite import Localizer
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
 
@@ -78,8 +77,8 @@ def _drop_annotations(annotated: AnnotatedModule, list_groups_up_to: int) -> Non
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:
             entries = [
-                ir.DictAttr.get({key: value for key, value in as_dictionary(entry).items() if key != "sdy.sharding"})
-                for entry in function.attributes[name]
+                ir.DictAttr.get({key: value for key, value in entry.items() if key != "sdy.sharding"})
+                for entry in dictionaries(function, name, 0)
             ]
             function.attributes[name] = ir.ArrayAttr.get(entries)
     if annotated.mesh.size <= list_groups_up_to:

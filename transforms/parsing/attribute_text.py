@@ -37,12 +37,12 @@ def as_dictionary(attribute: ir.DictAttr) -> dict[str, ir.Attribute]:
     They end the process over it, as over constants of complex numbers, where it is reached through its entry.
     """
     found = {}
-    for entry in attribute:
+    for name in [entry.name for entry in attribute]:
         try:
-            found[entry.name] = attribute[entry.name]
+            found[name] = attribute[name]
         except TypeError:
             raise ParseError(
-                f"attribute '{entry.name}' of an argument, of a result or in a dictionary is of a kind that jaxlib's "
+                f"attribute '{name}' of an argument, of a result or in a dictionary is of a kind that jaxlib's "
                 "bindings do not know",
                 hint="leave it out, or write its content as a string",
             ) from None
