@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from jaxlib.mlir import ir
@@ -102,7 +103,12 @@ def write_mesh(mesh: Mesh, context: ir.Context) -> ir.Attribute:
 
 def read_mesh(attribute: ir.Attribute, name: str) -> Mesh:
     """The mesh, which the module knows by a name. Raises ParseError or AnnotationError."""
-    return parse_mesh(str(attribute), name)
+    return _parsed_mesh(str(attribute), name)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed_mesh(text: str, name: str) -> Mesh:
+    return parse_mesh(text, name)
 
 
 # ---- axes -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from gspmd.transforms.parsing.attribute_text import text_of
 CUSTOM_CALL = "stablehlo.custom_call"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class OpInfo:
     """An operation's name, types, attributes and the names of the operations in its region.
 

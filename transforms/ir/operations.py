@@ -342,10 +342,13 @@ class Operation:
         What is looked at may be erased meanwhile, what follows it may not.
         """
         for region in self.regions:
-            for op in region:
+            op = region.first
+            while op is not None:  # as iterating over the region, without a generator inside this one
+                following = op.next
                 yield op
                 if op.regions:
                     yield from op.walk()
+                op = following
 
     def clone(self, values: dict[Value, Value] | None = None) -> Operation:
         """A copy that lies nowhere. It uses what `values` has in place of a value; what it makes is entered there."""
@@ -359,9 +362,10 @@ class Operation:
         )
         made.source = self.source
         known.update(zip(self.results, made.results, strict=True))
-        made.regions = [region.clone(known) for region in self.regions]
-        for region in made.regions:
-            region.owner = made
+        if self.regions:
+            made.regions = [region.clone(known) for region in self.regions]
+            for region in made.regions:
+                region.owner = made
         return made
 
     def __repr__(self) -> str:

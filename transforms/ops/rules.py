@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
@@ -89,7 +90,7 @@ class RuleBook:
                     hint="replace it, or compute it whole with --replicate-unsupported",
                     code=Code.OPERATION,
                 )
-            return definition.rule(info)
+            return _rule_of(definition, info)
         except Unsupported as error:
             if not self._replicate_unsupported or not self._replicable(info):
                 raise error.at(source_location(ir_op.location), info.name) from None
@@ -106,6 +107,17 @@ class RuleBook:
         if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:
             return False
         return all(t.is_tensor for t in info.operands + info.results)
+
+
+_known: weakref.WeakKeyDictionary[OpInfo, tuple[OpDef, OpShardingRule]] = weakref.WeakKeyDictionary()
+
+
+def _rule_of(definition: OpDef, info: OpInfo) -> OpShardingRule:
+    """The rule that a definition makes for an operation, once for all stages."""
+    known = _known.get(info)
+    if known is None or known[0] is not definition:
+        known = _known[info] = definition, definition.rule(info)
+    return known[1]
 
 
 def whole(info: OpInfo) -> OpShardingRule:

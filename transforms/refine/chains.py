@@ -551,7 +551,9 @@ class Chains:
         shardings that it is moved to: one move may serve both. What comes after that is as before.
         """
         places, names = self.places, [name for value in choice for name in self.places.names_of(value)]
-        found = {key: use for name in names for key, use in places.touching(name)}
+        found: dict[tuple[int, int], ValuePlace] = {}
+        for name in names:
+            found.update(places.touching(name))
         first = dict.fromkeys(names, 0)  # by value: the first place that takes it
         for key in sorted(found):
             for value in found[key].taken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from gspmd.dialect.axes import overlap
@@ -96,17 +96,21 @@ class Cost:
 class _ValuesMoved:
     """What values are moved to by places that are looked at together, beside what the others have moved them to.
 
-    `kept` has these of every value, by the order of the place. Of a value that is `chosen` anew they do not hold.
+    `kept` has these of every value, by the order of the place. Of a value that is chosen anew, by the name that it is
+    `carried` as, they do not hold.
     """
 
-    def __init__(self, kept: list[dict[int, TensorSharding]], places: set[int], chosen: set[int]) -> None:
-        self._kept, self._places, self._chosen = kept, places, chosen
+    def __init__(
+        self, kept: list[dict[int, TensorSharding]], uses: list[ValuePlace], choice: Choice, carried: list[int]
+    ) -> None:
+        self._kept, self._places = kept, {use.order for use in uses}
+        self._choice, self._carried = choice, carried
         self._here: dict[int, dict[int, TensorSharding]] = {}
 
     def before(self, value: int, order: int) -> tuple[TensorSharding, ...]:
         """What a value has been moved to before a place."""
         kept, here = self._kept[value], self._here.get(value)
-        if kept and value not in self._chosen:
+        if kept and self._carried[value] not in self._choice:
             others = [need for at, need in kept.items() if at < order and at not in self._places]
         else:
             others = []
@@ -147,6 +151,7 @@ class Costs:
     def __init__(self, places: ValuePlaces, chooser: Chooser) -> None:
         self.places, self.chooser = places, chooser
         self.moved: list[dict[int, TensorSharding]] = [{} for _ in places.uses]
+        self._situations: dict[tuple[Hashable, ...], Situation] = {}
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
@@ -154,15 +159,19 @@ class Costs:
         self._least_s = {use: use.times * chooser.evenly_s(use.op.info) if use.op else 0.0 for use in places.all()}
 
     def situation(self, op: Op, choice: Choice, moved: Sequence[tuple[TensorSharding, ...]] = ()) -> Situation:
-        return Situation(
+        key = (
             op.info,
             tuple([self.places.at(value, choice) for value in op.operands]),
             tuple([self.places.at(value, choice) for value in op.results]),
-            tuple([self.places.is_free[value] for value in op.operands]),
+            self.places.free[op.index],
             self.places.held[op.index],
             tuple(moved) if any(moved) else (),
             self.places.runs[op.index],
         )
+        found = self._situations.get(key)
+        if found is None:
+            found = self._situations[key] = Situation(*key)
+        return found
 
     def weigh(self, op: Op, situation: Situation) -> _Weighed:
         found = self._weighed.get(situation)
@@ -185,7 +194,7 @@ class Costs:
 
     def settle(self, uses: list[ValuePlace]) -> None:
         """Let places be run from now on as is best with the shardings that are decided."""
-        moves = _ValuesMoved(self.moved, {use.order for use in uses}, set())
+        moves = _ValuesMoved(self.moved, uses, {}, self.places.carried)
         for use in uses:
             place = self._place_cost(use, {}, moves)
             assert place is not None, "there is no limit"
@@ -226,8 +235,7 @@ class Costs:
             ordered = self._border_first(uses, choice)
         else:
             ordered = iter(uses)
-        chosen = {name for value in choice for name in self.places.names_of(value)}
-        moves = _ValuesMoved(self.moved, {use.order for use in uses}, chosen)
+        moves = _ValuesMoved(self.moved, uses, choice, self.places.carried)
         for use in ordered:
             left_s += self._least_s[use]
             place = self._place_cost(use, choice, moves, left_s)

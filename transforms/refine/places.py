@@ -62,7 +62,7 @@ class ValuePlaces:
     have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
     of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a
+    manual axes around it), `free` and `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a
     constraint's result its operand and the order of the constraint, `again` of an operand the results.
     """
 
@@ -82,13 +82,14 @@ class ValuePlaces:
         self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
         self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
+        self.free: dict[int, tuple[bool, ...]] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
         self._around: dict[int, tuple[tuple[OpEnds, ...], OpEnds | None]] = {}
-        self._touching: dict[int, list[tuple[tuple[int, int], ValuePlace]]] = {}
+        self._touching: dict[int, dict[tuple[int, int], ValuePlace]] = {}
         self._open: set[int] = set()  # the operations with ends of which all may change
         self._ends: dict[int, OpEnds] = {}
         self._order = self._blocks = 0
@@ -260,18 +261,20 @@ class ValuePlaces:
             found = self._around[value] = tuple(map(self.ends, users)), maker
         return found
 
-    def touching(self, value: int) -> list[tuple[tuple[int, int], ValuePlace]]:
+    def touching(self, value: int) -> dict[tuple[int, int], ValuePlace]:
         """The places that take or make a value, by their order and what they take it as."""
         found = self._touching.get(value)
         if found is None:
             made = self.made_at(value)
             places = self.uses[value] if made is None else [*self.uses[value], made]
-            found = self._touching[value] = [((place.order, place.value), place) for place in places]
+            found = self._touching[value] = {(place.order, place.value): place for place in places}
         return found
 
     def tied(self, value: int) -> list[int]:
         """What a loop has to carry, or branches return, as this value, where that may change: next to it, not all."""
-        found = (self.carried[each] for each in self._tied.get(value, ()))
+        if value not in self._tied:
+            return []
+        found = [self.carried[each] for each in self._tied[value]]
         return [each for each in found if each != value and self.may_change(each) and not self.is_free[each]]
 
     def names_of(self, value: int) -> list[int]:
@@ -316,6 +319,7 @@ class ValuePlaces:
                 self._read_compute(op, held, number, times)
 
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
+        self.free[op.index] = tuple([self.is_free[value] for value in op.operands])
         self.held[op.index] = held
         self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
         use = self.place[op.index] = ValuePlace(self._order, block, times, op)

@@ -188,8 +188,18 @@ class _Searches:
         return found
 
     def _sends_least(self, path: Path) -> bool:
+        """Whether no more is sent than has to be.
+
+        What steps send is counted by building them, so those behind one that has already sent too much are not.
+        """
         type_, source, target = self._question
-        return sent_bytes(type_, source, path.steps) <= least_bytes(type_, source, target) * (1 + 1e-9)
+        most = least_bytes(type_, source, target) * (1 + 1e-9)
+        for step in path.steps:
+            most -= sent_bytes(type_, source, [step])
+            source = step.after
+            if least_bytes(type_, source, target) > most:
+                return False
+        return True
 
 
 def _through_whole(prices: Prices, source: TensorSharding, target: TensorSharding) -> float:
