@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -55,7 +57,7 @@ class _ModuleReader:
         values, read = self._values, self._types.read
         results = list(op.results)
         made = Operation(
-            op.name,
+            sys.intern(op.name),  # stages ask for it all the time, and for few different ones
             [values[value] for value in op.operands],
             [read(result.type) for result in results],
             {},

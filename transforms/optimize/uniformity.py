@@ -27,12 +27,14 @@ class Uniformity:
         self._everywhere = axes_of_mesh(mesh)
         self._varying: dict[Value, Names] = {}
         function = main_function(module)
+        known: dict[str, Names] = {}  # by what is written, of which many arguments have the same
         entries, meshes = function.attributes.get("arg_attrs", ()), {MESH_SYMBOL: mesh}
         for argument, entry in zip(function.regions[0].arguments, entries, strict=False):
             if SHARDING in entry and EXCHANGED not in entry:
                 text = required_text(entry, SHARDING)
-                names_axes = '"' in text  # if not, it need not be read
-                self._varying[argument] = axes_of_sharding(parse_sharding(text, meshes)) if names_axes else NOWHERE
+                if text not in known:
+                    known[text] = axes_of_sharding(parse_sharding(text, meshes)) if '"' in text else NOWHERE
+                self._varying[argument] = known[text]
 
     def on_all(self, value: Value) -> bool:
         """Whether every device certainly has the same value."""

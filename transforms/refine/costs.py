@@ -331,7 +331,9 @@ class Costs:
         order = use.order
         before = [self._moved_before(value, order, choice, moves) for value in op.operands]
         later = [self._needed_later(value, use, choice) for value in op.operands]
-        moved = [(*b, *n) for b, n in zip(before, later, strict=True)] if any(before) or any(later) else ()
+        moved: list[tuple[TensorSharding, ...]] = []
+        if any(before) or any(later):  # how often it is at hand as that is the same to the operation
+            moved = [tuple(dict.fromkeys([*b, *n])) for b, n in zip(before, later, strict=True)]
         situation = self.situation(op, choice, moved)
         is_new = most_s < math.inf and situation not in self._weighed
         if is_new and self.chooser.takes_more(self.places.rule(op), situation, most_s / use.times):
