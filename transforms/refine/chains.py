@@ -155,6 +155,7 @@ class Chains:
     def _sweep(self) -> None:
         """Go through all values until nothing is better."""
         self.costs.settle_all()
+        self._follows.clear()
         for _ in range(MOST_SWEEPS):
             disputed = self._disputed()
             improved = [self._improve(value, most) for value, most in disputed.items() if not self._is_given_up]
