@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_rings_of_every_size(mesh: str, form: str) -> None:
     equation = "ik,kj->ij"
     programs = [gathered(equation, 0, "i", made), scattered(equation, "j", made)]
     _check(programs, [equation] * 2, FORMS[form])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("mesh", "ring"), [("2x4", 2), ("1x8", 2), ("1x8", 4)])
+def test_rings_of_the_major_part_of_an_axis(mesh: str, ring: int, form: str) -> None:
+    """The sums of a ring are scattered over the rest: less travels round the ring, and in fewer steps."""
+    programs = [scattered(*case, _mesh(MESHES[mesh])) for case in SCATTERED]
+    options = f"matmul-min-bytes=0 use-cost-model=false ring-devices={ring} {FORMS[form]}"
+    product = _run(programs, [equation for equation, _ in SCATTERED], f"gspmd-collective-matmul{{{options}}}")
+    counts = Counter(dict.fromkeys(("collective_permute", "reduce_scatter"), 0))
+    for each in product.collectives:
+        counts[each.kind] += each.count or 0
+    permutes = (ring - 1) * (2 if "both" in form else 1)
+    assert counts == {"collective_permute": permutes * len(SCATTERED), "reduce_scatter": len(SCATTERED)}
 
 
 @pytest.mark.parametrize("pieces", [2, 3, 4])

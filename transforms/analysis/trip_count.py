@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ir.program import WHILE
 
 _Home = TypeVar("_Home")
 
@@ -38,6 +39,16 @@ class LoopNest(Generic[_Home]):
         """How often the place runs each time that a value made in `home` is moved for it."""
         number = self.outermost(home)
         return 1 if number is None else math.prod(trips for _, trips in self._loops[number:])
+
+
+def runs_of(op: Operation) -> int:
+    """How often an operation runs in a call of the program; loops whose iterations are not known count once."""
+    runs, around = 1, op.parent
+    while around is not None:
+        if around.name == WHILE:
+            runs *= trip_count(around) or 1
+        around = around.parent
+    return runs
 
 
 def trip_count(loop: Operation) -> int | None:

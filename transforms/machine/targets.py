@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from gspmd.dialect.axes import Axes, Axis, size_of
 from gspmd.dialect.error_codes import Code
@@ -55,6 +55,21 @@ class Traffic(NamedTuple):
     bytes: float
     axes: Axes
     runs: int = 1
+
+    def time_s(self, hardware: Hardware) -> float:
+        """Seconds of all its runs."""
+        return self.runs * collective_time(self.kind, self.bytes, size_of(self.axes), hardware, self.axes)
+
+
+class Placed(Protocol):
+    """Anything that takes another time where its axes lie otherwise."""
+
+    @property
+    def axes(self) -> Axes: ...
+
+    def time_s(self, hardware: Hardware) -> float:
+        """Seconds of all its runs, at least where several ways are open."""
+        ...
 
 
 def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
@@ -146,14 +161,16 @@ class Target:
             return self._hardware(self._torus_links(self.place(mesh)))
         return self._hardware({name: (link,) for name, link in self._links(mesh).items()})
 
-    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Placement:
-        """Where the mesh lies on the torus: so that `traffic` takes least time, by default reductions over every axis.
+    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()) -> Placement:
+        """Where the mesh lies on the torus: so that `traffic` and `others` take least time together.
+
+        By default that are reductions over every axis.
 
         Errors: UsageError for a mesh that does not fit.
         """
         assert self.torus is not None, "only a torus has places"
         usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
-        joined = _joined(traffic) or usual
+        joined = [*_joined(traffic), *others] or usual
         # What a collective takes depends on where its own axes lie, and many placements have these alike.
         known: list[dict[tuple[tuple[Slot, ...], ...], float]] = [{} for _ in joined]
 
@@ -163,7 +180,7 @@ class Target:
                 at = tuple(slots[axis.name] for axis in t.axes)
                 if at not in alike:
                     hardware = hardware or self.placed(placement)
-                    alike[at] = t.runs * collective_time(t.kind, t.bytes, size_of(t.axes), hardware, t.axes)
+                    alike[at] = t.time_s(hardware)
                 total_s += alike[at]
             return total_s
 

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import NamedTuple
 
+from gspmd.dialect.axes import Axes, size_of, take
 from gspmd.dialect.limits import MAX_UNROLLED
+from gspmd.dialect.primes import divisors
+from gspmd.transforms.analysis.trip_count import runs_of
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware, collective_time
-from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
 
-_WORTH_IT = 0.95  # estimates are not better than that
+_WORTH_IT = 0.96  # estimates are not better than that
+# What libtpu's estimates show of a dot in parts: for all of them 1.05 times as long as for the dot, and an operand that
+# was computed in the dot is written and read once more.
+_PARTS = 1.05
+_WRITTEN = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +46,7 @@ class CollectiveMatmul(CollectivePass):
 
     matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")
     bidirectional: bool | None = option(None, "let shards travel around the ring both ways, or never; else if faster")
+    ring_devices: int = option(0, "devices in the ring of a scatter; the rest is scattered after it; 0: fastest")
     max_unrolled_steps: int = option(8, "rings of more devices become a while loop", most=MAX_UNROLLED)
     use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
     target: str = option("", "hardware that this is estimated for: a name or a .toml file")
@@ -45,43 +54,58 @@ class CollectiveMatmul(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
             return
-        for collective in program.collectives("all_gather", "reduce_scatter"):
-            gather = collective.kind == "all_gather"
-            found = _find_gathered(program, collective) if gather else _find_scattered(program, collective)
-            if found is None or (both_ways := self._direction(program, found)) is None:
+        collectives = program.collectives("all_gather", "reduce_scatter")
+        undecided = [
+            _Undecided(found, self._ways(found), runs_of(found.collective.op))
+            for collective in collectives
+            if (found := _find(program, collective)) is not None and found.moved_bytes >= self.matmul_min_bytes
+        ]
+        hardware = program.hardware(self.target, undecided)
+        for collective in collectives:
+            found = _find(program, collective)
+            if found is None or (way := self._way(program, found, hardware)) is None:
                 continue
-            steps = _Steps(program, found, both_ways, self.max_unrolled_steps)
-            value = steps.of_gather() if gather else steps.of_scatter()
-            done, gone = (found.dot, collective) if gather else (collective.op, None)
-            done.replace([value])
-            if gone is not None:
-                gone.erase()
+            steps = _Steps(program, found, way)
+            if collective.kind == "all_gather":
+                found.dot.replace([steps.of_gather()])
+                collective.erase()
             else:
+                collective.op.replace([steps.of_scatter()])
                 found.dot.erase()
             program.changed()
 
-    def _direction(self, program: DeviceProgram, found: _Candidate) -> bool | None:
-        """Whether shards travel both ways round the ring; None where they had better not."""
-        moved = max(bytes_of(v.type) for v in (found.collective.operand, found.collective.result))
-        if moved < self.matmul_min_bytes:
-            why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
+    def _ways(self, found: _Candidate) -> list[_Way]:
+        directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
+        rings = [self.ring_devices] if self.ring_devices in found.rings() else found.rings()
+        return [_Way(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
+
+    def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _Way | None:
+        """How a candidate is done in steps; None where it had better not."""
+        if found.moved_bytes < self.matmul_min_bytes:
+            why = f"{found.moved_bytes:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
+        ways = self._ways(found)
         if not self.use_cost_model:
-            return bool(self.bidirectional)
-        assert program.mesh is not None
-        hardware = read_hardware(self.target, program.mesh)
-        allowed = (False, True) if self.bidirectional is None else (self.bidirectional,)
-        together, both_ways = min((found.seconds(hardware, both_ways), both_ways) for both_ways in allowed)
+            return ways[0]
+        together, way = found.fastest(hardware, ways)
         apart = found.seconds_apart(hardware)
         if together > _WORTH_IT * apart:
             estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
             program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
             return None
-        return both_ways
+        return way
 
 
 _WHAT = "overlapped with communication"
+
+
+class _Way(NamedTuple):
+    """Whether shards travel both ways round the ring, how many devices it has, and whether its steps are unrolled."""
+
+    both: bool
+    ring: int
+    unrolled: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,33 +127,99 @@ class _Candidate:
         operand, result = (math.prod(v.type.shape) for v in (self.collective.operand, self.collective.result))
         return max(operand, result) // min(operand, result)
 
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes of what is gathered, or scattered."""
+        return max(bytes_of(v.type) for v in (self.collective.operand, self.collective.result))
+
+    def rings(self) -> list[int]:
+        """How many devices a ring may have, the most first: for a scatter also the major part of its axes."""
+        if self.collective.kind == "all_gather":
+            return [self.devices]
+        axes = self.collective.axes
+        sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
+        return sizes[::-1]
+
+    def fastest(self, hardware: Hardware, ways: list[_Way]) -> tuple[float, _Way]:
+        """Estimated seconds in steps, for the way in which they are least."""
+        return min(((self.seconds(hardware, way), way) for way in ways), key=lambda each: each[0])
+
     def seconds_apart(self, hardware: Hardware) -> float:
         """Estimated seconds of the collective and the dot one after the other."""
         collective = self.collective
         moving = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
         return dot_seconds(self.dot, hardware) + moving
 
-    def seconds(self, hardware: Hardware, both_ways: bool) -> float:
+    def seconds(self, hardware: Hardware, way: _Way) -> float:
         """Estimated seconds in steps."""
-        count = self.devices
-        moved = min(self.collective.bytes, bytes_of(self.collective.result.type))
-        if both_ways and self.collective.kind == "reduce_scatter":
-            moved /= 2
-        waits = count // 2 if both_ways and self.collective.kind == "all_gather" else count - 1
-        permute = collective_time("collective_permute", moved, count, hardware, self.collective.axes)
-        step = dot_seconds(self.dot, hardware) / count
-        hidden = step * (count - 1) / waits  # what is computed while one permute is on its way
+        is_gather = self.collective.kind == "all_gather"
+        return self._gather_s(hardware, way.both) if is_gather else self._scatter_s(hardware, way)
+
+    def _gather_s(self, hardware: Hardware, both_ways: bool) -> float:
+        waits = self.devices // 2 if both_ways else self.devices - 1
+        collective = self.collective
+        permute = collective_time("collective_permute", collective.bytes, self.devices, hardware, collective.axes)
+        step = dot_seconds(self.dot, hardware) / self.devices
+        hidden = step * (self.devices - 1) / waits  # what is computed while one permute is on its way
         return step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
 
     def _copied_bytes(self) -> float:
         """Bytes that steps read and write more often than the whole dot does."""
-        again = sum(
-            bytes_of(value.type)
-            for side, value in enumerate(self.dot.operands)
-            if self.cuts[side] is None  # every step reads all of it
-        )
         whole = bytes_of(self.dot.results[0].type)
-        return again * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
+        return self._whole_bytes() * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
+
+    def _whole_bytes(self) -> float:
+        """Bytes of the operands of which every step reads all."""
+        return sum(bytes_of(v.type) for v, dim in zip(self.dot.operands, self.cuts, strict=True) if dim is None)
+
+    def _scatter_s(self, hardware: Hardware, way: _Way) -> float:
+        """Seconds of dots for parts of the shards, each of which adds what arrived before it.
+
+        A dot that adds waits for what it adds. So in a loop only the dot of the other half hides a permute, if there
+        are two; unrolled steps have the rest of the program to do meanwhile, as far as nothing is scattered after them.
+        What all steps read whole is written to memory before, in the order in which they read it.
+        """
+        halves, others = 2 if way.both else 1, self.devices // way.ring
+        steps = halves * way.ring
+        over, rest = take(self.collective.axes, way.ring)
+        sum_bytes = bytes_of(self.collective.result.type) * others
+        permute = collective_time("collective_permute", sum_bytes / halves, way.ring, hardware, over)
+        last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest) if others > 1 else 0.0
+        whole_bytes, types = self._whole_bytes(), [value.type for value in (*self.dot.operands, self.dot.results[0])]
+        step_bytes = whole_bytes + (sum(map(bytes_of, types)) - whole_bytes) / steps + sum_bytes / halves
+        step_flops_s = _PARTS * dot_seconds(self.dot, hardware) / steps
+        dot = max(step_flops_s, step_bytes / hardware.memory_bytes_per_s)
+        first = _WRITTEN * whole_bytes / hardware.memory_bytes_per_s + dot
+        if way.both:
+            return first + dot + permute + (steps - 2) * max(dot, permute) + last
+        return first + (steps - 1) * (max(dot, permute) if way.unrolled and others == 1 else dot + permute) + last
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Undecided:
+    """A candidate before it is known where the mesh lies."""
+
+    candidate: _Candidate
+    ways: list[_Way]
+    runs: int
+
+    @property
+    def collective(self) -> LocalCollective:
+        return self.candidate.collective
+
+    @property
+    def axes(self) -> Axes:
+        return self.collective.axes
+
+    def time_s(self, hardware: Hardware) -> float:
+        together, _ = self.candidate.fastest(hardware, self.ways)
+        apart = self.candidate.seconds_apart(hardware)
+        return self.runs * (together if together <= _WORTH_IT * apart else apart)
+
+
+def _find(program: DeviceProgram, collective: LocalCollective) -> _Candidate | None:
+    is_gather = collective.kind == "all_gather"
+    return _find_gathered(program, collective) if is_gather else _find_scattered(program, collective)
 
 
 def _find_gathered(program: DeviceProgram, gather: LocalCollective) -> _Candidate | None:
@@ -177,13 +267,13 @@ def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candid
 class _Steps:
     """The steps of one candidate."""
 
-    def __init__(self, program: DeviceProgram, found: _Candidate, both_ways: bool, max_unrolled: int) -> None:
+    def __init__(self, program: DeviceProgram, found: _Candidate, way: _Way) -> None:
         self._found = found
         before = found.dot if found.collective.kind == "all_gather" else found.collective.op
         self._emit: Emitter = program.emitter(before, found.dot.location)
-        self._ring = Ring(self._emit, found.collective.axes, found.collective.cause)
-        self._both_ways = both_ways
-        self._unroll = self._ring.count <= max_unrolled
+        over, self._rest = take(found.collective.axes, way.ring)
+        self._ring = Ring(self._emit, over, found.collective.cause)
+        self._both_ways, self._unroll = way.both, way.unrolled
 
     def _dot(self, left: Value, right: Value) -> Value:
         return product_of_parts(self._emit, self._found.dot, left, right)
@@ -233,30 +323,47 @@ class _Steps:
     # ---- dot, then reduce-scatter ----
 
     def of_scatter(self) -> Value:
-        """The shard of the sum, from sums that travel past all devices."""
-        dim = _known(self._found.result_dim)
-        size = self._found.collective.result.type.shape[dim]
-        if not self._both_ways or size % 2:
-            return self._travel([(0, size, 1)], size)
-        half = size // 2
-        return self._travel([(0, half, 1), (half, half, -1)], size)
+        """The shard of the sum, from sums that travel past all devices of the ring."""
+        emit, found, dim = self._emit, self._found, _known(self._found.result_dim)
+        size = found.dot.results[0].type.shape[dim] // self._ring.count
+        if self._both_ways and size % 2 == 0:
+            halves = self._both(size, size // 2)
+            shape = tuple(size if d == dim else n for d, n in enumerate(found.dot.results[0].type.shape))
+            made = TensorType(shape, found.dot.results[0].type.element)
+            sums = emit.op("stablehlo.concatenate", halves, [made], dimension=emit.i64(dim))
+        else:
+            sums = self._one_way(size)
+        if not self._rest:
+            return sums
+        return emit.reduce_scatter(sums, dim, self._rest, "add", found.collective.cause)
 
-    def _travel(self, parts: list[tuple[int, int, int]], size: int) -> Value:
-        """Sums of parts of a shard (where they begin, their size and direction), put together."""
-        emit, ring, dim = self._emit, self._ring, _known(self._found.result_dim)
+    def _one_way(self, size: int) -> Value:
+        emit, ring = self._emit, self._ring
 
         def step(number: int | Value, sums: list[Value]) -> list[Value]:
-            return [
-                emit.binary("add", ring.shift(total, sign), self._part(number, begin, length, size, sign))
-                for total, (begin, length, sign) in zip(sums, parts, strict=True)
-            ]
+            return [emit.binary("add", ring.shift(sums[0], 1), self._part(number, 0, size, size, 1))]
 
-        first = [self._part(1, *part[:2], size, part[2]) for part in parts]
-        sums = ring.repeat(2, ring.count + 1, first, step, self._unroll)
-        if len(sums) == 1:
-            return sums[0]
-        result = self._found.collective.result.type
-        return emit.op("stablehlo.concatenate", sums, [result], dimension=emit.i64(dim))
+        return ring.repeat(2, ring.count + 1, [self._part(1, 0, size, size, 1)], step, self._unroll)[0]
+
+    def _both(self, size: int, half: int) -> list[Value]:
+        """Both halves of a shard, whose sums travel in turn: one arrives while the dots for the other are done."""
+        emit, ring = self._emit, self._ring
+
+        def first(number: int | Value) -> Value:
+            return self._part(number, 0, half, size, 1)
+
+        def second(number: int | Value) -> Value:
+            return self._part(number, half, half, size, -1)
+
+        def step(number: int | Value, sums: list[Value]) -> list[Value]:
+            ahead, arrived = ring.shift(sums[0], 1), sums[1]
+            behind = emit.binary("add", arrived, second(number))
+            return [emit.binary("add", ahead, first(number)), ring.shift(behind, -1)]
+
+        sums = [first(1), ring.shift(second(1), -1)]
+        ahead, arrived = ring.repeat(2, ring.count, sums, step, self._unroll)
+        ahead, behind = ring.shift(ahead, 1), emit.binary("add", arrived, second(ring.count))
+        return [emit.binary("add", ahead, first(ring.count)), behind]
 
     def _part(self, step: int | Value, begin: int, length: int, size: int, sign: int) -> Value:
         """The dot for part of the shard of the device `sign * step` further."""
