@@ -2,8 +2,9 @@
 
 XLA for CPUs lays an fft out as its neighbours like best, such as a gather of another dimension, but runs it only with
 its dimensions in order: anything else fails when the program runs (`fft_thunk.cc`). It writes a scatter of several
-operands to one buffer for all of them that are one value to XLA, as equal constants are. Reductions are taken to
-start from identities.
+operands to one buffer for all of them that are one value to XLA, as equal constants are. It exchanges the values that
+an exchanged one is put together of, and refuses them if they are laid out differently. Reductions are taken to start
+from identities.
 
 Programs with manual computations go through Shardy in XLA, and what goes there is written as StableHLO again. That
 cannot write `mulhi`, which XLA for CPUs also refuses beside a change of layout, nor random bits that are converted to
@@ -22,6 +23,7 @@ from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
 _NUMBER = TensorType((), "i32")
 _HALF_BITS = 32  # of the widest integers
+_SHAPING = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 
 
 def repair(root: Operation, platform: str = "") -> None:
@@ -60,6 +62,16 @@ def _keep_apart(build: Builder, op: Operation) -> None:
         opposite = "not" if type_.element.startswith(("i", "ui")) else "negate"
         other = build.op(f"stablehlo.{opposite}", [value], [type_])
         op.operands[number] = build.op("stablehlo.select", [is_same, value, other], [type_])
+
+
+def _keep_together(build: Builder, op: Operation) -> None:
+    """Exchange what is put together of other values as one value that XLA cannot look into."""
+    for number, value in enumerate(op.operands):
+        made = value.op
+        while made is not None and made.name in _SHAPING:
+            made = made.operands[0].op
+        if made is not None and made.name == "stablehlo.concatenate":
+            op.operands[number] = build.op("stablehlo.optimization_barrier", [value], [value.type])
 
 
 def _multiply_wider(build: Builder, op: Operation) -> None:
@@ -124,6 +136,7 @@ def _draw_unsigned(build: Builder, op: Operation) -> None:
 
 _REPAIRS: dict[str, tuple[str, Callable[[Builder, Operation], None]]] = {
     "chlo.mulhi": ("", _multiply_wider),
+    "stablehlo.all_to_all": ("cpu", _keep_together),
     REDUCE: ("", count_once),
     "stablehlo.fft": ("cpu", _keep_dims_in_order),
     "stablehlo.rng_bit_generator": ("", _draw_unsigned),
