@@ -24,7 +24,7 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, Loc
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
 
-_WORTH_IT = 0.96  # estimates are not better than that
+_WORTH_IT = 0.97  # estimates are not better than that
 # What libtpu's estimates show of a dot in parts: for all of them 1.05 times as long as for the dot, and an operand that
 # was computed in the dot is written and read once more.
 _PARTS = 1.05
