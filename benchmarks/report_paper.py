@@ -32,9 +32,8 @@ devices is the same for all.
   would be kept longest.
 - *overlapped*: libtpu is asked to begin gathers and permutes early (`xla_enable_async_all_gather`,
   `xla_enable_async_collective_permute`), for both partitioners; on later TPUs it does so by default. gspmd has
-  `overlap=true`, which splits the gathers that products wait for. It does not split products into steps here, because
-  partial sums would go through the memory of a v3 core, which takes longer than its links. Other rows have
-  `overlap=false`.
+  `overlap=true`, which splits the gathers that products wait for, and does products in steps whose sums travel in
+  permutes, where a reduce-scatter behind the product is estimated to take longer. Other rows have `overlap=false`.
 """
 
 _TEXTS = """\
@@ -54,7 +53,7 @@ gathers what queries, keys and values come from four times, and two of the weigh
 text spare it that: for the models of the paper's table, both partitioners then send the same, to 1 %, and are equally
 fast with nothing hidden. With only the residual stream, heads and hidden units annotated, XLA sends 76.2 GiB for 64B;
 with the gathered weights, too, 74.6 GiB; and with what products read, 63.4 GiB. gspmd makes nearly the same program of
-each (62.8 to 63.0 GiB). What remains is what the schedule hides: up to 0.8 points of utilisation more.
+each (62.8 to 63.0 GiB). What remains is what the schedule hides: up to 1.6 points of utilisation more.
 
 On 128B as published, a core has 8192 / 64 = 128 elements of bfloat16 of the residual stream. libtpu makes all-reduces
 of reduce-scatters that leave 128 such elements ([compile.md](../compile.md#what-libtpu-keeps)): of the 265 GiB that a
@@ -71,18 +70,20 @@ values out so that libtpu keeps the reduce-scatters, in both texts:
 The authors of that configuration expect 62,000 tokens per second, which is 8.5 s for its batch of 512 sequences of
 1,024. The estimates here are for the program of this page, whose attention has no relative position bias.
 
-When overlapped, gspmd leaves these seconds of communication in the first text unhidden, by the compiler's schedule.
-Each column is what the step would gain if these collectives took no time:
+libtpu does not begin reduce-scatters early for TPU v3, but permutes. So, when overlapped, gspmd does products of 64B,
+128B and 1T in steps whose sums travel in permutes
+([collective matmul](../optimization.md#gspmd-collective-matmul)). The compiler's estimate for the products of all steps
+is 2 to 3 % above that for whole products, and the sums are hidden behind them. For 256B and 128B as published, the
+products of the steps would be too small. There, gspmd leaves these seconds of communication in the first text unhidden,
+by the compiler's schedule. Each column is what the step would gain if these collectives took no time:
 
 | model | unhidden | reduce-scatters | gathers of activations | gathers of weights |
 |---|--:|--:|--:|--:|
-| 64B | 0.49 s of 5.60 s | 0.35 s | 0.12 s | 0.02 s |
 | 256B | 1.84 s of 21.86 s | 1.37 s | 0.35 s | 0.09 s |
 | 128B as published | 0.60 s of 5.95 s | 0.48 s | 0.10 s | 0.00 s |
 
-libtpu does not begin reduce-scatters early for TPU v3. Gathering the weights of a layer during the layer before would
-hide the last column, which is 0.4% of a step at most, and would hold the weights of two layers. So gspmd does not do
-it.
+Gathering the weights of a layer during the layer before would hide the last column, which is 0.4% of a step at most,
+and would hold the weights of two layers. So gspmd does not do it.
 """
 
 

@@ -56,7 +56,7 @@ class CollectiveMatmul(CollectivePass):
             return
         collectives = program.collectives("all_gather", "reduce_scatter")
         undecided = [
-            _Undecided(found, self._ways(found), runs_of(found.collective.op))
+            _PricedCandidate(found, self._ways(found), runs_of(found.collective.op))
             for collective in collectives
             if (found := _find(program, collective)) is not None and found.moved_bytes >= self.matmul_min_bytes
         ]
@@ -74,12 +74,12 @@ class CollectiveMatmul(CollectivePass):
                 found.dot.erase()
             program.changed()
 
-    def _ways(self, found: _Candidate) -> list[_Way]:
+    def _ways(self, found: _Candidate) -> list[_RingWay]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
         rings = [self.ring_devices] if self.ring_devices in found.rings() else found.rings()
-        return [_Way(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
+        return [_RingWay(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
 
-    def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _Way | None:
+    def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingWay | None:
         """How a candidate is done in steps; None where it had better not."""
         if found.moved_bytes < self.matmul_min_bytes:
             why = f"{found.moved_bytes:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
@@ -100,7 +100,7 @@ class CollectiveMatmul(CollectivePass):
 _WHAT = "overlapped with communication"
 
 
-class _Way(NamedTuple):
+class _RingWay(NamedTuple):
     """Whether shards travel both ways round the ring, how many devices it has, and whether its steps are unrolled."""
 
     both: bool
@@ -140,7 +140,7 @@ class _Candidate:
         sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
         return sizes[::-1]
 
-    def fastest(self, hardware: Hardware, ways: list[_Way]) -> tuple[float, _Way]:
+    def fastest(self, hardware: Hardware, ways: list[_RingWay]) -> tuple[float, _RingWay]:
         """Estimated seconds in steps, for the way in which they are least."""
         return min(((self.seconds(hardware, way), way) for way in ways), key=lambda each: each[0])
 
@@ -150,7 +150,7 @@ class _Candidate:
         moving = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
         return dot_seconds(self.dot, hardware) + moving
 
-    def seconds(self, hardware: Hardware, way: _Way) -> float:
+    def seconds(self, hardware: Hardware, way: _RingWay) -> float:
         """Estimated seconds in steps."""
         is_gather = self.collective.kind == "all_gather"
         return self._gather_s(hardware, way.both) if is_gather else self._scatter_s(hardware, way)
@@ -172,7 +172,7 @@ class _Candidate:
         """Bytes of the operands of which every step reads all."""
         return sum(bytes_of(v.type) for v, dim in zip(self.dot.operands, self.cuts, strict=True) if dim is None)
 
-    def _scatter_s(self, hardware: Hardware, way: _Way) -> float:
+    def _scatter_s(self, hardware: Hardware, way: _RingWay) -> float:
         """Seconds of dots for parts of the shards, each of which adds what arrived before it.
 
         A dot that adds waits for what it adds. So in a loop only the dot of the other half hides a permute, if there
@@ -184,7 +184,10 @@ class _Candidate:
         over, rest = take(self.collective.axes, way.ring)
         sum_bytes = bytes_of(self.collective.result.type) * others
         permute = collective_time("collective_permute", sum_bytes / halves, way.ring, hardware, over)
-        last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest) if others > 1 else 0.0
+        last = 0.0
+        if others > 1:  # the halves are joined for it, which reads and writes them
+            last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest)
+            last += 2 * sum_bytes / hardware.memory_bytes_per_s
         whole_bytes, types = self._whole_bytes(), [value.type for value in (*self.dot.operands, self.dot.results[0])]
         step_bytes = whole_bytes + (sum(map(bytes_of, types)) - whole_bytes) / steps + sum_bytes / halves
         step_flops_s = _PARTS * dot_seconds(self.dot, hardware) / steps
@@ -196,11 +199,11 @@ class _Candidate:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Undecided:
+class _PricedCandidate:
     """A candidate before it is known where the mesh lies."""
 
     candidate: _Candidate
-    ways: list[_Way]
+    ways: list[_RingWay]
     runs: int
 
     @property
@@ -267,7 +270,7 @@ def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candid
 class _Steps:
     """The steps of one candidate."""
 
-    def __init__(self, program: DeviceProgram, found: _Candidate, way: _Way) -> None:
+    def __init__(self, program: DeviceProgram, found: _Candidate, way: _RingWay) -> None:
         self._found = found
         before = found.dot if found.collective.kind == "all_gather" else found.collective.op
         self._emit: Emitter = program.emitter(before, found.dot.location)
