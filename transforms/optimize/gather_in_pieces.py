@@ -12,6 +12,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
@@ -69,7 +70,8 @@ class GatherInPieces(CollectivePass):
         All pieces but the first arrive while there are dots with those before. Each has a latency of its own, and what
         the dots give is put together in memory.
         """
-        hardware = program.hardware(self.target)
+        assert program.mesh is not None
+        hardware = read_hardware(self.target, program.mesh)
         devices = round(bytes_of(gather.result.type) / gather.bytes)
 
         def seconds(pieces: int) -> float:
