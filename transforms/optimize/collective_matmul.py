@@ -17,8 +17,9 @@ from gspmd.transforms.analysis.trip_count import runs_of
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
-from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
+from gspmd.transforms.machine.targets import Traffic
 from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
@@ -55,12 +56,7 @@ class CollectiveMatmul(CollectivePass):
         if program.mesh is None:
             return
         collectives = program.collectives("all_gather", "reduce_scatter")
-        undecided = [
-            _PricedCandidate(found, self._ways(found), runs_of(found.collective.op))
-            for collective in collectives
-            if (found := _find(program, collective)) is not None and found.moved_bytes >= self.matmul_min_bytes
-        ]
-        hardware = program.hardware(self.target, undecided)
+        hardware = self._hardware(program, collectives) if self.use_cost_model else Hardware()
         for collective in collectives:
             found = _find(program, collective)
             if found is None or (way := self._way(program, found, hardware)) is None:
@@ -74,27 +70,52 @@ class CollectiveMatmul(CollectivePass):
                 found.dot.erase()
             program.changed()
 
+    def _hardware(self, program: DeviceProgram, collectives: list[LocalCollective]) -> Hardware:
+        """The hardware that the target is for the mesh.
+
+        In a torus, it is as it is placed best for the collectives of the program, with candidates as they take least.
+        """
+        assert program.mesh is not None
+        if not is_topology(self.target):
+            return read_hardware(self.target, program.mesh)
+        undecided = {
+            collective.op: _PricedCandidate(found, self._ways(found), runs_of(collective.op))
+            for collective in collectives
+            if (found := _find(program, collective)) is not None and collective.whole_bytes >= self.matmul_min_bytes
+        }
+        if not undecided:
+            return Hardware()  # nobody asks
+        traffic = [
+            Traffic(c.kind, c.bytes, c.axes or program.mesh.all_axes(), runs_of(c.op))
+            for c in program.collectives()
+            if c.op not in undecided
+        ]
+        torus = read_target(self.target)
+        return torus.placed(torus.place(program.mesh, traffic, list(undecided.values())))
+
     def _ways(self, found: _Candidate) -> list[_RingWay]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
-        rings = [self.ring_devices] if self.ring_devices in found.rings() else found.rings()
+        rings = found.rings()
+        if self.ring_devices in rings:
+            rings = [self.ring_devices]
         return [_RingWay(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
 
     def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingWay | None:
         """How a candidate is done in steps; None where it had better not."""
-        if found.moved_bytes < self.matmul_min_bytes:
-            why = f"{found.moved_bytes:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
+        moved = found.collective.whole_bytes
+        if moved < self.matmul_min_bytes:
+            why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
         ways = self._ways(found)
         if not self.use_cost_model:
             return ways[0]
-        together, way = found.fastest(hardware, ways)
-        apart = found.seconds_apart(hardware)
-        if together > _WORTH_IT * apart:
-            estimates = f"{together * 1e6:.1f} us in steps, {apart * 1e6:.1f} us one after the other"
-            program.decline(found.dot, _WHAT, f"that would hardly be faster: {estimates}")
+        estimate = found.estimate(hardware, ways)
+        if not estimate.pays:
+            times = f"{estimate.steps_s * 1e6:.1f} us in steps, {estimate.apart_s * 1e6:.1f} us one after the other"
+            program.decline(found.dot, _WHAT, f"that would hardly be faster: {times}")
             return None
-        return way
+        return estimate.way
 
 
 _WHAT = "overlapped with communication"
@@ -106,6 +127,18 @@ class _RingWay(NamedTuple):
     both: bool
     ring: int
     unrolled: bool
+
+
+class _Estimate(NamedTuple):
+    """Seconds in steps, in the way in which they are least, and of the collective and the dot one after the other."""
+
+    way: _RingWay
+    steps_s: float
+    apart_s: float
+
+    @property
+    def pays(self) -> bool:
+        return self.steps_s <= _WORTH_IT * self.apart_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,11 +160,6 @@ class _Candidate:
         operand, result = (math.prod(v.type.shape) for v in (self.collective.operand, self.collective.result))
         return max(operand, result) // min(operand, result)
 
-    @property
-    def moved_bytes(self) -> float:
-        """Bytes of what is gathered, or scattered."""
-        return max(bytes_of(v.type) for v in (self.collective.operand, self.collective.result))
-
     def rings(self) -> list[int]:
         """How many devices a ring may have, the most first: for a scatter also the major part of its axes."""
         if self.collective.kind == "all_gather":
@@ -140,18 +168,14 @@ class _Candidate:
         sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
         return sizes[::-1]
 
-    def fastest(self, hardware: Hardware, ways: list[_RingWay]) -> tuple[float, _RingWay]:
-        """Estimated seconds in steps, for the way in which they are least."""
-        return min(((self.seconds(hardware, way), way) for way in ways), key=lambda each: each[0])
-
-    def seconds_apart(self, hardware: Hardware) -> float:
-        """Estimated seconds of the collective and the dot one after the other."""
+    def estimate(self, hardware: Hardware, ways: list[_RingWay]) -> _Estimate:
+        """How long it takes on this hardware in the best of these ways, and not in steps."""
         collective = self.collective
-        moving = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
-        return dot_seconds(self.dot, hardware) + moving
+        steps_s, way = min(((self._steps_s(hardware, way), way) for way in ways), key=lambda each: each[0])
+        moving_s = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
+        return _Estimate(way, steps_s, dot_seconds(self.dot, hardware) + moving_s)
 
-    def seconds(self, hardware: Hardware, way: _RingWay) -> float:
-        """Estimated seconds in steps."""
+    def _steps_s(self, hardware: Hardware, way: _RingWay) -> float:
         is_gather = self.collective.kind == "all_gather"
         return self._gather_s(hardware, way.both) if is_gather else self._scatter_s(hardware, way)
 
@@ -207,17 +231,12 @@ class _PricedCandidate:
     runs: int
 
     @property
-    def collective(self) -> LocalCollective:
-        return self.candidate.collective
-
-    @property
     def axes(self) -> Axes:
-        return self.collective.axes
+        return self.candidate.collective.axes
 
     def time_s(self, hardware: Hardware) -> float:
-        together, _ = self.candidate.fastest(hardware, self.ways)
-        apart = self.candidate.seconds_apart(hardware)
-        return self.runs * (together if together <= _WORTH_IT * apart else apart)
+        estimate = self.candidate.estimate(hardware, self.ways)
+        return self.runs * (estimate.steps_s if estimate.pays else estimate.apart_s)
 
 
 def _find(program: DeviceProgram, collective: LocalCollective) -> _Candidate | None:
@@ -331,8 +350,8 @@ class _Steps:
         size = found.dot.results[0].type.shape[dim] // self._ring.count
         if self._both_ways and size % 2 == 0:
             halves = self._both(size, size // 2)
-            shape = tuple(size if d == dim else n for d, n in enumerate(found.dot.results[0].type.shape))
-            made = TensorType(shape, found.dot.results[0].type.element)
+            shape = found.dot.results[0].type.shape
+            made = halves[0].type.of_shape((*shape[:dim], size, *shape[dim + 1 :]))
             sums = emit.op("stablehlo.concatenate", halves, [made], dimension=emit.i64(dim))
         else:
             sums = self._one_way(size)

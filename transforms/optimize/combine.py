@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from collections.abc import Hashable, Iterator
 
-from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.optimize.concatenated import as_one
@@ -49,17 +48,12 @@ class CombineCollectives(CollectivePass):
             return
         blocks: dict[Block, dict[Operation, LocalCollective]] = {}
         for collective in program.collectives(*_KINDS):
-            if whole_bytes(collective) <= self.combine_each_bytes and program.is_along_axes(collective):
+            if collective.whole_bytes <= self.combine_each_bytes and program.is_along_axes(collective):
                 blocks.setdefault(collective.op.neighbours(), {})[collective.op] = collective
         for block, candidates in blocks.items():
             if len(candidates) >= self.combine_at_least:
                 for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
                     _combine(program, batch)
-
-
-def whole_bytes(collective: LocalCollective) -> float:
-    """Bytes of what is gathered or reduced, before or after it is split."""
-    return max(collective.bytes, bytes_of(collective.result.type))
 
 
 def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:
@@ -125,13 +119,13 @@ class _Batches:
         elif batch.first:
             batch.first = _comes_before(collective, batch.members[0].op)
         batch.members.append(collective)
-        batch.bytes += whole_bytes(collective)
+        batch.bytes += collective.whole_bytes
         batch.after |= needs
         return needs | 1 << batch.number
 
     def _refuses(self, batch: _Batch, collective: LocalCollective, needs: int) -> str:
         """Why the collective, which stands after the members, cannot join them; empty if it can."""
-        if batch.bytes + whole_bytes(collective) > self._limit:
+        if batch.bytes + collective.whole_bytes > self._limit:
             return f"together they would have more than {self._limit} bytes"
         if self._closure(needs) >> batch.number & 1:
             return "it needs a result of these"

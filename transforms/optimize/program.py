@@ -5,8 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -16,7 +14,6 @@ from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.own_attributes import CAUSE, MESH
-from gspmd.transforms.analysis.trip_count import runs_of
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
@@ -26,9 +23,6 @@ from gspmd.transforms.ir.modules import codec_of, context_of, main_function
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
-from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
-from gspmd.transforms.machine.targets import Placed, Traffic
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
@@ -104,12 +98,10 @@ class LocalCollective:
         """Bytes of the operand."""
         return bytes_of(self.operand.type)
 
-
-class Undecided(Placed, Protocol):
-    """A collective that may become something else."""
-
     @property
-    def collective(self) -> LocalCollective: ...
+    def whole_bytes(self) -> float:
+        """Bytes of what is gathered or reduced, before or after it is split."""
+        return max(self.bytes, bytes_of(self.result.type))
 
 
 class DeviceProgram:
@@ -154,23 +146,6 @@ class DeviceProgram:
                     transposes.append(op)
             self._found = collectives, loops, transposes
         return self._found
-
-    def hardware(self, target: str, undecided: Sequence[Undecided] = ()) -> Hardware:
-        """The hardware that `target` is for the mesh; in a torus, as it is placed for the collectives of the program.
-
-        `undecided` are counted instead of their collectives.
-        """
-        assert self.mesh is not None
-        if not is_topology(target):
-            return read_hardware(target, self.mesh)
-        apart = {each.collective.op for each in undecided}
-        traffic = [
-            Traffic(c.kind, c.bytes, c.axes or self.mesh.all_axes(), runs_of(c.op))
-            for c in self.collectives()
-            if c.op not in apart
-        ]
-        torus = read_target(target)
-        return torus.placed(torus.place(self.mesh, traffic, undecided))
 
     def before_loop(self, value: Value) -> Value:
         """The value before a loop of an argument that the loop carries unchanged; any other value itself.

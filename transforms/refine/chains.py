@@ -18,7 +18,7 @@ import math
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
+from gspmd.dialect.axes import Axes, canonical, overlap, size_of
 from gspmd.dialect.placement import factor_axes, tensor_axes
 from gspmd.dialect.rule import REDUCTION
 from gspmd.dialect.sharding import TensorSharding
@@ -29,7 +29,7 @@ from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.refine.costs import Cost, Costs
-from gspmd.transforms.refine.places import Choice, OpEnds, ValuePlace, ValuePlaces
+from gspmd.transforms.refine.places import Choice, OpEnds, ValuePlace, ValuePlaces, is_less_split
 from gspmd.transforms.reshard.assignments import agreed, valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
 from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
@@ -144,7 +144,7 @@ class Chains:
 
     def run(self) -> list[Refinement]:
         """Decide, and write what has changed to the module."""
-        start = list(self.places.sharding)
+        start = dict(enumerate(self.places.sharding))
         self._sweep()
         if self._dear:
             self._repeat_arithmetic(start)
@@ -162,12 +162,12 @@ class Chains:
             if not any(improved):
                 break
 
-    def _repeat_arithmetic(self, start: list[TensorSharding]) -> None:
+    def _repeat_arithmetic(self, start: Choice) -> None:
         """Allow for it where all else is decided, or from the beginning: whichever sends less."""
         self._may_repeat = True
         self._right -= self._dear
         self._sweep()
-        found, sent_bytes = list(self.places.sharding), self._sent_bytes()
+        found, sent_bytes = dict(enumerate(self.places.sharding)), self._sent_bytes()
         self._right.clear()
         self._most_moves = self._moves_from_now()
         self._change(start)
@@ -175,9 +175,9 @@ class Chains:
         if sent_bytes <= self._sent_bytes():
             self._change(found)
 
-    def _change(self, shardings: list[TensorSharding]) -> None:
-        """Let all values have these."""
-        for value, sharding in enumerate(shardings):
+    def _change(self, choice: Choice) -> None:
+        """Let values have these shardings from now on."""
+        for value, sharding in choice.items():
             if sharding != self.places.sharding[value]:
                 self._before.setdefault(value, self.places.sharding[value])
                 self.places.sharding[value] = sharding
@@ -281,9 +281,7 @@ class Chains:
             if is_dear:
                 self._dear.add(around)
             return False
-        for each, sharding in best[1].items():
-            self._before.setdefault(each, self.places.sharding[each])
-            self.places.sharding[each] = sharding
+        self._change(best[1])
         self.costs.settle(self._around(best[1]))
         self._follows.clear()
         return True
@@ -367,7 +365,7 @@ class Chains:
         if not made.unreduced or overlap(wanted.used_axes(), made.unreduced):
             return
         needs = [self.places.need(use, {}) for use in self.places.needs.get(value, ())]
-        if any(need != wanted and _is_less_split(wanted.dim_axes(), need.dim_axes()) for need in needs):
+        if any(need != wanted and is_less_split(wanted.dim_axes(), need.dim_axes()) for need in needs):
             return
         shape, dims = place.op.info.results[index].shape, made.dim_axes()
         if MOST_SUMMED * math.prod(shape) < max(math.prod(operand.shape) for operand in place.op.info.operands):
@@ -503,13 +501,13 @@ class Chains:
             have = places.sharding[each]
             if dims == have.dim_axes():
                 continue
-            sharding, is_less_split = have.with_axes(dims), _is_less_split(dims, have.dim_axes())
+            sharding, is_less = have.with_axes(dims), is_less_split(dims, have.dim_axes())
             if each in ends.changing:
                 if places.fits(each, sharding):
                     is_at_hand = self._is_at_hand(each, sharding)
-                    found.append(_Consequence(each, sharding, True, is_less_split, is_at_hand))
+                    found.append(_Consequence(each, sharding, True, is_less, is_at_hand))
             elif not places.is_free[each] and len(places.uses[each]) > 1:
-                found.append(_Consequence(each, sharding, False, is_less_split, False))
+                found.append(_Consequence(each, sharding, False, is_less, False))
         self._follows[key] = found
         return found
 
@@ -577,8 +575,3 @@ class Chains:
             if use.order > order and use.order in moved and moved[use.order] not in seen:
                 seen.add(moved[use.order])
                 yield use
-
-
-def _is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:
-    """Whether each dimension is split as it is, or over fewer axes."""
-    return all(starts_with(had, has) for has, had in zip(dims, than, strict=True))

@@ -202,7 +202,7 @@ class ValuePlaces:
             return True
         before, after = self.sharding[value].dim_axes(), sharding.dim_axes()
         sliced = self._sliced(value)
-        if not sliced and all(starts_with(had, has) for had, has in zip(before, after, strict=True)):
+        if not sliced and is_less_split(after, before):
             return True
         freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
         for dim, (had, has) in enumerate(zip(before, after, strict=True)):
@@ -379,6 +379,11 @@ class ValuePlaces:
             place = ValuePlace(self._order, block, times, None, value, None, other)
             self.uses[value].append(place)
             self.uses[other].append(place)
+
+
+def is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:
+    """Whether each dimension is split as it is, or over fewer axes."""
+    return all(starts_with(had, has) for has, had in zip(dims, than, strict=True))
 
 
 def _handed_on(loop: Op) -> list[int]:
