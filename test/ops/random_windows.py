@@ -58,8 +58,8 @@ class Moves:
         return places // self.stride + 1 if places >= 0 else 0
 
 
-def moves(rng: random.Random, *, dilations: bool = True, negative: bool = True) -> Moves:
-    """Windows of every kind: small, as large as the dimension, running, strided, spread, none at all."""
+def moves(rng: random.Random, *, dilations: bool = True, negative: bool = True, may_be_none: bool = True) -> Moves:
+    """Windows of every kind: small, as large as the dimension, running, strided, spread, and larger than all places."""
     while True:
         size = rng.choice(SIZES)
         kind = rng.choice(["none", "small", "small", "large", "running", "whole"])
@@ -78,7 +78,7 @@ def moves(rng: random.Random, *, dilations: bool = True, negative: bool = True) 
         else:
             taps = rng.randint(1, 4) if kind == "small" else rng.randint(max(1, size - 3), max(1, size))
             found = Moves(size, taps, stride, dilation, low, high, spread)
-        if 0 < found.count <= 40:
+        if (found.count or may_be_none) and found.count <= 40:
             return found
 
 
@@ -189,10 +189,10 @@ func.func public @main(%x: {x}, %k: {k}, %init: tensor<f32>, %none: tensor<i32>)
 def select_and_scatter(rng: random.Random) -> Case:
     dims = []
     for _ in range(rng.choice([1, 1, 2, 2, 3])):
-        m = moves(rng, dilations=False, negative=rng.random() < 0.5)
+        m = moves(rng, dilations=False, negative=rng.random() < 0.5, may_be_none=False)
         # A window of nothing but padding selects nothing, which is undefined.
         while not m.size or m.low >= m.taps or (m.count - 1) * m.stride - m.low >= m.size:
-            m = moves(rng, dilations=False, negative=rng.random() < 0.5)
+            m = moves(rng, dilations=False, negative=rng.random() < 0.5, may_be_none=False)
         dims.append(m)
     if len(dims) > 2:
         dims[0] = Moves(rng.choice([2, 5]), 1)
@@ -321,7 +321,7 @@ def convolved(x: Array, k: Array, dims: list[Moves], feature_groups: int, batch_
     parts = []
     for part, kernel in zip(lhs, np.split(k, groups, axis=1), strict=True):
         total = np.zeros((part.shape[0], kernel.shape[1], *(m.count for m in dims)), x.dtype)
-        for taps in np.ndindex(*(m.taps for m in dims)):
+        for taps in np.ndindex(*(m.taps for m in dims)) if total.size else ():
             places = tuple(
                 slice(q * m.dilation, q * m.dilation + (m.count - 1) * m.stride + 1, m.stride)
                 for q, m in zip(taps, dims, strict=True)

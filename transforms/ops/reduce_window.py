@@ -11,7 +11,7 @@ from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuild
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
-from gspmd.transforms.exchange.pieces import resized, spread_size
+from gspmd.transforms.exchange.pieces import resized
 from gspmd.transforms.ir.op_info import OpInfo, combiner
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
@@ -121,10 +121,7 @@ def reduce_windows(
     clone.attributes["window_dilations"] = op.emit.i64s([w.dilation for w in windows])
     for value, result in zip(values, clone.results, strict=True):
         type_ = value.type
-        shape = tuple(
-            (spread_size(n, w.spread) + w.low + w.high - w.extent) // w.stride + 1
-            for n, w in zip(type_.shape, windows, strict=True)
-        )
+        shape = tuple(w.count(n) for n, w in zip(type_.shape, windows, strict=True))
         result.type = TensorType(shape, type_.element)
     return list(clone.results)
 

@@ -67,6 +67,9 @@ FLOPS_PER_BYTE = 16
 MUCH_LESS = 4
 """How many times less is sent, if devices compute the same for that."""
 
+MOST_REFUSED = 3
+"""How many ways may turn out to be no better for the whole program until a value stays as it is."""
+
 _ROUNDING = 1e-9
 
 
@@ -74,15 +77,20 @@ class _Following(enum.Enum):
     """How it is looked for what follows from a sharding.
 
     In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
-    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; in both,
-    but what is moved to it anyway, for another user, stays as it is.
+    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; the same,
+    but what only has to be cut for it stays as it is; in both, but what is moved to it anyway, for another user, stays
+    as it is.
     """
 
     ALL = enum.auto()
     BACK = enum.auto()
     SPLIT = enum.auto()
     MOVED = enum.auto()
+    MOVED_ONLY = enum.auto()
     NEAR = enum.auto()
+
+
+_MOVING = (_Following.MOVED, _Following.MOVED_ONLY)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,14 +121,19 @@ class _Consequence(NamedTuple):
     sharding: TensorSharding
     may_change: bool
     is_less_split: bool
+    is_cut: bool
     is_at_hand: bool
 
     def is_met(self, how: _Following) -> bool:
         """Whether it belongs to what is looked for."""
         if not self.may_change:
-            return how is _Following.MOVED
-        skipped = (how is _Following.SPLIT and self.is_less_split) or (how is _Following.NEAR and self.is_at_hand)
-        return not skipped
+            return how in _MOVING
+        skips = {
+            _Following.SPLIT: self.is_less_split,
+            _Following.MOVED_ONLY: self.is_cut,
+            _Following.NEAR: self.is_at_hand,
+        }
+        return not skips.get(how, False)
 
 
 class Chains:
@@ -246,20 +259,53 @@ class Chains:
         return {value: most[value] for value in sorted(most) if self.places.may_change(value)}
 
     def _improve(self, value: int, most: int) -> bool:
-        """Give a value, and up to `most` that follow from it, the best of the shardings that others want of it."""
+        """Give a value, and up to `most` that follow from it, the best of the shardings that others want of it.
+
+        What is best with all that it touches may make others dearer that share a move with these: where the whole
+        program then takes no less time, the next best is tried.
+        """
         around = self._surroundings(value)
         if around in self._right:
             return False
+        refused: list[Choice] = []
+        while len(refused) < MOST_REFUSED:
+            choice, is_dear = self._best(value, most, refused)
+            if not choice:
+                self._right.add(around)
+                if is_dear:
+                    self._dear.add(around)
+                return False
+            before, total_s = {each: self.places.sharding[each] for each in choice}, self.costs.total_s()
+            self._take(choice)
+            if self.costs.total_s() < total_s:
+                return True
+            self._take(before)
+            refused.append(choice)
+        return False
+
+    def _take(self, choice: Choice) -> None:
+        """Let values have these shardings from now on, and what is around them be run for that."""
+        self._change(choice)
+        self.costs.settle(self._around(choice))
+        self._follows.clear()
+
+    def _best(self, value: int, most: int, refused: list[Choice]) -> tuple[Choice, bool]:
+        """What is best for a value and for all that this touches, but for what was refused.
+
+        Nothing if that is what is decided; then it says whether something would be that repeats arithmetic.
+        """
         best: tuple[float, Choice] = 0.0, {}
         is_dear = False
         for trial in self._trials(value, most):
             choice = trial.choice
+            if choice in refused:
+                continue
             uses = self._around(choice)
             old = self.costs.as_decided(uses)
             new = self.costs.of(uses, choice, old.time_s - best[0])
             if self._is_given_up:
                 self._tell_given_up(value)
-                return False
+                return {}, False
             if new is None:
                 continue
             gain = old.time_s - new.time_s
@@ -276,15 +322,7 @@ class Chains:
                 best = gain, choice
             else:
                 is_dear = True
-        if not best[1]:
-            self._right.add(around)
-            if is_dear:
-                self._dear.add(around)
-            return False
-        self._change(best[1])
-        self.costs.settle(self._around(best[1]))
-        self._follows.clear()
-        return True
+        return best[1], is_dear and not best[1]
 
     def _is_allowed(self, new: Cost, old: Cost, trial: _Trial) -> bool:
         """Whether no more bytes are sent, for fewer collectives or on shorter ways, and hardly more is contracted.
@@ -418,7 +456,7 @@ class Chains:
         self._met_at_hand = False
         follow_many = False
         for how in (*_Following, None):
-            if (how is _Following.NEAR and not self._met_at_hand) or (how is _Following.MOVED and follow_many):
+            if (how is _Following.NEAR and not self._met_at_hand) or (how in _MOVING and follow_many):
                 continue  # nothing else would follow, or too much
             choice = alone if how is None else self._followed(alone, most, how)
             if how is _Following.ALL:
@@ -464,7 +502,7 @@ class Chains:
 
     def _followed(self, start: Choice, most: int, how: _Following) -> Choice:
         """What follows from a choice, with itself: of more than `most` values nothing, but the first of MOST_VALUES."""
-        places, is_moving = self.places, how is _Following.MOVED
+        places, is_moving = self.places, how in _MOVING
         most = min(most, MOST_BESIDE) if is_moving else most
         choice, moved, pending = dict(start), dict[int, TensorSharding](), list(start)
         while pending:
@@ -502,12 +540,13 @@ class Chains:
             if dims == have.dim_axes():
                 continue
             sharding, is_less = have.with_axes(dims), is_less_split(dims, have.dim_axes())
+            is_cut = is_less_split(have.dim_axes(), dims)
             if each in ends.changing:
                 if places.fits(each, sharding):
                     is_at_hand = self._is_at_hand(each, sharding)
-                    found.append(_Consequence(each, sharding, True, is_less, is_at_hand))
+                    found.append(_Consequence(each, sharding, True, is_less, is_cut, is_at_hand))
             elif not places.is_free[each] and len(places.uses[each]) > 1:
-                found.append(_Consequence(each, sharding, False, is_less, False))
+                found.append(_Consequence(each, sharding, False, is_less, is_cut, False))
         self._follows[key] = found
         return found
 

@@ -21,6 +21,7 @@ from gspmd.transforms.reshard.traffic import sent_bytes
 
 _WORTH = 1 - 1e-6  # what is cheaper by less is equal
 _ROUNDED = 1.05  # padding may be another
+_MOST_ROUNDS = 4  # until what places move for each other is settled
 
 
 class _StrategyTaken(NamedTuple):
@@ -154,6 +155,7 @@ class Costs:
         self._situations: dict[tuple[Hashable, ...], Situation] = {}
         self._weighed: dict[Situation, _Weighed] = {}
         self._settled: dict[ValuePlace, _PlaceCost] = {}
+        self._unsettled: dict[ValuePlace, None] = {}  # what was, until a value was moved otherwise
         self._summed: dict[int, bool] = {}  # whether a value is only added to others
         # Seconds that a place takes at least, however its values are split.
         self._least_s = {use: use.times * chooser.evenly_s(use.op.info) if use.op else 0.0 for use in places.all()}
@@ -167,6 +169,7 @@ class Costs:
             self.places.held[op.index],
             tuple(moved) if any(moved) else (),
             self.places.runs[op.index],
+            self.places.alike[op.index],
         )
         found = self._situations.get(key)
         if found is None:
@@ -188,6 +191,7 @@ class Costs:
     def settle_all(self) -> None:
         """Let every place be run as is best with the shardings that are decided, whatever was settled before."""
         self._settled.clear()
+        self._unsettled.clear()
         for moved in self.moved:
             moved.clear()
         self.settle(self.places.all())
@@ -204,8 +208,18 @@ class Costs:
         for value in moves.keep(taken):
             for name in (value, *self.places.again.get(value, ())):
                 for use in self.places.uses[name]:
-                    if use not in settled:
-                        self._settled.pop(use, None)
+                    if use not in settled and self._settled.pop(use, None) is not None:
+                        self._unsettled[use] = None
+
+    def total_s(self) -> float:
+        """Seconds of the whole program with the shardings that are decided."""
+        for _ in range(_MOST_ROUNDS):
+            if not self._unsettled:
+                break
+            uses = sorted(self._unsettled, key=lambda use: use.order)
+            self._unsettled.clear()
+            self.settle(uses)
+        return math.fsum([place.time_s for place in self._settled.values()])
 
     def sending(self) -> Iterator[ValuePlace]:
         """The operations that something is sent for with the shardings that are decided, in program order."""

@@ -17,6 +17,7 @@ from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.reshard.strategy import same_values
 
 Choice: TypeAlias = dict[int, TensorSharding]
 """Shardings of values."""
@@ -62,7 +63,7 @@ class ValuePlaces:
     have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
     of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `free` and `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a
+    manual axes around it), `free`, `runs` and `alike` (as in `Situation`) and `rule_number` are by operation. `same` has of a
     constraint's result its operand and the order of the constraint, `again` of an operand the results.
     """
 
@@ -85,6 +86,7 @@ class ValuePlaces:
         self.free: dict[int, tuple[bool, ...]] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
+        self.alike: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
@@ -327,6 +329,7 @@ class ValuePlaces:
             self.uses[value].append(use)
         runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
         self.runs[op.index] = runs if any(count > 1 for count in runs) else ()
+        self.alike[op.index] = same_values(op.operands)
         if ANNOTATED not in op.ir.attributes and not is_taking_apart(op.ir):
             for value in op.results:
                 self.maker[value] = op

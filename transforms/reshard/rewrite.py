@@ -32,7 +32,7 @@ from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.planner import within_reach
-from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy
+from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy, same_values
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
 
@@ -291,8 +291,9 @@ class Resharder:
         """Find the strategy where tensors disagree, move the operands and finish the results."""
         # What a value is to be moved to in any case may be moved to here as well.
         moved = tuple([(*self._moved_to(value), *self._needed_as(value)) for value in op.operands])
-        if any(moved):
-            situation = dataclasses.replace(situation, moved=moved)
+        alike = same_values(op.operands)
+        if any(moved) or alike:
+            situation = dataclasses.replace(situation, moved=moved if any(moved) else (), alike=alike)
         if self._loops:
             counts = tuple([self._loops.runs_with(self.handle[value].block) for value in op.operands])
             situation = dataclasses.replace(situation, runs=counts if any(count > 1 for count in counts) else ())

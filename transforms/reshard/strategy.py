@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -50,7 +51,8 @@ class Situation:
 
     `free` operands are constants, which cost nothing to move. `held` are the manual axes that the operation is inside
     of. `moved` are the shardings that each operand has been moved to for earlier users, which may serve again. `runs`
-    is how often the operation runs each time that an operand is moved, where that is before a loop.
+    is how often the operation runs each time that an operand is moved, where that is before a loop. `alike` has for each
+    operand the number of the first that is the same value, where some are.
     """
 
     info: OpInfo
@@ -60,10 +62,11 @@ class Situation:
     held: Axes = ()
     moved: tuple[tuple[TensorSharding, ...], ...] = ()
     runs: tuple[int, ...] = ()
+    alike: tuple[int, ...] = ()
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        key = (self.info, self.operands, self.results, self.free, self.held, self.moved, self.runs)
+        key = (self.info, self.operands, self.results, self.free, self.held, self.moved, self.runs, self.alike)
         object.__setattr__(self, "_hash", hash(key))
 
     def __hash__(self) -> int:
@@ -76,6 +79,18 @@ class Situation:
     def sources(self, index: int) -> tuple[TensorSharding, ...]:
         """What an operand is at hand as: what it is, and what it has been moved to for others."""
         return (self.operands[index], *(self.moved[index] if self.moved else ()))
+
+    def moves(self, needs: Sequence[TensorSharding]) -> Iterator[tuple[int, TensorSharding]]:
+        """The operands that have to be moved to what the operation needs, each value once to each sharding."""
+        for index, (have, need) in enumerate(zip(self.operands, needs, strict=False)):
+            if have != need and not self.free[index] and not self._is_moved_before(index, needs):
+                yield index, need
+
+    def _is_moved_before(self, index: int, needs: Sequence[TensorSharding]) -> bool:
+        """Whether an operand is the same value as an earlier one, and needed as that is."""
+        if not self.alike or self.alike[index] == index:
+            return False
+        return any(self.alike[i] == self.alike[index] and needs[i] == needs[index] for i in range(index))
 
     @property
     def shardings(self) -> tuple[TensorSharding, ...]:
@@ -134,6 +149,10 @@ class _Way(NamedTuple):
     weighed_s: float
 
 
+_Counted: TypeAlias = tuple[float, tuple[bool, int], Strategy]
+"""A strategy behind what it counts as: seconds, and of those that take the same, which is to come first."""
+
+
 class Chooser:
     """Chooses strategies; equal situations are decided once."""
 
@@ -190,10 +209,11 @@ class Chooser:
         common = agreed(rule, situation.split(rule))
         worth = LOOKUP_WORTH if _puts_or_takes(situation.info) else AGREEMENT_WORTH
         # The best of those that keep what is agreed on, and of all, with what counts for the comparison.
-        kept: tuple[float, int, Strategy] | None = None
-        best: tuple[float, int, Strategy] | None = None
+        kept: _Counted | None = None
+        best: _Counted | None = None
         # Those that may take least come first, so that few of the others are planned. Of those that take the same, the
-        # one is taken that is listed first: what it runs with is more like what the tensors have.
+        # one is taken that moves operands, which may serve other operations, and no results; then the one that is
+        # listed first: what it runs with is more like what the tensors have.
         listed = enumerate(self._possible(rule, situation))
         for number, way in sorted(listed, key=lambda entry: entry[1].weighed_s):
             if budget.used_up and best is not None:
@@ -205,7 +225,8 @@ class Chooser:
             found = self._price(rule, way, situation, bound_s)
             if found is None:
                 continue
-            counted = (weight * found.time_s, number, found)
+            moves_results = found.results != situation.results
+            counted = (weight * found.time_s, (moves_results, number), found)
             if keeps and (kept is None or _is_before(counted, kept)):
                 kept = counted
             if best is None or _is_before(counted, best):
@@ -358,14 +379,13 @@ class Chooser:
             return None
         info, count, made = situation.info, len(situation.operands), way.assigned.made
         time_s, slack_s = way.assigned.compute_s, bound_s - way.least_s
-        for index, need in enumerate(made[:count]):
-            if situation.operands[index] != need and not situation.free[index]:
-                sources, runs = situation.sources(index), situation.runs_with(index)
-                _, path = self.planner.nearest(info.operands[index], sources, need)
-                time_s += path.time_s / runs
-                slack_s -= (path.time_s - self._lacks_s(info.operands[index], sources, need)) / runs
-                if slack_s <= 0:
-                    return None
+        for index, need in situation.moves(made):
+            sources, runs = situation.sources(index), situation.runs_with(index)
+            _, path = self.planner.nearest(info.operands[index], sources, need)
+            time_s += path.time_s / runs
+            slack_s -= (path.time_s - self._lacks_s(info.operands[index], sources, need)) / runs
+            if slack_s <= 0:
+                return None
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if have != need:
                 path = self.planner.plan(type_, have, need)
@@ -384,9 +404,9 @@ class Chooser:
         if self.hardware.axes:
             return 0.0
         time_s, info, count = 0.0, situation.info, len(situation.operands)
-        for index, (type_, have, need) in enumerate(zip(info.operands, situation.operands, made, strict=False)):
-            if have != need and not situation.free[index]:
-                time_s += self._lacks_s(type_, situation.sources(index), need) / situation.runs_with(index)
+        for index, need in situation.moves(made):
+            lacks_s = self._lacks_s(info.operands[index], situation.sources(index), need)
+            time_s += lacks_s / situation.runs_with(index)
         for type_, have, need in zip(info.results, made[count:], situation.results, strict=True):
             if have != need:
                 time_s += self._lacks_s(type_, (have,), need)
@@ -420,11 +440,10 @@ class Chooser:
     def sent_bytes(self, situation: Situation, strategy: Strategy) -> float:
         """Bytes that a device sends for a strategy in one run: before the operation, in it, and after it."""
         info, total = situation.info, 0.0
-        for index, need in enumerate(strategy.operands):
-            if situation.operands[index] != need and not situation.free[index]:
-                type_ = info.operands[index]
-                source, path = self.planner.nearest(type_, situation.sources(index), need)
-                total += sent_bytes(type_, source, path.steps) / situation.runs_with(index)
+        for index, need in situation.moves(strategy.operands):
+            type_ = info.operands[index]
+            source, path = self.planner.nearest(type_, situation.sources(index), need)
+            total += sent_bytes(type_, source, path.steps) / situation.runs_with(index)
         for type_, have, need in zip(info.results, strategy.results, situation.results, strict=True):
             if have != need:
                 total += sent_bytes(type_, have, self.planner.plan(type_, have, need).steps)
@@ -510,6 +529,14 @@ class Chooser:
         return self._sent[key]
 
 
+def same_values(operands: Sequence[int]) -> tuple[int, ...]:
+    """For each operand the number of the first that is the same value; empty where all are different."""
+    if len(set(operands)) == len(operands):
+        return ()
+    first = dict[int, int]()
+    return tuple([first.setdefault(value, number) for number, value in enumerate(operands)])
+
+
 def _axes_of(rule: OpShardingRule, shardings: tuple[TensorSharding, ...]) -> FactorAxes:
     """The axes of the factors where all tensors agree on them."""
     found: FactorAxes = {}
@@ -523,7 +550,7 @@ def _sums(rule: OpShardingRule) -> bool:
     return any(kind is REDUCTION and size > 1 for kind, size in zip(rule.kinds, rule.sizes, strict=True))
 
 
-def _is_before(new: tuple[float, int, Strategy], old: tuple[float, int, Strategy]) -> bool:
+def _is_before(new: _Counted, old: _Counted) -> bool:
     """Whether it takes less, or as much and is listed before."""
     return _is_less(new[0], old[0]) or (new[1] < old[1] and not _is_less(old[0], new[0]))
 
