@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of
@@ -90,7 +90,7 @@ class _Following(enum.Enum):
     NEAR = enum.auto()
 
 
-_MOVING = (_Following.MOVED, _Following.MOVED_ONLY)
+_MOVING = frozenset((_Following.MOVED, _Following.MOVED_ONLY))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,25 +115,16 @@ class _Trial(NamedTuple):
 
 
 class _Consequence(NamedTuple):
-    """What another value of an operation is if that needs nothing: one that may change, or else would be moved."""
+    """What another value of an operation is if that needs nothing: one that may change, or else would be moved.
+
+    It is followed in these ways; `is_at_hand` says whether the value is moved so for another user anyway.
+    """
 
     value: int
     sharding: TensorSharding
     may_change: bool
-    is_less_split: bool
-    is_cut: bool
-    is_at_hand: bool
-
-    def is_met(self, how: _Following) -> bool:
-        """Whether it belongs to what is looked for."""
-        if not self.may_change:
-            return how in _MOVING
-        skips = {
-            _Following.SPLIT: self.is_less_split,
-            _Following.MOVED_ONLY: self.is_cut,
-            _Following.NEAR: self.is_at_hand,
-        }
-        return not skips.get(how, False)
+    followed: frozenset[_Following]
+    is_at_hand: bool = False
 
 
 class Chains:
@@ -156,37 +147,58 @@ class Chains:
         self._most_moves = self._moves_from_now()
 
     def run(self) -> list[Refinement]:
-        """Decide, and write what has changed to the module."""
+        """Decide, and write what has changed to the module.
+
+        What is changed first decides what is worth changing next, so values are gone through in both directions, each
+        from the beginning, and the program that sends less is taken.
+        """
         start = dict(enumerate(self.places.sharding))
-        self._sweep()
-        if self._dear:
-            self._repeat_arithmetic(start)
+        if self._search(start, is_backward=False):
+            self._keep_better(lambda: self._search(start, is_backward=True))
         refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
         self._write(refined)
         return [self._refinement(value) for value in refined]
 
-    def _sweep(self) -> None:
-        """Go through all values until nothing is better."""
-        self.costs.settle_all()
-        self._follows.clear()
-        for _ in range(MOST_SWEEPS):
-            disputed = self._disputed()
-            improved = [self._improve(value, most) for value, most in disputed.items() if not self._is_given_up]
-            if not any(improved):
-                break
+    def _search(self, start: Choice, is_backward: bool) -> bool:
+        """Improve the program that has these shardings; returns whether anything has changed.
 
-    def _repeat_arithmetic(self, start: Choice) -> None:
-        """Allow for it where all else is decided, or from the beginning: whichever sends less."""
-        self._may_repeat = True
-        self._right -= self._dear
-        self._sweep()
+        Arithmetic is repeated where all else is decided, or from the beginning, if there is a place for that.
+        """
+        self._may_repeat = False
+        self._dear.clear()
+        has_changed = self._sweep_from(start, is_backward)
+        if self._dear:
+            self._may_repeat = True
+            self._right -= self._dear
+            has_changed |= self._sweep(is_backward)
+            self._keep_better(lambda: self._sweep_from(start, is_backward))
+        return has_changed
+
+    def _keep_better(self, search: Callable[[], bool]) -> None:
+        """Search again, and take what was found before unless less is sent then."""
         found, sent_bytes = dict(enumerate(self.places.sharding)), self._sent_bytes()
+        search()
+        if sent_bytes <= self._sent_bytes():
+            self._change(found)
+
+    def _sweep_from(self, start: Choice, is_backward: bool) -> bool:
+        """Go through all values of the program that has these shardings."""
         self._right.clear()
         self._most_moves = self._moves_from_now()
         self._change(start)
-        self._sweep()
-        if sent_bytes <= self._sent_bytes():
-            self._change(found)
+        return self._sweep(is_backward)
+
+    def _sweep(self, is_backward: bool) -> bool:
+        """Go through all values until nothing is better; returns whether anything was."""
+        self.costs.settle_all()
+        self._follows.clear()
+        for sweep in range(MOST_SWEEPS):
+            disputed = list(self._disputed().items())
+            listed = reversed(disputed) if is_backward else disputed
+            improved = [self._improve(value, most) for value, most in listed if not self._is_given_up]
+            if not any(improved):
+                return sweep > 0
+        return True
 
     def _change(self, choice: Choice) -> None:
         """Let values have these shardings from now on."""
@@ -516,7 +528,7 @@ class Chains:
                     for found in self._consequences(ends, {**choice, **moved} if moved else choice):
                         if found.is_at_hand and how is _Following.ALL:
                             self._met_at_hand = True
-                        if found.is_met(how):
+                        if how in found.followed:
                             (choice if found.may_change else moved)[found.value] = found.sharding
                             pending.append(found.value)
             for each in places.tied(value):
@@ -539,16 +551,25 @@ class Chains:
             have = places.sharding[each]
             if dims == have.dim_axes():
                 continue
-            sharding, is_less = have.with_axes(dims), is_less_split(dims, have.dim_axes())
-            is_cut = is_less_split(have.dim_axes(), dims)
+            sharding = have.with_axes(dims)
             if each in ends.changing:
                 if places.fits(each, sharding):
-                    is_at_hand = self._is_at_hand(each, sharding)
-                    found.append(_Consequence(each, sharding, True, is_less, is_cut, is_at_hand))
+                    found.append(self._change_of(each, have, sharding))
             elif not places.is_free[each] and len(places.uses[each]) > 1:
-                found.append(_Consequence(each, sharding, False, is_less, is_cut, False))
+                found.append(_Consequence(each, sharding, False, _MOVING))
         self._follows[key] = found
         return found
+
+    def _change_of(self, value: int, have: TensorSharding, sharding: TensorSharding) -> _Consequence:
+        """What follows for a value that may change."""
+        is_at_hand = self._is_at_hand(value, sharding)
+        left = {
+            _Following.SPLIT: is_less_split(sharding.dim_axes(), have.dim_axes()),
+            _Following.MOVED_ONLY: is_less_split(have.dim_axes(), sharding.dim_axes()),
+            _Following.NEAR: is_at_hand,
+        }
+        followed = frozenset([how for how in _Following if not left.get(how, False)])
+        return _Consequence(value, sharding, True, followed, is_at_hand)
 
     def _is_at_hand(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value is moved to a sharding somewhere, as is decided so far."""
