@@ -180,6 +180,7 @@ class Chains:
         search()
         if sent_bytes <= self._sent_bytes():
             self._change(found)
+            self.costs.settle_all()
 
     def _sweep_from(self, start: Choice, is_backward: bool) -> bool:
         """Go through all values of the program that has these shardings."""
