@@ -60,8 +60,8 @@ module @a_value_made_in_the_body_is_moved_in_the_body {
 // CHECK-LABEL: module @the_initial_value_and_what_the_body_returns_become_what_the_carry_is
 // CHECK: [[V0:%[a-z0-9_]+]] = sdy.collective_permute %arg0 out_sharding=<@mesh, [{"x"}]>
 // CHECK: [[V1:%[a-z0-9_]+]]:2 = stablehlo.while([[V2:%[a-zA-Z0-9_]+]] = {{%[a-z0-9_]+}}, [[V3:%[a-zA-Z0-9_]+]] = [[V0]]) : tensor<i32>, tensor<8xf32> attributes {{.*}}sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>}
-// CHECK: [[V4:%[a-z0-9_]+]] = stablehlo.sine [[V3]] {{.*}}sdy.sharding_per_value<[<@mesh, [{"x"}]>]>}
-// CHECK: [[V5:%[a-z0-9_]+]] = sdy.collective_permute [[V4]] out_sharding=<@mesh, [{"y"}]>
+// CHECK: [[V4:%[a-z0-9_]+]] = sdy.collective_permute [[V3]] out_sharding=<@mesh, [{"y"}]>
+// CHECK: [[V5:%[a-z0-9_]+]] = stablehlo.sine [[V4]] {{.*}}sdy.sharding_per_value<[<@mesh, [{"y"}]>]>}
 // CHECK: [[V6:%[a-z0-9_]+]] = sdy.collective_permute [[V5]] out_sharding=<@mesh, [{"x"}]>
 // CHECK: stablehlo.return {{%[a-z0-9_]+}}, [[V6]]
 // CHECK: return [[V1]]#1

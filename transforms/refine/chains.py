@@ -61,10 +61,10 @@ AGREED_SUM_WORTH = 4
 REPEATED_ARITHMETIC = 1.02
 """How many times more a device may contract: something small may be computed on every device."""
 
-FLOPS_PER_BYTE = 16
-"""What any machine computes sooner than it sends a byte."""
+REPEATED_SHARE = 0.1
+"""What part of the time that sending takes may be spent on computing again what is not sent then."""
 
-MUCH_LESS = 4
+REPEATED_WORTH = 4
 """How many times less is sent, if devices compute the same for that."""
 
 MOST_REFUSED = 3
@@ -341,15 +341,17 @@ class Chains:
         """Whether no more bytes are sent, for fewer collectives or on shorter ways, and hardly more is contracted.
 
         So many times less may have to be sent, unless devices share arithmetic then that each of them would do. What
-        each of them makes of whole values may be as much arithmetic as what is not sent is worth. So may be what spares
-        nearly all that is sent.
+        each of them makes of whole values may take a part of the time that sending it takes. So may what spares nearly
+        all that is sent.
         """
         sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old, is_decided=True)
         is_shared = new.flops < old.flops * (1 - _ROUNDING)
         if (1.0 if is_shared else trial.worth) * sent_bytes > old_bytes:
             return False
-        is_cheap = trial.is_remade or (MUCH_LESS * sent_bytes <= old_bytes and not old.sums_in_a_loop)
-        spared_flops = FLOPS_PER_BYTE * (old_bytes - sent_bytes) if is_cheap else 0.0
+        is_cheap = trial.is_remade or (REPEATED_WORTH * sent_bytes <= old_bytes and not old.sums_in_a_loop)
+        hardware = self.chooser.hardware
+        flops_per_byte = REPEATED_SHARE * hardware.flops_per_s / hardware.link_bytes_per_s
+        spared_flops = flops_per_byte * (old_bytes - sent_bytes) if is_cheap else 0.0
         if self._held_in_loops(trial.choice) > min(old_bytes - sent_bytes, SPARED_BYTES):
             return False
         return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
