@@ -136,3 +136,56 @@ func.func public @main(%a: tensor<14xi32> {sdy.sharding = #sdy.sharding<@mesh, [
   }) : (tensor<14xi32>, tensor<i32>) -> tensor<1xi32>
   return %0 : tensor<1xi32>
 }
+
+// -----
+
+// A running combination by several operations, here a logarithm of sums: totals of shards are gathered, and the body
+// combines them with what each device has.
+
+sdy.mesh @mesh = <["x"=4]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[TOTAL:[0-9]+]] = "stablehlo.reduce_window"(%arg0
+// CHECK: %[[TOTALS:[0-9]+]] = "stablehlo.all_gather"(%[[TOTAL]])
+// CHECK-SAME: (tensor<1x2xf32>) -> tensor<4x2xf32>
+// CHECK: %[[OTHERS:[0-9]+]] = "stablehlo.reduce_window"(
+// CHECK: %[[OWN:[0-9]+]] = "stablehlo.reduce_window"(%arg0
+// CHECK: %[[SPREAD:[0-9]+]] = stablehlo.broadcast_in_dim %[[OTHERS]]
+// CHECK: "stablehlo.map"(%[[SPREAD]], %[[OWN]])
+// CHECK-NOT: "stablehlo.collective_permute"
+func.func public @main(%a: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  %none = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%a, %none) <{
+    window_dimensions = array<i64: 16, 1>, padding = dense<[[15, 0], [0, 0]]> : tensor<2x2xi64>
+  }> ({
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    %1 = stablehlo.exponential %l : tensor<f32>
+    %2 = stablehlo.exponential %r : tensor<f32>
+    %3 = stablehlo.add %1, %2 : tensor<f32>
+    %4 = stablehlo.log %3 : tensor<f32>
+    stablehlo.return %4 : tensor<f32>
+  }) : (tensor<16x2xf32>, tensor<f32>) -> tensor<16x2xf32>
+  return %0 : tensor<16x2xf32>
+}
+
+// -----
+
+// A window that spans more than there is: there are no results, and nothing is sent for them.
+
+sdy.mesh @mesh = <["x"=2]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: constant dense<0> : tensor<0x2xi32>
+// CHECK-NOT: gspmd.axes
+func.func public @main(%a: tensor<3x4xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<0x4xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = "stablehlo.reduce_window"(%a, %zero) <{
+    window_dimensions = array<i64: 5, 1>, window_strides = array<i64: 1, 1>
+  }> ({
+  ^bb0(%l: tensor<i32>, %r: tensor<i32>):
+    %1 = stablehlo.add %l, %r : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }) : (tensor<3x4xi32>, tensor<i32>) -> tensor<0x4xi32>
+  return %0 : tensor<0x4xi32>
+}

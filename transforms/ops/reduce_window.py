@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuilder
+from gspmd.transforms.emit.bodies import mapped
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, take_windows
@@ -70,8 +71,8 @@ def localize_reduce_window(op: LocalOp) -> None:
             partial[dim] = axes
             windows[dim] = Window(op.local_operand(0).shape[dim])
             op.operands[:count] = [_own_taps(op, op.operands[i], dim, window, fills[i]) for i in range(count)]
-        elif reducer and (running := _running(op.info, dim, window, axes)):
-            op.operands[0] = _combine_running(op, op.operands[0], dim, running, reducer, fills[0])
+        elif running := _running(op.info, dim, window, axes):
+            op.operands[:count] = _combine_running(op, op.operands[:count], dim, running, fills)
             windows[dim] = Window(1)
         else:
             windows[dim] = _fetch(op, dim, window, fills)
@@ -219,35 +220,56 @@ def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | N
     return None
 
 
-def _combine_running(op: LocalOp, value: Value, dim: int, how: _Running, reducer: str, neutral: Value) -> Value:
+def _combine_running(
+    op: LocalOp, values: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+) -> list[Value]:
     """Each device combines what it reads, and that with the totals of the shards on one side, which are gathered."""
     emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
 
-    def along(window: Window) -> list[Window]:
-        return [window if d == dim else Window(1) for d in range(rank)]
+    def reduced(values: Sequence[Value], window: Window) -> list[Value]:
+        return reduce_windows(op, values, neutral, [window if d == dim else Window(1) for d in range(rank)])
 
     cause = op.cause(f"windows of '{op.info.name}' reach into other shards of a split dimension")
-    value = take_windows(emit, value, dim, axes, how.windows(op.info, dim), neutral, cause)
-    tile = cut(emit, value, dim, how.tile_at, (), how.tile)
-    (total,) = reduce_windows(op, [tile], [neutral], along(Window(how.tile)))
-    cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
-    totals = emit.all_gather(total, dim, axes, cause)
-    type_ = totals.type
-    places_type = TensorType(type_.shape, INDEX.element)
-    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
-    here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
-    counted = emit.compare(places, "LT" if how.before else "GT", here)
-    totals = emit.op("stablehlo.select", [counted, totals, emit.broadcast_scalar(neutral, type_)], [type_])
-    (others,) = reduce_windows(op, [totals], [neutral], along(Window(size_of(axes))))
+    windows = how.windows(op.info, dim)
+    values = [take_windows(emit, v, dim, axes, windows, n, cause) for v, n in zip(values, neutral, strict=True)]
+    totals = reduced([cut(emit, value, dim, how.tile_at, (), how.tile) for value in values], Window(how.tile))
+    others = reduced(_totals_of_others(op, totals, dim, how, neutral), Window(size_of(axes)))
     if not how.window.taps:
         return others
-    part = cut(emit, value, dim, how.taps_at, (), how.window.taps)
-    (own,) = reduce_windows(op, [part], [neutral], along(how.window))
-    result = resized(own.type, dim, op.local_result(0).shape[dim])
-    others = emit.op(
-        "stablehlo.broadcast_in_dim", [others], [result], broadcast_dimensions=emit.i64s(list(range(rank)))
-    )
-    return emit.op(reducer_operation(reducer), [others, own], [result])
+    own = reduced([cut(emit, value, dim, how.taps_at, (), how.window.taps) for value in values], how.window)
+    made = op.local_result(0).shape[dim]
+    every = emit.i64s(list(range(rank)))
+    others = [
+        emit.op("stablehlo.broadcast_in_dim", [other], [resized(mine.type, dim, made)], broadcast_dimensions=every)
+        for other, mine in zip(others, own, strict=True)
+    ]
+    return _combined(op, others, own) if how.before else _combined(op, own, others)
+
+
+def _totals_of_others(
+    op: LocalOp, totals: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+) -> list[Value]:
+    """The totals of all shards, gathered, with those that a device does not count made neutral."""
+    emit, axes = op.emit, op.operand_axes(0, dim)
+    cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
+    found = []
+    for total, fill in zip(totals, neutral, strict=True):
+        gathered = emit.all_gather(total, dim, axes, cause)
+        type_ = gathered.type
+        places_type = TensorType(type_.shape, INDEX.element)
+        places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+        here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
+        counted = emit.compare(places, "LT" if how.before else "GT", here)
+        found.append(emit.op("stablehlo.select", [counted, gathered, emit.broadcast_scalar(fill, type_)], [type_]))
+    return found
+
+
+def _combined(op: LocalOp, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+    """Two values of every result combined by the operation's body, element by element."""
+    reducer = _reducer(op.info)
+    if reducer is None:
+        return mapped(op.emit, op.ir.regions[0], [*first, *second])
+    return [op.emit.op(reducer_operation(reducer), [first[0], second[0]], [first[0].type])]
 
 
 def reduce_window_flops(info: OpInfo) -> float:

@@ -77,9 +77,9 @@ class _Following(enum.Enum):
     """How it is looked for what follows from a sharding.
 
     In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
-    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; the same,
-    but what only has to be cut for it stays as it is; in both, but what is moved to it anyway, for another user, stays
-    as it is.
+    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; the
+    same, but what only has to be cut for it stays as it is; in both, but what is moved to it anyway, for another user,
+    stays as it is.
     """
 
     ALL = enum.auto()

@@ -63,8 +63,8 @@ class ValuePlaces:
     have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
     of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `free`, `runs` and `alike` (as in `Situation`) and `rule_number` are by operation. `same` has of a
-    constraint's result its operand and the order of the constraint, `again` of an operand the results.
+    manual axes around it), `free`, `runs` and `alike` (as in `Situation`) and `rule_number` are by operation. `same`
+    has of a constraint's result its operand and the order of the constraint, `again` of an operand the results.
     """
 
     def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:

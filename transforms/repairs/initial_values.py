@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from gspmd.transforms.emit.bodies import inline_body, op_with_body
+from gspmd.transforms.emit.bodies import mapped
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.op_info import InfoReader, reducers
-from gspmd.transforms.ir.operations import Block, Operation, Point, Value
+from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
 
@@ -63,20 +63,7 @@ def _apply(build: Builder, op: Operation) -> None:
     types = [result.type for result in op.results]
     starts = [_spread(build, op.operands[count + i], type_) for i, type_ in enumerate(types)]
     operands = [*starts, *(build.reshape(op.operands[i], type_.shape) for i, type_ in enumerate(types))]
-    op.replace([_mapped(build, block, operands, index, type_) for index, type_ in enumerate(types)])
-
-
-def _mapped(build: Builder, block: Block, operands: list[Value], index: int, type_: TensorType) -> Value:
-    """What the body returns in one place, for every element."""
-    return op_with_body(
-        build,
-        "stablehlo.map",
-        operands,
-        [type_],
-        [argument.type for argument in block.arguments],
-        lambda arguments: [inline_body(build, block, arguments)[index]],
-        dimensions=build.i64s(range(len(type_.shape))),
-    )[0]
+    op.replace(mapped(build, block, operands))
 
 
 def _spread(build: Builder, start: Value, type_: TensorType) -> Value:

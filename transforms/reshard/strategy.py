@@ -51,8 +51,8 @@ class Situation:
 
     `free` operands are constants, which cost nothing to move. `held` are the manual axes that the operation is inside
     of. `moved` are the shardings that each operand has been moved to for earlier users, which may serve again. `runs`
-    is how often the operation runs each time that an operand is moved, where that is before a loop. `alike` has for each
-    operand the number of the first that is the same value, where some are.
+    is how often the operation runs each time that an operand is moved, where that is before a loop. `alike` has for
+    each operand the number of the first that is the same value, where some are.
     """
 
     info: OpInfo
