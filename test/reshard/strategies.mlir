@@ -34,3 +34,19 @@ module @reversed_into_other_shards {
     return %0 : tensor<512x256xf32>
   }
 }
+
+// -----
+
+// A value that an operation takes twice is moved once: that is half of what its result would be.
+
+// CHECK-LABEL: module @a_value_joined_to_itself
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.all_gather [{"x"}, {}] %arg0
+// CHECK-NEXT: [[V1:%[a-z0-9_]+]] = stablehlo.concatenate [[V0]], [[V0]]
+// CHECK-NEXT: return [[V1]]
+module @a_value_joined_to_itself {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x8xf32> {
+    %0 = stablehlo.concatenate %a, %a, dim = 1 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

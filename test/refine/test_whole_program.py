@@ -1,0 +1,54 @@
+"""What refinement knows of the whole program: it is right, and no choice makes it worse."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from gspmd.dialect.limits import MAX_RESHARD_MOVES
+from gspmd.pass_manager import PassManager
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.mlir import new_context, parse_module
+from gspmd.transforms.refine.chains import Chains
+from gspmd.transforms.reshard import chooser_for
+
+CORPUS = Path(__file__).resolve().parents[2] / "benchmarks" / "corpus" / "losses"
+
+
+class _Told(Chains):
+    """Refinement that keeps the seconds of the whole program, priced anew, from the beginning and after each choice."""
+
+    def __init__(self, annotated: AnnotatedProgram) -> None:
+        chooser = chooser_for(annotated, "", 0, MAX_RESHARD_MOVES)
+        super().__init__(annotated, RuleBook(chooser.table, False), chooser)
+        self.searches: list[list[float]] = []
+
+    def anew(self) -> float:
+        found = self.costs.of(self.places.all(), {})
+        assert found is not None
+        return found.time_s
+
+    def _sweep(self, is_backward: bool) -> bool:
+        self.searches.append([self.anew()])
+        return super()._sweep(is_backward)
+
+    def _improve(self, value: int, most: int) -> bool:
+        has_changed = super()._improve(value, most)
+        if has_changed:
+            self.searches[-1].append(self.anew())
+            assert self.costs.total_s() == pytest.approx(self.searches[-1][-1], rel=1e-6)
+        return has_changed
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.mlir")), ids=lambda path: path.stem)
+def test_every_choice_makes_the_whole_program_faster(path: Path) -> None:
+    module = parse_module(path.read_text(encoding="utf-8"), new_context())
+    PassManager(["gspmd-ingest", "gspmd-propagate"]).run(module)
+    told = _Told(AnnotatedProgram(model_of(module)))
+    told.run()
+    for times in told.searches:
+        assert all(after < before for before, after in itertools.pairwise(times)), times
