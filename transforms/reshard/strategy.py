@@ -225,8 +225,7 @@ class Chooser:
             found = self._price(rule, way, situation, bound_s)
             if found is None:
                 continue
-            moves_results = found.results != situation.results
-            counted = (weight * found.time_s, (moves_results, number), found)
+            counted = (weight * found.time_s, (_moves_results(found, situation), number), found)
             if keeps and (kept is None or _is_before(counted, kept)):
                 kept = counted
             if best is None or _is_before(counted, best):
@@ -548,6 +547,13 @@ def _axes_of(rule: OpShardingRule, shardings: tuple[TensorSharding, ...]) -> Fac
 def _sums(rule: OpShardingRule) -> bool:
     """Whether elements are summed up: an outer product only multiplies each by each."""
     return any(kind is REDUCTION and size > 1 for kind, size in zip(rule.kinds, rule.sizes, strict=True))
+
+
+def _moves_results(strategy: Strategy, situation: Situation) -> bool:
+    """Whether results are moved behind the operation, sums that are left apart excepted."""
+    return any(
+        made != wanted and not made.unreduced for made, wanted in zip(strategy.results, situation.results, strict=True)
+    )
 
 
 def _is_before(new: _Counted, old: _Counted) -> bool:
