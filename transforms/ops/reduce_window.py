@@ -252,16 +252,15 @@ def _totals_of_others(
     """The totals of all shards, gathered, with those that a device does not count made neutral."""
     emit, axes = op.emit, op.operand_axes(0, dim)
     cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
-    found = []
-    for total, fill in zip(totals, neutral, strict=True):
-        gathered = emit.all_gather(total, dim, axes, cause)
-        type_ = gathered.type
-        places_type = TensorType(type_.shape, INDEX.element)
-        places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
-        here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
-        counted = emit.compare(places, "LT" if how.before else "GT", here)
-        found.append(emit.op("stablehlo.select", [counted, gathered, emit.broadcast_scalar(fill, type_)], [type_]))
-    return found
+    gathered = [emit.all_gather(total, dim, axes, cause) for total in totals]
+    places_type = TensorType(gathered[0].type.shape, INDEX.element)
+    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    here = emit.broadcast_scalar(emit.shard_index(axes), places_type)
+    counted = emit.compare(places, "LT" if how.before else "GT", here)
+    return [
+        emit.op("stablehlo.select", [counted, value, emit.broadcast_scalar(fill, value.type)], [value.type])
+        for value, fill in zip(gathered, neutral, strict=True)
+    ]
 
 
 def _combined(op: LocalOp, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:

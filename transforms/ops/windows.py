@@ -47,9 +47,13 @@ class Window:
         """Whether windows are single elements, one for each element in place."""
         return (self.taps, self.stride, self.low, self.high, self.spread) == (1, 1, 0, 0, 1)
 
+    def places(self, size: int) -> int:
+        """Places of `size` elements, with those between them and the padding."""
+        return max(0, spread_size(size, self.spread) + self.low + self.high)
+
     def count(self, size: int) -> int:
         """How many windows lie within `size` elements and their padding."""
-        return max(0, (spread_size(size, self.spread) + self.low + self.high - self.extent) // self.stride + 1)
+        return max(0, (self.places(size) - self.extent) // self.stride + 1)
 
     def is_wide(self, result: int) -> bool:
         """Whether a window spans more places than the starts of all `result` windows do."""
@@ -196,8 +200,7 @@ def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Va
     if not before + after:
         return value, window
     if before + after >= size:
-        places = max(0, spread_size(size, spread) + window.low + window.high)
-        value = emit.broadcast_scalar(fill, resized(type_, dim, places))
+        value = emit.broadcast_scalar(fill, resized(type_, dim, window.places(size)))
         return value, dataclasses.replace(window, low=0, high=0, spread=1)
     value = cut(emit, value, dim, before, (), size - before - after)
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)

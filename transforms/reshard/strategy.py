@@ -557,7 +557,7 @@ def _moves_results(strategy: Strategy, situation: Situation) -> bool:
 
 
 def _is_before(new: _Counted, old: _Counted) -> bool:
-    """Whether it takes less, or as much and is listed before."""
+    """Whether it takes less, or as much and is to come first."""
     return _is_less(new[0], old[0]) or (new[1] < old[1] and not _is_less(old[0], new[0]))
 
 
