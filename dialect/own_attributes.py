@@ -71,6 +71,10 @@ REPEATED = "gspmd.repeated"
 """On a manual computation over fewer devices than the program has, `[copies, devices as written]`: the device of the
 mesh of all that each stands for. Within `gspmd-ingest`."""
 
+IN_MIDDLE = "gspmd.in_middle"
+"""On an operation of one of the two layers that others between them are taken out of: which one, what number it has
+there, and how many are taken out. From where that is done to `gspmd-refine`."""
+
 CALL_DEVICE = "gspmd.call_device"
 """The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
 

@@ -67,6 +67,9 @@ REPEATED_SHARE = 0.1
 REPEATED_WORTH = 4
 """How many times less is sent, if devices compute the same for that."""
 
+HARDLY_LESS = 0.99
+"""What part of the bytes is sent for a program at least, if that is no reason to take more time."""
+
 MOST_REFUSED = 3
 """How many ways may turn out to be no better for the whole program until a value stays as it is."""
 
@@ -175,10 +178,14 @@ class Chains:
         return has_changed
 
     def _keep_better(self, search: Callable[[], bool]) -> None:
-        """Search again, and take what was found before unless less is sent then."""
-        found, sent_bytes = dict(enumerate(self.places.sharding)), self._sent_bytes()
+        """Search again, and take what was found before unless less is sent then.
+
+        What sends hardly less has to take less time.
+        """
+        found, found_bytes, found_s = dict(enumerate(self.places.sharding)), *self._whole_cost()
         search()
-        if sent_bytes <= self._sent_bytes():
+        sent_bytes, time_s = self._whole_cost()
+        if sent_bytes >= found_bytes * HARDLY_LESS and (sent_bytes > found_bytes or time_s >= found_s):
             self._change(found)
             self.costs.settle_all()
 
@@ -208,9 +215,10 @@ class Chains:
                 self._before.setdefault(value, self.places.sharding[value])
                 self.places.sharding[value] = sharding
 
-    def _sent_bytes(self) -> float:
-        """Bytes that a device sends for the whole program, as it is decided."""
-        return self.costs.sent_bytes(self.costs.as_decided(self.places.all()), is_decided=True)
+    def _whole_cost(self) -> tuple[float, float]:
+        """Bytes that a device sends for the whole program, as it is decided, and seconds."""
+        decided = self.costs.as_decided(self.places.all(), all_layers=True)
+        return self.costs.sent_bytes(decided, is_decided=True), decided.time_s
 
     def _write(self, refined: list[int]) -> None:
         places = self.places
@@ -288,9 +296,11 @@ class Chains:
                 if is_dear:
                     self._dear.add(around)
                 return False
-            before, total_s = {each: self.places.sharding[each] for each in choice}, self.costs.total_s()
+            all_layers = self.places.is_for_all_layers(choice)
+            before = {each: self.places.sharding[each] for each in choice}
+            total_s = self.costs.of_program(all_layers).time_s
             self._take(choice)
-            if self.costs.total_s() < total_s:
+            if self.costs.of_program(all_layers).time_s < total_s:
                 return True
             self._take(before)
             refused.append(choice)
@@ -314,8 +324,9 @@ class Chains:
             if choice in refused:
                 continue
             uses = self._around(choice)
-            old = self.costs.as_decided(uses)
-            new = self.costs.of(uses, choice, old.time_s - best[0])
+            all_layers = self.places.is_for_all_layers(choice)
+            old = self.costs.as_decided(uses, all_layers)
+            new = self.costs.of(uses, choice, old.time_s - best[0], all_layers)
             if self._is_given_up:
                 self._tell_given_up(value)
                 return {}, False

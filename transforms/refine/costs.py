@@ -43,7 +43,7 @@ class _PathTaken(NamedTuple):
 class _PlaceCost(NamedTuple):
     """What one place costs, as in `Cost`, all times that it runs; `unreduced` are the sums that it may leave apart."""
 
-    times: int
+    use: ValuePlace
     time_s: float
     held_bytes: float
     flops: float = 0.0
@@ -53,14 +53,15 @@ class _PlaceCost(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """What places cost together."""
+    """What places cost together; with `all_layers`, each counts as often as there are layers that it stands for."""
 
     places: list[_PlaceCost]
+    all_layers: bool = False
 
     @property
     def time_s(self) -> float:
         """Seconds, arithmetic included."""
-        return sum([place.time_s for place in self.places], 0.0)
+        return math.fsum([count * place.time_s for count, place in self._counted()])
 
     @property
     def held_bytes(self) -> float:
@@ -70,7 +71,7 @@ class Cost:
     @property
     def flops(self) -> float:
         """What a device computes in all of them."""
-        return sum([place.flops for place in self.places], 0.0)
+        return math.fsum([count * place.flops for count, place in self._counted()])
 
     @property
     def unreduced(self) -> list[tuple[int, TensorSharding]]:
@@ -78,15 +79,19 @@ class Cost:
         return [each for place in self.places for each in place.unreduced]
 
     @property
-    def sends(self) -> list[tuple[int, _StrategyTaken | _PathTaken]]:
+    def sends(self) -> list[tuple[float, _StrategyTaken | _PathTaken]]:
         """What `Costs.sent_bytes` counts, each with how often it runs."""
-        return [(place.times, place.send) for place in self.places if place.send is not None]
+        return [(count * place.use.times, place.send) for count, place in self._counted() if place.send is not None]
 
     @property
     def sums_in_a_loop(self) -> bool:
         """Whether steps of a loop sum over devices: `gspmd-optimize` may do that once behind the loop, for less."""
-        taken = (send for times, send in self.sends if times > 1 and isinstance(send, _StrategyTaken))
+        looped = (place.send for place in self.places if place.use.times > 1)
+        taken = (send for send in looped if isinstance(send, _StrategyTaken))
         return any(made.unreduced for send in taken for made in send.strategy.results)
+
+    def _counted(self) -> Iterator[tuple[float, _PlaceCost]]:
+        return ((place.use.copies if self.all_layers else 1.0, place) for place in self.places)
 
     def is_less(self, other: Cost, spared_bytes: float) -> bool:
         """Whether it takes less time, and holds no more or only `spared_bytes`."""
@@ -211,15 +216,15 @@ class Costs:
                     if use not in settled and self._settled.pop(use, None) is not None:
                         self._unsettled[use] = None
 
-    def total_s(self) -> float:
-        """Seconds of the whole program with the shardings that are decided."""
+    def of_program(self, all_layers: bool = True) -> Cost:
+        """What the whole program costs with the shardings that are decided."""
         for _ in range(_MOST_ROUNDS):
             if not self._unsettled:
                 break
             uses = sorted(self._unsettled, key=lambda use: use.order)
             self._unsettled.clear()
             self.settle(uses)
-        return math.fsum([place.time_s for place in self._settled.values()])
+        return Cost([*self._settled.values()], all_layers)
 
     def sending(self) -> Iterator[ValuePlace]:
         """The operations that something is sent for with the shardings that are decided, in program order."""
@@ -228,16 +233,18 @@ class Costs:
             if settled is None or settled.send is not None:
                 yield use
 
-    def as_decided(self, uses: list[ValuePlace]) -> Cost:
+    def as_decided(self, uses: list[ValuePlace], all_layers: bool = False) -> Cost:
         """What places cost together with the shardings that are decided."""
         settled = [place for use in uses if (place := self._settled.get(use)) is not None]
         if len(settled) == len(uses):
-            return Cost(settled)
-        found = self.of(uses, {})
+            return Cost(settled, all_layers)
+        found = self.of(uses, {}, all_layers=all_layers)
         assert found is not None, "there is no limit"
         return found
 
-    def of(self, uses: list[ValuePlace], choice: Choice, most_s: float = math.inf) -> Cost | None:
+    def of(
+        self, uses: list[ValuePlace], choice: Choice, most_s: float = math.inf, all_layers: bool = False
+    ) -> Cost | None:
         """What places cost together, in order: what a value has been moved to for one serves the next.
 
         None where it is more than `most_s`. So that this shows early, places that may need something moved come first,
@@ -245,19 +252,20 @@ class Costs:
         """
         taken, left_s = list[_PlaceCost](), most_s
         if most_s < math.inf:
-            left_s -= sum([self._least_s[use] for use in uses])
+            left_s -= sum([(use.copies if all_layers else 1.0) * self._least_s[use] for use in uses])
             ordered = self._border_first(uses, choice)
         else:
             ordered = iter(uses)
         moves = _ValuesMoved(self.moved, uses, choice, self.places.carried)
         for use in ordered:
-            left_s += self._least_s[use]
-            place = self._place_cost(use, choice, moves, left_s)
-            if place is None or place.time_s > left_s:
+            copies = use.copies if all_layers else 1.0
+            left_s += copies * self._least_s[use]
+            place = self._place_cost(use, choice, moves, left_s / copies)
+            if place is None or copies * place.time_s > left_s:
                 return None
-            left_s -= place.time_s
+            left_s -= copies * place.time_s
             taken.append(place)
-        return Cost(taken)
+        return Cost(taken, all_layers)
 
     def _border_first(self, uses: list[ValuePlace], choice: Choice) -> Iterator[ValuePlace]:
         """The places that may need something moved, then the operations of which all values are chosen."""
@@ -333,11 +341,11 @@ class Costs:
         type_ = self.places.program.value_type[use.value]
         held_bytes = self.chooser.local_bytes(type_, need)
         if have == need or self.places.is_free[use.value]:
-            return _PlaceCost(use.times, 0.0, held_bytes)
+            return _PlaceCost(use, 0.0, held_bytes)
         known = (have, *self._moved_before(use.value, use.order, choice, moves))
         source, path = self.chooser.planner.nearest(type_, known, need)
         moves.add(use.value, use.order, need)
-        return _PlaceCost(use.times, use.times * path.time_s, held_bytes, send=_PathTaken(type_, source, path))
+        return _PlaceCost(use, use.times * path.time_s, held_bytes, send=_PathTaken(type_, source, path))
 
     def _op_cost(
         self, use: ValuePlace, op: Op, choice: Choice, moves: _ValuesMoved, most_s: float
@@ -354,7 +362,7 @@ class Costs:
             return None
         work = self.weigh(op, situation)
         if not work.strategy.time_s:
-            return _PlaceCost(use.times, use.times * work.time_s, work.held_bytes, use.times * work.flops)
+            return _PlaceCost(use, use.times * work.time_s, work.held_bytes, use.times * work.flops)
         ends = zip(op.operands, situation.operands, work.strategy.operands, later, strict=True)
         for value, have, need, wanted in ends:
             # What is wanted in any case is paid for there.
@@ -362,7 +370,7 @@ class Costs:
                 moves.add(value, order, need)
         made = zip(op.results, work.strategy.results, strict=True)
         return _PlaceCost(
-            use.times,
+            use,
             use.times * work.time_s,
             work.held_bytes,
             use.times * work.flops,

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from jaxlib.mlir import ir
+
 from gspmd.dialect.axes import Axes, size_of, starts_with
-from gspmd.dialect.own_attributes import ANNOTATED
+from gspmd.dialect.own_attributes import ANNOTATED, IN_MIDDLE
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
@@ -28,7 +30,7 @@ class ValuePlace:
     """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
 
     A free result of the program wants a value like itself, but evenly split. The place is in the block number `block`,
-    which runs `times` times.
+    which runs `times` times. In the two layers that others are taken out of, it stands for `copies` places.
     """
 
     order: int
@@ -38,6 +40,7 @@ class ValuePlace:
     value: int = -1
     need: TensorSharding | None = None
     like: int = -1
+    copies: float = 1.0
 
     @property
     def taken(self) -> Sequence[int]:
@@ -95,6 +98,9 @@ class ValuePlaces:
         self._open: set[int] = set()  # the operations with ends of which all may change
         self._ends: dict[int, OpEnds] = {}
         self._order = self._blocks = 0
+        self._copies = 1.0  # of the operation that is read
+        # What operations make in the two layers that others are taken out of: which one, and what it is there.
+        self._middle: dict[int, tuple[int, tuple[int, int]]] = {}
         self._home = [0] * count  # by value: the block that it is in
         self._loops = LoopNest[int]()  # around what is read
         self.results = self._read_main()
@@ -112,6 +118,7 @@ class ValuePlaces:
             sharding or self.whole(value) for value, sharding in zip(body.returned, self.annotated.results, strict=True)
         ]
         self._read(body, (), 1)
+        self._copies = 1.0
         for number, (value, need) in enumerate(zip(body.returned, wanted, strict=True)):
             have = self.at(value, {})
             is_free = number in results and self.may_change(value) and self._evenly(value, have) == need
@@ -249,6 +256,15 @@ class ValuePlaces:
         """Whether all values of an operation are chosen together."""
         return self.ends(op).changing <= choice.keys() and op.index in self._open
 
+    def is_for_all_layers(self, choice: Choice) -> bool:
+        """Whether values change alike in both layers that others are taken out of, and so in those."""
+        changes: tuple[dict[tuple[int, int], TensorSharding], ...] = ({}, {})
+        for value, sharding in choice.items() if self._middle else ():
+            if value in self._middle:
+                layer, what = self._middle[value]
+                changes[layer][what] = sharding
+        return bool(changes[0]) and changes[0] == changes[1]
+
     def made_at(self, value: int) -> ValuePlace | None:
         """Where a result is made that may change, None for those of loops and branches."""
         maker = self.maker.get(value)
@@ -303,6 +319,8 @@ class ValuePlaces:
         self._blocks += 1
         for op in block.ops:
             self._order += 1
+            if not number:
+                self._copies = self._read_layer(op)
             given = self.annotated.of_op(op) or tuple([self.whole(value) for value in op.results])
             for value, sharding in zip(op.results, given, strict=True):
                 self.sharding[value] = sharding
@@ -320,11 +338,21 @@ class ValuePlaces:
             elif not op.splittable:
                 self._read_compute(op, held, number, times)
 
+    def _read_layer(self, op: Op) -> float:
+        """How many operations of layers one of @main stands for."""
+        said = op.ir.attributes.get(IN_MIDDLE)
+        if said is None:
+            return 1.0
+        layer, number, missing = ir.DenseI64ArrayAttr(said)
+        for index, value in enumerate(op.results):
+            self._middle[value] = layer, (number, index)
+        return 1.0 + float(missing) / 2
+
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
         self.free[op.index] = tuple([self.is_free[value] for value in op.operands])
         self.held[op.index] = held
         self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
-        use = self.place[op.index] = ValuePlace(self._order, block, times, op)
+        use = self.place[op.index] = ValuePlace(self._order, block, times, op, copies=self._copies)
         for value in dict.fromkeys(op.operands):
             self.uses[value].append(use)
         runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
@@ -371,7 +399,7 @@ class ValuePlaces:
         self._order += 1
         for value, need in zip(values, needs, strict=True):
             like = value if need is None else -1
-            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need, like))
+            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need, like, self._copies))
 
     def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
         """Each value is wanted as another one is."""
@@ -379,7 +407,7 @@ class ValuePlaces:
         for value, other in zip(values, others, strict=True):
             self._tied.setdefault(other, []).append(value)
             self._tied.setdefault(value, []).append(other)
-            place = ValuePlace(self._order, block, times, None, value, None, other)
+            place = ValuePlace(self._order, block, times, None, value, None, other, self._copies)
             self.uses[value].append(place)
             self.uses[other].append(place)
 

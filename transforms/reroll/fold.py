@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.own_attributes import NAME
-from gspmd.transforms.ir.modules import declare_types
+from gspmd.dialect.own_attributes import IN_MIDDLE, NAME
+from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
@@ -158,17 +158,23 @@ def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
 
 
 def _mark(layers: Layers, fold: Fold) -> None:
-    """Give every operation of layers that stay a location of its own."""
+    """Give every operation of layers that stay a location of its own, and say of those in the middle that they are."""
+    context = context_of(layers.ops[0])
+    first = 0  # the number of the first operation of a run in its layer
     for number, run in enumerate(layers.runs):
         for layer in run.layers:
             if layer in fold.missing:
                 continue
             for position, index in enumerate(run.operations(layer)):
                 op = layers.ops[index]
+                if layer in (fold.before, fold.behind):
+                    what = [int(layer == fold.behind), first + position, len(fold.missing)]
+                    op.attributes[IN_MIDDLE] = ir.DenseI64ArrayAttr.get(what, context)
                 for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
                     each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
                     fold.alive.append(each.location)
                     fold.origins[id(each.location)] = OpPlace((number, position, part), layer)
+        first += run.period
 
 
 def _rewire(layers: Layers, fold: Fold) -> None:
