@@ -23,6 +23,8 @@ AR, AG, RS, CP, A2A = "all_reduce", "all_gather", "reduce_scatter", "collective_
 STAGES = "gspmd-ingest,gspmd-propagate,gspmd-reshard,gspmd-localize"
 A = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 I = jax.ShapeDtypeStruct((16, 16), jnp.int32)  # noqa: E741
+LARGE = jax.ShapeDtypeStruct((64, 16, 32), jnp.float32)
+INTEGERS = jax.ShapeDtypeStruct((64, 16, 32), jnp.int32)
 
 
 def mesh() -> Mesh:
@@ -399,7 +401,107 @@ def gathered_from_what_is_computed_later(a: Any) -> Any:
     return manual(body, P(None, "y"), (P(), P()))(a)
 
 
-MERGE, FUSE, DELAY, LOOPS, HOIST, NARROW, PERMUTES, MOVE, COMBINE = (
+# ---- moved in parts -------------------------------------------------------------------------------
+
+
+def _exchanged(x: Any, split: int, concat: int) -> Any:
+    return jax.lax.all_to_all(x, "x", split, concat, tiled=True)
+
+
+def summed_and_exchanged(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return _exchanged(jax.lax.psum(x, "y"), 1, 0)
+
+    return manual(body, P("x", None, "y"), P(None, "x"))(a)
+
+
+def largest_turned_around_and_permuted(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(-jax.lax.pmax(x, "y").transpose(2, 0, 1), "x", [(0, 1), (1, 0)])
+
+    return manual(body, P("x", "y"), P(None, "x"))(a)
+
+
+def summed_and_permuted_small(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(jax.lax.psum(x, "y"), "x", [(0, 1), (1, 0)])
+
+    return manual(body, P("x", "y"), P("x"))(a)
+
+
+def summed_and_sent_to_one(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(jax.lax.psum(x, "y"), "x", [(0, 1)])
+
+    return manual(body, P("x", "y"), P("x"))(a)
+
+
+def gathered_and_exchanged(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return _exchanged(jax.lax.all_gather(x, "y", axis=1, tiled=True).transpose(1, 2, 0), 1, 2)
+
+    return manual(body, P("x", "y"), P(None, "x"))(a)
+
+
+def gathered_and_exchanged_along_the_same_dimension(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return _exchanged(jax.lax.all_gather(x, "y", axis=1, tiled=True), 1, 2)
+
+    return manual(body, P("x", "y"), P(None, "x"))(a)
+
+
+def summed_exchanged_and_used_elsewhere(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        whole = jax.lax.psum(x, "y")
+        return _exchanged(whole, 1, 0), whole
+
+    return manual(body, P("x", None, "y"), (P(None, "x"), P("x")))(a)
+
+
+def summed_and_permuted_to_other_positions(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(jax.lax.psum(x, "y"), ("x", "y"), [(i, 7 - i) for i in range(8)])
+
+    return manual(body, P("x", "y"), P("x"))(a)
+
+
+def summed_and_permuted_at_some_positions(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.ppermute(jax.lax.psum(x, "y"), ("x", "y"), [(0, 4), (1, 5), (4, 0), (5, 1)])
+
+    return manual(body, P("x", "y"), P(("x", "y")))(a)
+
+
+def summed_over_what_it_is_exchanged_along(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return _exchanged(jax.lax.psum(x, ("x", "y")), 1, 0)
+
+    return manual(body, P("x", None, "y"), P(None, "x"))(a)
+
+
+def gathered_rows_of_a_product(a: Any) -> Any:
+    def body(x: Any, w: Any) -> Any:
+        return jnp.einsum("abc,c->ab", jax.lax.all_gather(x, "y", axis=1, tiled=True), w)
+
+    return manual(body, (P("x", "y"), P()), P("x"))(a, jnp.arange(32, dtype=a.dtype))
+
+
+def gathered_rows_of_products_that_differ(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jnp.einsum("abc,c->ab", jax.lax.all_gather(x, "y", axis=1, tiled=True), x[0, 0])[None]
+
+    return manual(body, P("x", "y"), P("y", "x"))(a)
+
+
+def gathered_and_summed_over(a: Any) -> Any:
+    def body(x: Any) -> Any:
+        whole = jax.lax.all_gather(x, "y", axis=1, tiled=True)
+        return jnp.einsum("abc,b->ac", whole, jnp.arange(16, dtype=x.dtype))
+
+    return manual(body, P("x", "y"), P("x"))(a)
+
+
+MERGE, FUSE, DELAY, LOOPS, HOIST, NARROW, PERMUTES, MOVE, COMBINE, PARTS, BEHIND = (
     f"gspmd-{name}"
     for name in (
         "merge-collectives",
@@ -411,6 +513,8 @@ MERGE, FUSE, DELAY, LOOPS, HOIST, NARROW, PERMUTES, MOVE, COMBINE = (
         "simplify-permutes",
         "move-permutes",
         "combine-collectives",
+        "move-in-parts",
+        "gather-behind-products",
     )
 )
 CASES = [
@@ -450,6 +554,19 @@ CASES = [
     Case(reduced_and_used_by_a_loop, COMBINE, {AR: 2}, {AR: 2}, I),
     Case(reduced_across, COMBINE, {AR: 4}, {AR: 3}, I),
     Case(gathered_from_what_is_computed_later, COMBINE, {AG: 2}, {AG: 1}, I),
+    Case(summed_and_exchanged, PARTS, {AR: 1, A2A: 1}, {RS: 1, A2A: 1, AG: 1}, LARGE),
+    Case(largest_turned_around_and_permuted, PARTS, {AR: 1, CP: 1}, {RS: 1, CP: 1, AG: 1}, LARGE),
+    Case(summed_and_permuted_small, PARTS, {AR: 1, CP: 1}, {AR: 1, CP: 1}),
+    Case(summed_and_sent_to_one, PARTS, {AR: 1, CP: 1}, {RS: 1, CP: 1, AG: 1}, INTEGERS),
+    Case(gathered_and_exchanged, PARTS, {AG: 1, A2A: 1}, {AG: 1, A2A: 1}, INTEGERS),
+    Case(gathered_and_exchanged_along_the_same_dimension, PARTS, {AG: 1, A2A: 1}, {AG: 1, A2A: 1}, LARGE),
+    Case(summed_exchanged_and_used_elsewhere, PARTS, {AR: 1, A2A: 1}, {AR: 1, A2A: 1}, LARGE),
+    Case(summed_and_permuted_to_other_positions, PARTS, {AR: 1, CP: 1}, {AR: 1, CP: 1}, LARGE),
+    Case(summed_and_permuted_at_some_positions, PARTS, {AR: 1, CP: 1}, {AR: 1, CP: 1}, LARGE),
+    Case(summed_over_what_it_is_exchanged_along, PARTS, {AR: 1, A2A: 1}, {AR: 1, A2A: 1}, LARGE),
+    Case(gathered_rows_of_a_product, BEHIND, {AG: 1}, {AG: 1}, LARGE),
+    Case(gathered_rows_of_products_that_differ, BEHIND, {AG: 1}, {AG: 1}, LARGE),
+    Case(gathered_and_summed_over, BEHIND, {AG: 1}, {AG: 1}, LARGE),
 ]
 
 
@@ -462,6 +579,24 @@ def _product(program: Callable[[Any], Any], passes: str, argument: Any = A) -> g
     module = localized(jax.jit(program).lower(argument))
     PassManager.parse(passes).run(module, on_diagnostic=lambda _: None)
     return gspmd.Partitioned(module)
+
+
+def test_what_is_moved_in_parts_is_sent_once() -> None:
+    """An exchange between 2 devices of what 4 others have too sends a fourth; so does a gather of a product's rows."""
+
+    def sent(program: Callable[[Any], Any], passes: str, argument: Any, kind: str) -> list[float]:
+        return [c.bytes for c in _product(program, passes, argument).collectives if c.kind == kind]
+
+    for program, kind, argument in (
+        (summed_and_exchanged, A2A, LARGE),
+        (largest_turned_around_and_permuted, CP, LARGE),
+        (summed_and_sent_to_one, CP, INTEGERS),
+        (gathered_and_exchanged, A2A, INTEGERS),
+    ):
+        (whole,), (part,) = sent(program, "cse", argument, kind), sent(program, PARTS, argument, kind)
+        assert part == whole / 4
+    (operand,), (result,) = (sent(gathered_rows_of_a_product, passes, LARGE, AG) for passes in ("cse", BEHIND))
+    assert result == operand / LARGE.shape[2]
 
 
 def test_what_is_moved_out_of_loops_runs_once() -> None:
@@ -484,10 +619,10 @@ def test_narrowed_collectives_send_less() -> None:
         assert tuple(c.bytes for c in _product(program, NARROW).collectives) == after
 
 
-@pytest.mark.parametrize("argument", [A, I], ids=["float", "int"])
+@pytest.mark.parametrize("argument", [A, I, LARGE, INTEGERS], ids=["float", "int", "large", "integers"])
 def test_all_passes_together_give_the_same_results(argument: Any) -> None:
     programs = [case.program for case in CASES if case.argument is argument]
-    every = f"{MERGE},{NARROW},{FUSE},{DELAY},{LOOPS},{MOVE},{PERMUTES},{HOIST},{COMBINE}"
+    every = f"{MERGE},{NARROW},{FUSE},{DELAY},{LOOPS},{MOVE},{PARTS},{BEHIND},{PERMUTES},{HOIST},{COMBINE}"
     lowered = jax.jit(lambda a: [program(a) for program in programs]).lower(argument)
     module = localized(lowered)
     PassManager.parse(f"builtin.module({every})").run(module, on_diagnostic=lambda _: None)

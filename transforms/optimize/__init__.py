@@ -11,9 +11,11 @@ from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
 from gspmd.transforms.optimize.fuse import FuseCollectives
+from gspmd.transforms.optimize.gather_behind import GatherBehindProducts
 from gspmd.transforms.optimize.gather_in_pieces import GatherInPieces
 from gspmd.transforms.optimize.hoist import HoistCollectives
 from gspmd.transforms.optimize.merge import MergeCollectives
+from gspmd.transforms.optimize.move_in_parts import MoveInParts
 from gspmd.transforms.optimize.narrow import NarrowCollectives
 from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.permutes import SimplifyPermutes
@@ -32,6 +34,8 @@ PASSES: tuple[type[CollectivePass], ...] = (
     DelayReductions,
     ReduceAfterLoops,
     SwapProducts,
+    MoveInParts,
+    GatherBehindProducts,
     RemakePermuted,
     SimplifyPermutes,
     HoistCollectives,

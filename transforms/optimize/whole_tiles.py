@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.dialect.axes import size_of
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import ScatterTiles
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
@@ -53,6 +54,16 @@ class ScatterWholeTiles(CollectivePass):
                 program.decline(scatter.op, _WHAT, why)
             else:
                 _lay_out(program, scatter, order)
+
+
+def stays_scatter(tiles: ScatterTiles | None, shard: TensorType, dim: int) -> bool:
+    """Whether a reduce-scatter along a dimension that leaves a device with such a shard stays one, in some layout."""
+    if tiles is None:
+        return True
+    if shard.element not in tiles.last:
+        return False
+    whole = _leaves_tiles(tiles, shard.element, shard.shape[dim], shard.rank - 1 - dim)
+    return whole or _order_of_tiles(tiles, shard.element, shard.shape, dim) is not None
 
 
 def _leaves_tiles(tiles: ScatterTiles, element: str, count: int, place: int) -> bool:

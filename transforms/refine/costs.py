@@ -221,10 +221,14 @@ class Costs:
         for _ in range(_MOST_ROUNDS):
             if not self._unsettled:
                 break
-            uses = sorted(self._unsettled, key=lambda use: use.order)
+            uses = self._left()
             self._unsettled.clear()
             self.settle(uses)
-        return Cost([*self._settled.values()], all_layers)
+        return Cost([*self._settled.values(), *self.as_decided(self._left()).places], all_layers)
+
+    def _left(self) -> list[ValuePlace]:
+        """The places that are not settled, in program order."""
+        return sorted(self._unsettled, key=lambda use: use.order)
 
     def sending(self) -> Iterator[ValuePlace]:
         """The operations that something is sent for with the shardings that are decided, in program order."""
