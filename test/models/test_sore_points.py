@@ -220,10 +220,15 @@ def test_experts_exchange_tokens_twice_each_way(axes: dict[str, int], trained: b
     found = collectives(lowered(function, axes, *arguments))
     assert kinds(found)["all_to_all"] == (4 if trained else 2)
     tokens = 8 * 8 * 16 * 32 * F32 // axes["x"]
-    assert all(c.bytes == tokens * (axes["x"] - 1) // axes["x"] for c in found if c.kind == "all_to_all")
-    reduced = [c for c in found if c.kind != "all_to_all"]
-    assert {c.kind for c in reduced} <= {"all_reduce"}, "sums over hidden units, and the gradient of the gate"
-    assert len(reduced) == (1 + trained if hidden else 0) + trained
+    moved = sorted(c.bytes for c in found if c.kind == "all_to_all")
+    parts = axes["y"] if hidden else 1
+    sent, back = tokens * (axes["x"] - 1) // axes["x"], tokens * (axes["x"] - 1) // axes["x"] // parts
+    assert moved == [back] * (1 + trained) + [sent] * (1 + trained), "what is summed over hidden units goes in parts"
+    others = Counter(c.kind for c in found if c.kind != "all_to_all")
+    sums = (1 + trained) if hidden else 0
+    assert others == Counter(reduce_scatter=sums, all_gather=sums, all_reduce=int(trained)), (
+        "and the gradient of the gate"
+    )
 
 
 # ---- pipelines ----
