@@ -222,13 +222,13 @@ def test_experts_exchange_tokens_twice_each_way(axes: dict[str, int], trained: b
     tokens = 8 * 8 * 16 * 32 * F32 // axes["x"]
     moved = sorted(c.bytes for c in found if c.kind == "all_to_all")
     parts = axes["y"] if hidden else 1
-    sent, back = tokens * (axes["x"] - 1) // axes["x"], tokens * (axes["x"] - 1) // axes["x"] // parts
+    sent = tokens * (axes["x"] - 1) // axes["x"]
+    back = sent // parts
     assert moved == [back] * (1 + trained) + [sent] * (1 + trained), "what is summed over hidden units goes in parts"
     others = Counter(c.kind for c in found if c.kind != "all_to_all")
     sums = (1 + trained) if hidden else 0
-    assert others == Counter(reduce_scatter=sums, all_gather=sums, all_reduce=int(trained)), (
-        "and the gradient of the gate"
-    )
+    # Sums over hidden units, in two collectives, and that of the gate's gradient.
+    assert others == Counter(reduce_scatter=sums, all_gather=sums, all_reduce=int(trained))
 
 
 # ---- pipelines ----

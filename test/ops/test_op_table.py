@@ -99,12 +99,11 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     ),
     "transforms/optimize/delay.py": ("broadcast_in_dim", "a scalar, spread out"),
     "transforms/optimize/fuse.py": (
-        "all_reduce broadcast_in_dim constant dynamic_slice pad reduce_scatter transpose",
+        "all_reduce broadcast_in_dim constant dynamic_slice pad reduce_scatter",
         _FORM,
     ),
     "transforms/optimize/hoist.py": ("all_gather convert", "of what the remark on slices speaks"),
     "transforms/optimize/merge.py": ("reshape", _FORM),
-    "transforms/optimize/move_in_parts.py": ("transpose", "what this pass looks through besides single elements"),
     "transforms/optimize/narrow.py": ("broadcast_in_dim convert pad slice", "the four that this pass exchanges"),
     "transforms/optimize/partition_values.py": ("constant dynamic_slice partition_id", "what values begin with"),
     "transforms/optimize/permutes.py": ("add", "the sum of two permutes"),

@@ -18,13 +18,14 @@ from gspmd.transforms.optimize.program import (
     CollectivePass,
     DeviceProgram,
     LocalCollective,
+    dim_after,
+    dim_before,
     integers,
-    is_elementwise,
+    keeps_elements,
     splat_number,
 )
 
 _SLICE = "stablehlo.dynamic_slice"
-_TRANSPOSE = "stablehlo.transpose"
 _PAD = "stablehlo.pad"
 _STEPS = 32  # operations between a reduction and the slice that are looked through
 
@@ -95,13 +96,11 @@ class ShardCut:
 
     def before(self, op: Operation) -> ShardCut:
         """The cut of the operand of an elementwise operation or transpose."""
-        return self._moved(lambda dim: integers(op.attributes["permutation"])[dim]) if op.name == _TRANSPOSE else self
+        return self._moved(lambda dim: dim_before(op, dim))
 
     def after(self, op: Operation) -> ShardCut:
         """The cut of the result of an elementwise operation or transpose."""
-        if op.name != _TRANSPOSE:
-            return self
-        return self._moved(lambda dim: integers(op.attributes["permutation"]).index(dim))
+        return self._moved(lambda dim: dim_after(op, dim))
 
     def without(self, dims: Iterable[int]) -> ShardCut:
         dropped = set(dims)
@@ -255,16 +254,11 @@ def _path_to_slice(reduce: LocalCollective) -> list[Operation]:
         slices = [op for op in following if op.name == _SLICE and op.operands[0] == value]
         if slices:
             return [*path, slices[0]]
-        if not following or not _keeps_shape(following[0], value):
+        if not following or not keeps_elements(following[0], value):
             return []
         path.append(following[0])
         value = following[0].results[0]
     return []
-
-
-def _keeps_shape(op: Operation, value: Value) -> bool:
-    """Whether the operation works on each element of the value, or transposes it."""
-    return op.name == _TRANSPOSE or is_elementwise(op, value.type.shape)
 
 
 def _shard_of_sum(program: DeviceProgram, reduce: LocalCollective, cut: ShardCut, before: Operation) -> Value | str:

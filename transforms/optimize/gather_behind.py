@@ -6,8 +6,9 @@ import dataclasses
 
 from gspmd.dialect.axes import size_of
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware, collective_time
-from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
@@ -33,19 +34,21 @@ class GatherBehindProducts(CollectivePass):
         if program.mesh is None:
             return
         gathers = program.collectives("all_gather")
-        hardware = read_hardware(self.target, program.mesh) if self.target and gathers else BYTES_FIRST
+        hardware = planned_for(self.target if gathers else "", program.mesh)
+        uniform: Uniformity | None = None
         for gather in gathers:
             dot = gather.result.only_user
             if dot is None or dot.name != DOT or dot.block != gather.op.block or dot.operands[0] == dot.operands[1]:
                 continue
             dims, side = ProductDims.of(dot), 0 if dot.operands[0] == gather.result else 1
             dim = gather.dimension("all_gather_dim")
-            if dim not in dims.free[side] or not program.is_along_axes(gather) or not _is_faster(gather, hardware):
+            if dim not in dims.free[side] or not program.is_along_axes(gather) or not _is_faster(gather, dot, hardware):
                 continue
-            varying = Uniformity(program.module, program.mesh).varying(dot.operands[1 - side])
+            uniform = uniform or Uniformity(program.module, program.mesh)
+            varying = uniform.varying(dot.operands[1 - side])
             if any(axis.name in varying for axis in gather.axes):
-                what = "gathered behind the product"
-                program.decline(gather.op, what, "the product's other operand may differ along the same axes")
+                why = "the product's other operand may differ along the same axes"
+                program.decline(gather.op, "gathered behind the product", why)
                 continue
             emit = program.emitter(dot)
             operands = [gather.operand if each == gather.result else each for each in dot.operands]
@@ -58,10 +61,8 @@ class GatherBehindProducts(CollectivePass):
             program.changed()
 
 
-def _is_faster(gather: LocalCollective, hardware: Hardware) -> bool:
-    """Whether the result of the only user is gathered in less time."""
-    dot = gather.result.only_user
-    assert dot is not None
+def _is_faster(gather: LocalCollective, dot: Operation, hardware: Hardware) -> bool:
+    """Whether the result of a dot is gathered in less time than its operand."""
     devices = size_of(gather.axes)
 
     def seconds(local_bytes: float) -> float:

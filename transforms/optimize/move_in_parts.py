@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -13,17 +14,15 @@ from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware, collective_time
-from gspmd.transforms.machine.target_file import is_topology, read_hardware
+from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.target_file import is_topology, planned_for
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims
-from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers, is_elementwise
+from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, dim_after, keeps_elements
 from gspmd.transforms.optimize.whole_tiles import stays_scatter
 from gspmd.transforms.passes import same_option
 
-_TRANSPOSE = "stablehlo.transpose"
 _STEPS = 8  # operations that are looked through between the two
-_WHAT = "moved in parts"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,17 +45,17 @@ class MoveInParts(CollectivePass):
         if program.mesh is None:
             return
         moves = program.collectives("all_to_all", "collective_permute")
-        hardware = read_hardware(self.target, program.mesh) if self.target and moves else BYTES_FIRST
+        hardware = planned_for(self.target if moves else "", program.mesh)
         sources = {each.op: each for each in program.collectives("all_reduce", "all_gather")} if moves else {}
         for move in moves:
             found = _MovedValue.before(program, move, sources)
-            if found is None or not _keeps_positions(program, move, found.axes):
+            if found is None or (is_topology(self.target) and _ends_step(move)):
+                continue  # at the end of a step, it is hidden where the next step begins, see `permute_motion.py`
+            dim = found.dimension()
+            if dim is None or not found.is_faster(hardware, dim) or not _keeps_positions(program, move, found.axes):
                 continue
-            if is_topology(self.target) and _ends_step(move):
-                continue  # it is hidden where the next step begins, see `permute_motion.py`
-            gather = found.move_in_parts(program, hardware)
-            if gather is not None:
-                sources[gather.op] = gather
+            gather = found.move_in_parts(program, dim)
+            sources[gather.op] = gather
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class _MovedValue:
             source = sources.get(op)
             if source is not None:
                 return _MovedValue(source, tuple(reversed(path)), move) if program.is_along_axes(source) else None
-            if op.name != _TRANSPOSE and not (len(op.operands) == 1 and is_elementwise(op, value.type.shape)):
+            if len(op.operands) != 1 or not keeps_elements(op, op.operands[0]):
                 return None
             path.append(op)
             value = op.operands[0]
@@ -91,11 +90,8 @@ class _MovedValue:
     def axes(self) -> Axes:
         return self.collective.axes
 
-    def move_in_parts(self, program: DeviceProgram, hardware: Hardware) -> LocalCollective | None:
-        """The gather behind, if there is a dimension for it and this takes less time."""
-        dim = self._dimension()
-        if dim is None or not self._is_faster(hardware, dim):
-            return None
+    def move_in_parts(self, program: DeviceProgram, dim: int) -> LocalCollective:
+        """Do so with parts along a dimension of the reduced or gathered value; returns the gather behind."""
         emit = program.emitter(self.move.op, self.collective.op.location)
         part, source = self.collective.operand, self.collective
         if source.kind == "all_reduce":
@@ -103,14 +99,7 @@ class _MovedValue:
             part = emit.reduce_scatter(part, dim, source.axes, source.combiner, source.cause)
         for op in self.path:
             part, dim = _on_part(emit, op, part, dim)
-        emit.location = self.move.op.location
-        attributes = dict(self.move.attributes) | {"channel_handle": emit.next_channel()}
-        before, after = self.move.operand.type, self.move.result.type
-        shape = [
-            n if at == dim else n * b // a
-            for at, (n, a, b) in enumerate(zip(part.type.shape, before.shape, after.shape, strict=True))
-        ]
-        part = emit.op(self.move.op.name, [part], [TensorType(tuple(shape), after.element)], **attributes)
+        part = self.move.of(emit, part, {each: each for each in self.move.resized_dims})
         emit.location = source.op.location
         whole = emit.all_gather(part, dim, source.axes, source.cause)
         self.move.op.replace([whole])
@@ -119,13 +108,13 @@ class _MovedValue:
         program.changed()
         return LocalCollective(whole.maker, "all_gather", program.mesh)
 
-    def _dimension(self) -> int | None:
+    def dimension(self) -> int | None:
         """The dimension of the reduced or gathered value that is taken apart, one that is not moved.
 
         Of a sum, one is preferred that a dot behind does not sum over, so that its result can be gathered instead.
         """
         move, source, devices = self.move, self.collective, size_of(self.axes)
-        moved = {move.dimension(name) for name in ("split_dimension", "concat_dimension") if name in move.attributes}
+        moved = move.resized_dims
         if source.kind == "all_gather":
             dim = source.dimension("all_gather_dim")
             return None if self._behind(dim) in moved else dim
@@ -141,12 +130,9 @@ class _MovedValue:
 
     def _behind(self, dim: int) -> int:
         """A dimension of the reduced or gathered value, as it is when it is moved."""
-        for op in self.path:
-            if op.name == _TRANSPOSE:
-                dim = integers(op.attributes["permutation"]).index(dim)
-        return dim
+        return functools.reduce(lambda at, op: dim_after(op, at), self.path, dim)
 
-    def _is_faster(self, hardware: Hardware, dim: int) -> bool:
+    def is_faster(self, hardware: Hardware, dim: int) -> bool:
         """Whether it takes less time: a sum in two collectives, and a move of less."""
         source, move, devices = self.collective, self.move, size_of(self.axes)
         groups = size_of(move.axes)
@@ -154,11 +140,12 @@ class _MovedValue:
         def seconds(kind: str, local_bytes: float, count: int, axes: Axes) -> float:
             return collective_time(kind, local_bytes, count, hardware, axes)
 
-        sizes = bytes_of(move.result.type)
-        now = seconds(source.kind, source.bytes, devices, source.axes) + seconds(move.kind, sizes, groups, move.axes)
-        then = seconds(move.kind, sizes / devices, groups, move.axes) + seconds(
-            "all_gather", sizes / devices, devices, source.axes
-        )
+        whole_bytes = bytes_of(move.result.type)
+        part_bytes = whole_bytes / devices
+        now = seconds(source.kind, source.bytes, devices, source.axes)
+        now += seconds(move.kind, whole_bytes, groups, move.axes)
+        then = seconds(move.kind, part_bytes, groups, move.axes)
+        then += seconds("all_gather", part_bytes, devices, source.axes)
         if source.kind == "all_reduce":
             type_ = source.result.type
             shape = tuple(n // devices if at == dim else n for at, n in enumerate(type_.shape))
@@ -171,12 +158,9 @@ class _MovedValue:
 def _on_part(emit: Emitter, op: Operation, part: Value, dim: int) -> tuple[Value, int]:
     """An operation between the two, on a shard of what it had, and the dimension that the shard is one of."""
     emit.location = op.location
-    shape = part.type.shape
-    if op.name == _TRANSPOSE:
-        permutation = integers(op.attributes["permutation"])
-        shape, dim = tuple(shape[at] for at in permutation), permutation.index(dim)
-    type_ = TensorType(shape, op.results[0].type.element)
-    return emit.op(op.name, [part], [type_], **dict(op.attributes)), dim
+    count, dim, whole = part.type.shape[dim], dim_after(op, dim), op.results[0].type
+    shape = tuple(count if at == dim else n for at, n in enumerate(whole.shape))
+    return emit.op(op.name, [part], [TensorType(shape, whole.element)], **dict(op.attributes)), dim
 
 
 def _ends_step(move: LocalCollective) -> bool:

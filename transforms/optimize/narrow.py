@@ -6,7 +6,6 @@ import dataclasses
 
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import CollectiveBuilder
-from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, integers
@@ -36,32 +35,6 @@ class NarrowCollectives(CollectivePass):
                 current = _before_widening(program, current) or _after_narrowing(program, current)
 
 
-def _dims(collective: LocalCollective) -> tuple[int, ...]:
-    """The dimensions whose sizes the collective changes."""
-    if collective.kind == "all_gather":
-        return (collective.dimension("all_gather_dim"),)
-    if collective.kind == "all_to_all":
-        return (collective.dimension("split_dimension"), collective.dimension("concat_dimension"))
-    return ()
-
-
-def _on(
-    program: DeviceProgram, collective: LocalCollective, value: Value, moved: dict[int, int], emit: Emitter
-) -> Value:
-    """The same collective of another value, whose dimensions are the old ones as `moved` says."""
-    attributes = dict(collective.attributes)
-    for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
-        if name in attributes:
-            attributes[name] = emit.i64(moved[collective.dimension(name)])
-    attributes["channel_handle"] = emit.next_channel()
-    type_, before, after = value.type, collective.operand.type.shape, collective.result.type.shape
-    shape = list(type_.shape)
-    for old, new in moved.items():
-        shape[new] = shape[new] * after[old] // before[old]
-    emit.location = collective.op.location
-    return emit.op(f"stablehlo.{collective.kind}", [value], [TensorType(tuple(shape), type_.element)], **attributes)
-
-
 # ---- what is before the collective ----------------------------------------------------------------
 
 
@@ -77,7 +50,7 @@ def _before_widening(program: DeviceProgram, collective: LocalCollective) -> Loc
     if moved is None:
         return None
     emit = program.emitter(collective.op)
-    small = _on(program, collective, source, moved, emit)
+    small = collective.of(emit, source, moved)
     emit.location = op.location
     attributes = dict(op.attributes)
     wide = emit.op(op.name, [small, *list(op.operands)[1:]], [collective.result.type], **attributes)
@@ -91,7 +64,7 @@ def _before_widening(program: DeviceProgram, collective: LocalCollective) -> Loc
 
 def _dims_of_source(collective: LocalCollective, op: Operation) -> dict[int, int] | None:
     """Where the collective's dimensions are in the operand of `op`; None if it cannot be done there."""
-    dims = _dims(collective)
+    dims = collective.resized_dims
     if op.name == _CONVERT:
         return {dim: dim for dim in dims}
     if op.name == _PAD:
@@ -123,7 +96,7 @@ def _after_narrowing(program: DeviceProgram, collective: LocalCollective) -> Loc
     if op.block != collective.op.block:
         program.decline(collective.op, what, "that is in a loop or branch")
         return None
-    dims, local = _dims(collective), collective.operand.type
+    dims, local = collective.resized_dims, collective.operand.type
     emit = program.emitter(collective.op, op.location)
     if op.name == _CONVERT:
         small = emit.convert(collective.operand, result.element)
@@ -134,7 +107,7 @@ def _after_narrowing(program: DeviceProgram, collective: LocalCollective) -> Loc
                 program.decline(collective.op, what, "that also cuts a dimension which the collective changes")
             return None
         small = _slice_others(emit, op, collective.operand, dims, local)
-    value = _on(program, collective, small, {dim: dim for dim in dims}, emit)
+    value = collective.of(emit, small, {dim: dim for dim in dims})
     op.replace([value])
     collective.op.erase()
     program.changed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -23,6 +24,7 @@ from gspmd.transforms.ir.modules import codec_of, context_of, main_function
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
@@ -30,6 +32,7 @@ from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
 
+_TRANSPOSE = "stablehlo.transpose"
 _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
 
 
@@ -99,6 +102,32 @@ class LocalCollective:
         return bytes_of(self.operand.type)
 
     @property
+    def resized_dims(self) -> tuple[int, ...]:
+        """The dimensions of which an all-gather, an all-to-all or a permute changes the size."""
+        if self.kind == "all_gather":
+            return (self.dimension("all_gather_dim"),)
+        if self.kind == "all_to_all":
+            return (self.dimension("split_dimension"), self.dimension("concat_dimension"))
+        return ()
+
+    def of(self, emit: Emitter, value: Value, moved: Mapping[int, int]) -> Value:
+        """The same all-gather, all-to-all or permute of another value.
+
+        `moved` says which of its dimensions each of `resized_dims` is.
+        """
+        attributes = dict(self.attributes)
+        for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
+            if name in attributes:
+                attributes[name] = emit.i64(moved[self.dimension(name)])
+        attributes["channel_handle"] = emit.next_channel()
+        type_, before, after = value.type, self.operand.type.shape, self.result.type.shape
+        shape = list(type_.shape)
+        for old, new in moved.items():
+            shape[new] = shape[new] * after[old] // before[old]
+        emit.location = self.op.location
+        return emit.op(self.op.name, [value], [TensorType(tuple(shape), type_.element)], **attributes)
+
+    @property
     def whole_bytes(self) -> float:
         """Bytes of what is gathered or reduced, before or after it is split."""
         return max(self.bytes, bytes_of(self.result.type))
@@ -142,7 +171,7 @@ class DeviceProgram:
                         collectives.append(LocalCollective(op, kind, self.mesh))
                 elif op.name == WHILE:
                     loops.append(op)
-                elif op.name == "stablehlo.transpose":
+                elif op.name == _TRANSPOSE:
                     transposes.append(op)
             self._found = collectives, loops, transposes
         return self._found
@@ -281,6 +310,21 @@ def is_elementwise(op: Operation, shape: tuple[int, ...]) -> bool:
         return False
     operands = [operand.type.shape for operand in op.operands]
     return op.results[0].type.shape == shape and all(operand in (shape, ()) for operand in operands)
+
+
+def keeps_elements(op: Operation, value: Value) -> bool:
+    """Whether the operation works on each element of the value, or transposes it."""
+    return op.name == _TRANSPOSE or is_elementwise(op, value.type.shape)
+
+
+def dim_before(op: Operation, dim: int) -> int:
+    """The dimension of the operand of an elementwise operation or a transpose that becomes this one of its result."""
+    return integers(op.attributes["permutation"])[dim] if op.name == _TRANSPOSE else dim
+
+
+def dim_after(op: Operation, dim: int) -> int:
+    """The dimension of the result of an elementwise operation or a transpose that is this one of its operand."""
+    return integers(op.attributes["permutation"]).index(dim) if op.name == _TRANSPOSE else dim
 
 
 def integers(attribute: ir.Attribute) -> tuple[int, ...]:
