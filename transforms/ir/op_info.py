@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.own_attributes import IN_MIDDLE
 from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -53,7 +54,8 @@ class OpInfo:
         return text_of(self.attributes.get(name))
 
 
-SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes"})
+SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes", IN_MIDDLE})
+"""What says where an operation stands or how its results are split, and nothing about what it computes."""
 
 
 class InfoReader:
