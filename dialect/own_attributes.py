@@ -75,6 +75,10 @@ IN_MIDDLE = "gspmd.in_middle"
 """On an operation of one of the two layers that others between them are taken out of: which one, what number it has
 there, and how many are taken out. From where that is done to `gspmd-refine`."""
 
+GIVEN = "gspmd.given"
+"""On a `sdy.sharding_constraint` with open dimensions, the sharding that a user asked for, which propagation has
+completed: from `gspmd-propagate` to `gspmd-refine`."""
+
 CALL_DEVICE = "gspmd.call_device"
 """The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
 

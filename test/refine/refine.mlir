@@ -58,6 +58,44 @@ module @annotated {
 
 // -----
 
+// The dimensions that a constraint leaves open may be split otherwise than propagation has completed them.
+
+// CHECK-LABEL: @open_constraint
+// CHECK: stablehlo.fft {{.*}}type =  RFFT{{.*}}[<@mesh, [{}, {"x"}, {}]>]
+// CHECK: sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"x"}, {}]>
+// CHECK-NOT: gspmd.given
+// CHECK: stablehlo.fft {{.*}}type =  IRFFT{{.*}}[<@mesh, [{}, {"x"}, {}]>]
+module @open_constraint {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<4x64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>})
+      -> (tensor<4x64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}) {
+    %0 = stablehlo.fft %a, type = RFFT, length = [256] : (tensor<4x64x256xf32>) -> tensor<4x64x129xcomplex<f32>>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {?}, {?}]> : tensor<4x64x129xcomplex<f32>>
+    %2 = stablehlo.fft %1, type = IRFFT, length = [256] : (tensor<4x64x129xcomplex<f32>>) -> tensor<4x64x256xf32>
+    return %2 : tensor<4x64x256xf32>
+  }
+}
+
+// -----
+
+// Closed dimensions are as the constraint says, and open ones begin with the axes that it gives them: here nothing else
+// is left.
+
+// CHECK-LABEL: @half_open_constraint
+// CHECK: sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}, {"x"}]>
+module @half_open_constraint {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func public @main(%a: tensor<4x64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>})
+      -> (tensor<4x64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}) {
+    %0 = stablehlo.fft %a, type = RFFT, length = [256] : (tensor<4x64x256xf32>) -> tensor<4x64x129xcomplex<f32>>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {?}, {"x", ?}]> : tensor<4x64x129xcomplex<f32>>
+    %2 = stablehlo.fft %1, type = IRFFT, length = [256] : (tensor<4x64x129xcomplex<f32>>) -> tensor<4x64x256xf32>
+    return %2 : tensor<4x64x256xf32>
+  }
+}
+
+// -----
+
 // An argument that nobody annotated is needed whole by the sort: propagation had split it as the result is.
 
 // CHECK-LABEL: @free_argument

@@ -101,6 +101,16 @@ class AnnotatedProgram(AnnotatedModule):
             return self.codec.read_list(attributes["sdy.sharding"])
         return None
 
+    def set_of_op(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
+        """Write the shardings of the results of an operation that is no manual computation."""
+        attributes = op.ir.attributes
+        if op.info.name == CONSTRAINT:
+            attributes["sharding"] = self.codec.write(shardings[0])
+        elif all(sharding.is_replicated() for sharding in shardings):
+            attributes.pop("sdy.sharding", None)
+        else:
+            attributes["sdy.sharding"] = self.codec.write_list(shardings)
+
     def needs(self, block: Body, returned: Sequence[TensorSharding]) -> dict[int, tuple[TensorSharding, ...]]:
         """The shardings that values of a block are wanted with whatever is decided, where the block is run.
 

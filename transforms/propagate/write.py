@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.dialect.notation import print_dim, print_dims
+from gspmd.dialect.own_attributes import GIVEN
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.manual import ManualRegion
@@ -95,6 +96,9 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
             continue
         numbers = [state[s] for s in op.result_slots]
         if op.info.name == CONSTRAINT:
+            given = op.ir.attributes["sharding"]
+            if any(dim.is_open for dim in codec.read(given).dims):
+                op.ir.attributes[GIVEN] = given
             op.ir.attributes["sharding"] = codec.write(closed[numbers[0]])
         elif op.info.name == MANUAL:
             entries = [state[s] for s in graph.entry_slots[op.index]]

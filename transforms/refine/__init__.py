@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
-from gspmd.dialect.own_attributes import IN_MIDDLE
+from gspmd.dialect.own_attributes import GIVEN, IN_MIDDLE
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops.rules import RuleBook
@@ -40,6 +40,7 @@ def refine(
         annotated = AnnotatedProgram(module)
     chooser = chooser_for(annotated, target, max_temporary_bytes, max_moves)
     refined = Chains(annotated, RuleBook(chooser.table, replicate_unsupported), chooser).run()
-    for op in annotated.program.body.ops:
-        op.ir.attributes.pop(IN_MIDDLE, None)
+    for op in annotated.program.ops:
+        for name in (GIVEN, IN_MIDDLE):
+            op.ir.attributes.pop(name, None)
     return refined

@@ -44,7 +44,10 @@ MOST_SWEEPS = 6
 """How often all values are gone through."""
 
 SPARED_BYTES = 2**24
-"""How many bytes more of what a loop reads a device may hold, to send as many less."""
+"""How many bytes more of what a loop reads a device may hold, to send less."""
+
+HELD_FOR_SENT = 8
+"""How many of these bytes it may hold for each that is not sent then, in all steps together."""
 
 MOST_WAYS = 16
 """How many ways to run an operation say how its neighbours may be."""
@@ -223,11 +226,7 @@ class Chains:
     def _write(self, refined: list[int]) -> None:
         places = self.places
         for op in {op.index: op for value in refined if (op := places.maker.get(value)) is not None}.values():
-            shardings = tuple([places.sharding[value] for value in op.results])
-            if all(sharding.is_replicated() for sharding in shardings):
-                op.ir.attributes.pop("sdy.sharding", None)
-            else:
-                op.ir.attributes["sdy.sharding"] = self.annotated.codec.write_list(shardings)
+            self.annotated.set_of_op(op, tuple([places.sharding[value] for value in op.results]))
         if refined:
             results = list(places.results)
             for number, value in places.free_results.items():
@@ -363,7 +362,7 @@ class Chains:
         hardware = self.chooser.hardware
         flops_per_byte = REPEATED_SHARE * hardware.flops_per_s / hardware.link_bytes_per_s
         spared_flops = flops_per_byte * (old_bytes - sent_bytes) if is_cheap else 0.0
-        if self._held_in_loops(trial.choice) > min(old_bytes - sent_bytes, SPARED_BYTES):
+        if self._held_in_loops(trial.choice) > min(HELD_FOR_SENT * (old_bytes - sent_bytes), SPARED_BYTES):
             return False
         return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
 

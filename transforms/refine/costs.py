@@ -321,7 +321,7 @@ class Costs:
             wanted.add(self._taken(result, depth - 1) if is_same else self.places.at(result, {}))
         for use in self.places.uses[value]:
             if use.op is None:
-                if use.order not in constraints:
+                if use.value == value and use.order not in constraints:
                     wanted.add(self.places.need(use, {}))
                 continue
             situation = self.situation(use.op, {})

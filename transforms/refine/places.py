@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, size_of, starts_with
-from gspmd.dialect.own_attributes import ANNOTATED, IN_MIDDLE
+from gspmd.dialect.axes import Axes, overlap, size_of, starts_with
+from gspmd.dialect.own_attributes import ANNOTATED, GIVEN, IN_MIDDLE
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
@@ -84,6 +84,7 @@ class ValuePlaces:
         self.names: dict[int, list[int]] = {}
         self.handed_on: set[int] = set()
         self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
+        self._limits: dict[int, TensorSharding] = {}  # what a constraint with open dimensions asks of its result
         self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
         self.free: dict[int, tuple[bool, ...]] = {}
@@ -184,7 +185,10 @@ class ValuePlaces:
         it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
         further. What a loop hands on unchanged is as it was, or as it comes in, or less split if its steps take it all.
         Where they take slices, it may be whole along the sliced dimensions, and split along the others for that.
+        The result of a constraint is as that asks for, where it is not left open.
         """
+        if value in self._limits and not _is_as_asked(sharding, self._limits[value]):
+            return False
         if value in self.handed_on:
             return self._fits_loop(value, sharding)
         is_end = value in self._ends_like
@@ -327,7 +331,12 @@ class ValuePlaces:
                 self.is_free[value] = op.splittable
                 self._home[value] = number
             if op.info.name in (CONSTRAINT, BARRIER):
-                self._want(op.operands, given, number, times)
+                if GIVEN in op.ir.attributes and not self.is_free[op.operands[0]]:
+                    self._limits[op.results[0]] = self.annotated.codec.read(op.ir.attributes[GIVEN])
+                    self.maker[op.results[0]] = op
+                    self._want_alike(op.operands, op.results, number, times)
+                else:
+                    self._want(op.operands, given, number, times)
                 if op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]:
                     self.same[op.results[0]] = op.operands[0], self._order
                     self.again.setdefault(op.operands[0], []).append(op.results[0])
@@ -415,6 +424,14 @@ class ValuePlaces:
 def is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:
     """Whether each dimension is split as it is, or over fewer axes."""
     return all(starts_with(had, has) for has, had in zip(dims, than, strict=True))
+
+
+def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:
+    """Whether a constraint that asks for something is kept: its open dimensions may be split further."""
+    pairs = zip(sharding.dim_axes(), asked.dims, strict=True)
+    if not all(starts_with(axes, dim.axes) if dim.is_open else axes == dim.axes for axes, dim in pairs):
+        return False
+    return not overlap(sharding.used_axes(), asked.replicated)
 
 
 def _handed_on(loop: Op) -> list[int]:
