@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gspmd.pass_manager.native_passes import COMMON_PASSES
+from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.passes import Pass, options_of
 from gspmd.transforms.pipeline import OPTIONAL, PASSES, PIPELINE, STAGES
 
@@ -28,11 +29,13 @@ def passes() -> str:
     """The page."""
     optional = {each.argument for each in OPTIONAL}
     stages = {each.argument for each in STAGES}
-    rest = [each for each in PASSES if each.argument not in stages | optional]
+    collective = {each.argument for each in COLLECTIVE_PASSES}
+    rest = [each for each in PASSES if each.argument not in stages | optional | collective]
     groups = (
         ("The pipeline", STAGES),
         (f"In the pipeline with the option `update-axes` of `{PIPELINE}`", OPTIONAL),
-        ("Passes of `gspmd-optimize`", rest),
+        ("Passes of `gspmd-optimize`", COLLECTIVE_PASSES),
+        ("Passes that are run alone", rest),
     )
     lines = [_INTRODUCTION]
     for title, members in groups:

@@ -120,6 +120,17 @@ func.func @main(%a: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}
 """
 
 
+@pytest.mark.parametrize(
+    "text", ["module { module { } }", "module { func.func private @f(i32) module @m { module { } } }"]
+)
+def test_modules_without_operations_and_functions_without_bodies_are_kept(text: str) -> None:
+    module = parse_module(text, new_context())
+    with in_memory(module):
+        pass
+    assert module.operation.verify()
+    assert str(module) == str(parse_module(text, new_context()))
+
+
 def test_attributes_that_the_bindings_cannot_read_are_kept() -> None:
     module = parse_module(WITH_UNREAD, new_context())
     before = module.operation.get_asm(enable_debug_info=True)

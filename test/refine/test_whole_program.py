@@ -36,8 +36,8 @@ class _Told(Chains):
         self.searches.append([self.anew()])
         return super()._sweep(is_backward)
 
-    def _improve(self, value: int, most: int) -> bool:
-        has_changed = super()._improve(value, most)
+    def _improve(self, value: int) -> bool:
+        has_changed = super()._improve(value)
         if has_changed:
             self.searches[-1].append(self.anew())
             assert self.costs.of_program().time_s == pytest.approx(self.searches[-1][-1], rel=1e-6)

@@ -37,8 +37,8 @@ from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
 MOST_VALUES = 128
 """How many values change together."""
 
-MOST_BESIDE = 32
-"""How many values change together with one that is only beside a value that is moved."""
+MOST_FOLLOWED = 32
+"""How many values change together with those that follow from what is annotated."""
 
 MOST_SWEEPS = 6
 """How often all values are gone through."""
@@ -79,7 +79,7 @@ MOST_REFUSED = 3
 _ROUNDING = 1e-9
 
 
-class _Following(enum.Enum):
+class _Following(enum.IntEnum):
     """How it is looked for what follows from a sharding.
 
     In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
@@ -204,9 +204,9 @@ class Chains:
         self.costs.settle_all()
         self._follows.clear()
         for sweep in range(MOST_SWEEPS):
-            disputed = list(self._disputed().items())
+            disputed = self._disputed()
             listed = reversed(disputed) if is_backward else disputed
-            improved = [self._improve(value, most) for value, most in listed if not self._is_given_up]
+            improved = [self._improve(value) for value in listed if not self._is_given_up]
             if not any(improved):
                 return sweep > 0
         return True
@@ -247,25 +247,16 @@ class Chains:
             return Refinement(self.places.program.function, self.places.boundary[value], *shardings)
         return Refinement(maker.ir, maker.results.index(value), *shardings)
 
-    def _disputed(self) -> dict[int, int]:
-        """Values that an operation makes or takes otherwise than they are, and that are not annotated; in order.
+    def _disputed(self) -> list[int]:
+        """Values of operations that something is sent for, and those wanted otherwise than they are, in order.
 
-        Also those of operations that communicate by themselves, and results that might lie as an argument does. Of each
-        it says how many values may change with it: fewer for those beside one that much is sent for.
+        Also results that might lie as an argument does. Annotated values are left out.
         """
         found: set[int] = set()
-        beside: set[int] = set()
         for use in self.costs.sending():
             assert use.op is not None
-            op, situation = use.op, self.costs.situation(use.op, {})
-            strategy = self.costs.weigh(op, situation).strategy
-            if not strategy.time_s:
-                continue
-            shardings = strategy.operands + strategy.results
-            alike = shardings == situation.shardings
-            for value, runs, have in zip((*op.operands, *op.results), shardings, situation.shardings, strict=True):
-                is_moved = alike or runs != have or value not in self.places.maker
-                (found if is_moved else beside).add(value)
+            if self.costs.weigh(use.op, self.costs.situation(use.op, {})).strategy.time_s:
+                found.update(use.op.operands + use.op.results)
         for value, uses in self.places.needs.items():
             have = self.places.at(value, {})
             for use in uses:
@@ -274,12 +265,10 @@ class Chains:
         for value in self.places.free_ends:
             if any(sharding != self.places.sharding[value] for sharding in self.places.ends_like(value)):
                 found.add(value)
-        most = {self.places.carried[value]: MOST_BESIDE for value in beside}
-        most.update({self.places.carried[value]: MOST_VALUES for value in found})
-        return {value: most[value] for value in sorted(most) if self.places.may_change(value)}
+        return sorted({self.places.carried[value] for value in found if self.places.may_change(value)})
 
-    def _improve(self, value: int, most: int) -> bool:
-        """Give a value, and up to `most` that follow from it, the best of the shardings that others want of it.
+    def _improve(self, value: int) -> bool:
+        """Give a value, and what follows from it, the best of the shardings that others want of it.
 
         What is best with all that it touches may make others dearer that share a move with these: where the whole
         program then takes no less time, the next best is tried.
@@ -289,7 +278,7 @@ class Chains:
             return False
         refused: list[Choice] = []
         while len(refused) < MOST_REFUSED:
-            choice, is_dear = self._best(value, most, refused)
+            choice, is_dear = self._best(value, refused)
             if not choice:
                 self._right.add(around)
                 if is_dear:
@@ -311,14 +300,14 @@ class Chains:
         self.costs.settle(self._around(choice))
         self._follows.clear()
 
-    def _best(self, value: int, most: int, refused: list[Choice]) -> tuple[Choice, bool]:
+    def _best(self, value: int, refused: list[Choice]) -> tuple[Choice, bool]:
         """What is best for a value and for all that this touches, but for what was refused.
 
         Nothing if that is what is decided; then it says whether something would be that repeats arithmetic.
         """
         best: tuple[float, Choice] = 0.0, {}
         is_dear = False
-        for trial in self._trials(value, most):
+        for trial in self._trials(value):
             choice = trial.choice
             if choice in refused:
                 continue
@@ -471,7 +460,7 @@ class Chains:
             self._ways_of[situation] = found = [now, *found][:MOST_WAYS]
         return found
 
-    def _choices(self, value: int, offer: TensorSharding, most: int) -> Iterator[Choice]:
+    def _choices(self, value: int, offer: TensorSharding) -> Iterator[Choice]:
         """The value with what follows from it through operations that would need nothing then, and alone.
 
         Where many follow, none are looked for beyond what is annotated.
@@ -483,32 +472,32 @@ class Chains:
         for how in (*_Following, None):
             if (how is _Following.NEAR and not self._met_at_hand) or (how in _MOVING and follow_many):
                 continue  # nothing else would follow, or too much
-            choice = alone if how is None else self._followed(alone, most, how)
+            choice = alone if how is None else self._followed(alone, how)
             if how is _Following.ALL:
-                follow_many = not choice or len(choice) >= MOST_BESIDE
+                follow_many = not choice or len(choice) >= MOST_FOLLOWED
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
 
-    def _trials(self, value: int, most: int) -> Iterator[_Trial]:
+    def _trials(self, value: int) -> Iterator[_Trial]:
         """What others would have of the value, or what each device may compute of whole values.
 
         A result that is a sum over devices may also be taken in parts, or lie as an argument of its type does.
         """
         for offer in self._offers(value):
             if offer != self.places.sharding[value]:
-                yield from map(_Trial, self._choices(value, offer, most))
+                yield from map(_Trial, self._choices(value, offer))
         worth = AGREED_SUM_WORTH if self._is_agreed_sum(value) else 1.0
         for offer in self._scattered(value):
             if offer != self.places.sharding[value] and self.places.fits(value, offer):
-                choices = filter(self._may_end_so, self._choices(value, offer, most))
+                choices = filter(self._may_end_so, self._choices(value, offer))
                 yield from (_Trial(choice, worth=worth) for choice in choices)
         for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
-                yield from map(_Trial, filter(self._is_reduced, self._choices(value, like, most)))
+                yield from map(_Trial, filter(self._is_reduced, self._choices(value, like)))
         whole = self.places.whole(value)
         if whole != self.places.sharding[value] and self.places.fits(value, whole):
-            remade = self._followed({value: whole}, most, _Following.BACK)
+            remade = self._followed({value: whole}, _Following.BACK)
             if remade and self._is_made_of_whole(remade):
                 yield _Trial(remade, is_remade=True)
 
@@ -525,28 +514,34 @@ class Chains:
         taken = {value for maker in makers for value in maker.operands if not self.places.is_free[value]}
         return all(self.places.at(value, choice).is_replicated() for value in taken)
 
-    def _followed(self, start: Choice, most: int, how: _Following) -> Choice:
-        """What follows from a choice, with itself: of more than `most` values nothing, but the first of MOST_VALUES."""
+    def _followed(self, start: Choice, how: _Following) -> Choice:
+        """What follows from a choice, with itself: the first MOST_VALUES.
+
+        Nothing where much follows that is annotated.
+        """
         places, is_moving = self.places, how in _MOVING
-        most = min(most, MOST_BESIDE) if is_moving else most
-        choice, moved, pending = dict(start), dict[int, TensorSharding](), list(start)
+        most = MOST_FOLLOWED if is_moving else MOST_VALUES
+        choice, pending = dict(start), list(start)
+        chosen = dict(start) if is_moving else choice  # with what would be moved
         while pending:
             if len(choice) >= most:
-                return choice if most == MOST_VALUES else {}
+                return {} if is_moving else choice
             value = pending.pop()
             users, maker = places.around(value)
             ops = () if how is _Following.BACK else users
             for ends in (*ops, maker) if maker is not None and value in choice else ops:
                 if is_moving or not ends.changing <= choice.keys():
-                    for found in self._consequences(ends, {**choice, **moved} if moved else choice):
+                    for found in self._consequences(ends, chosen):
                         if found.is_at_hand and how is _Following.ALL:
                             self._met_at_hand = True
                         if how in found.followed:
-                            (choice if found.may_change else moved)[found.value] = found.sharding
+                            chosen[found.value] = found.sharding
+                            if found.may_change:
+                                choice[found.value] = found.sharding
                             pending.append(found.value)
             for each in places.tied(value):
                 if each not in choice and choice.get(value) is not None and places.fits(each, choice[value]):
-                    choice[each] = choice[value]
+                    choice[each] = chosen[each] = choice[value]
                     pending.append(each)
         return choice
 
