@@ -80,7 +80,7 @@ _ROUNDING = 1e-9
 
 
 class _Following(enum.IntEnum):
-    """How it is looked for what follows from a sharding.
+    """How it is looked for what follows from a sharding, as the bits of a set.
 
     In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
     stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; the
@@ -88,15 +88,18 @@ class _Following(enum.IntEnum):
     stays as it is.
     """
 
-    ALL = enum.auto()
-    BACK = enum.auto()
-    SPLIT = enum.auto()
-    MOVED = enum.auto()
-    MOVED_ONLY = enum.auto()
-    NEAR = enum.auto()
+    ALL = 1
+    BACK = 2
+    SPLIT = 4
+    MOVED = 8
+    MOVED_ONLY = 16
+    NEAR = 32
 
 
-_MOVING = frozenset((_Following.MOVED, _Following.MOVED_ONLY))
+_MOVING = _Following.MOVED | _Following.MOVED_ONLY
+_EVERY = sum(_Following)
+_LIKE = {_Following.SPLIT: _Following.ALL, _Following.NEAR: _Following.ALL, _Following.MOVED_ONLY: _Following.MOVED}
+"""The ways of which another one leaves something out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,14 +126,13 @@ class _Trial(NamedTuple):
 class _Consequence(NamedTuple):
     """What another value of an operation is if that needs nothing: one that may change, or else would be moved.
 
-    It is followed in these ways; `is_at_hand` says whether the value is moved so for another user anyway.
+    It is `followed` in this set of ways.
     """
 
     value: int
     sharding: TensorSharding
     may_change: bool
-    followed: frozenset[_Following]
-    is_at_hand: bool = False
+    followed: int
 
 
 class Chains:
@@ -149,7 +151,6 @@ class Chains:
         self._right: set[Hashable] = set()
         self._dear: set[Hashable] = set()  # of those in which something was, if arithmetic is repeated for it
         self._may_repeat = False
-        self._met_at_hand = False  # whether something was, since the last offer
         self._most_moves = self._moves_from_now()
 
     def run(self) -> list[Refinement]:
@@ -467,17 +468,19 @@ class Chains:
         """
         alone = {value: offer}
         tried: list[Choice] = []
-        self._met_at_hand = False
-        follow_many = False
-        for how in (*_Following, None):
-            if (how is _Following.NEAR and not self._met_at_hand) or (how in _MOVING and follow_many):
-                continue  # nothing else would follow, or too much
-            choice = alone if how is None else self._followed(alone, how)
-            if how is _Following.ALL:
-                follow_many = not choice or len(choice) >= MOST_FOLLOWED
+        left_out: dict[_Following, int] = {}  # in what other ways something is, of what follows in each
+        ways = _EVERY
+        for how in _Following:
+            if not how & ways or (how in _LIKE and not how & left_out[_LIKE[how]]):
+                continue  # too much would follow, or nothing else
+            choice, left_out[how] = self._followed(alone, how)
+            if how is _Following.ALL and len(choice) >= MOST_FOLLOWED:
+                ways &= ~_MOVING
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
+        if alone not in tried:
+            yield alone
 
     def _trials(self, value: int) -> Iterator[_Trial]:
         """What others would have of the value, or what each device may compute of whole values.
@@ -497,7 +500,7 @@ class Chains:
                 yield from map(_Trial, filter(self._is_reduced, self._choices(value, like)))
         whole = self.places.whole(value)
         if whole != self.places.sharding[value] and self.places.fits(value, whole):
-            remade = self._followed({value: whole}, _Following.BACK)
+            remade, _ = self._followed({value: whole}, _Following.BACK)
             if remade and self._is_made_of_whole(remade):
                 yield _Trial(remade, is_remade=True)
 
@@ -514,27 +517,26 @@ class Chains:
         taken = {value for maker in makers for value in maker.operands if not self.places.is_free[value]}
         return all(self.places.at(value, choice).is_replicated() for value in taken)
 
-    def _followed(self, start: Choice, how: _Following) -> Choice:
-        """What follows from a choice, with itself: the first MOST_VALUES.
+    def _followed(self, start: Choice, how: _Following) -> tuple[Choice, int]:
+        """What follows from a choice, with itself: the first MOST_VALUES. And which ways would leave some of that out.
 
-        Nothing where much follows that is annotated.
+        Nothing where much follows from what is annotated.
         """
-        places, is_moving = self.places, how in _MOVING
+        places, is_moving, left_out = self.places, bool(how & _MOVING), 0
         most = MOST_FOLLOWED if is_moving else MOST_VALUES
         choice, pending = dict(start), list(start)
         chosen = dict(start) if is_moving else choice  # with what would be moved
         while pending:
             if len(choice) >= most:
-                return {} if is_moving else choice
+                return {} if is_moving else choice, left_out
             value = pending.pop()
             users, maker = places.around(value)
             ops = () if how is _Following.BACK else users
             for ends in (*ops, maker) if maker is not None and value in choice else ops:
                 if is_moving or not ends.changing <= choice.keys():
                     for found in self._consequences(ends, chosen):
-                        if found.is_at_hand and how is _Following.ALL:
-                            self._met_at_hand = True
-                        if how in found.followed:
+                        if how & found.followed:
+                            left_out |= ~found.followed
                             chosen[found.value] = found.sharding
                             if found.may_change:
                                 choice[found.value] = found.sharding
@@ -543,7 +545,7 @@ class Chains:
                 if each not in choice and choice.get(value) is not None and places.fits(each, choice[value]):
                     choice[each] = chosen[each] = choice[value]
                     pending.append(each)
-        return choice
+        return choice, left_out
 
     def _consequences(self, ends: OpEnds, chosen: Choice) -> list[_Consequence]:
         """What the other values of an operation are if it needs nothing with those that are chosen, or moved for it.
@@ -570,14 +572,14 @@ class Chains:
 
     def _change_of(self, value: int, have: TensorSharding, sharding: TensorSharding) -> _Consequence:
         """What follows for a value that may change."""
-        is_at_hand = self._is_at_hand(value, sharding)
-        left = {
-            _Following.SPLIT: is_less_split(sharding.dim_axes(), have.dim_axes()),
-            _Following.MOVED_ONLY: is_less_split(have.dim_axes(), sharding.dim_axes()),
-            _Following.NEAR: is_at_hand,
-        }
-        followed = frozenset([how for how in _Following if not left.get(how, False)])
-        return _Consequence(value, sharding, True, followed, is_at_hand)
+        left_out = 0
+        if is_less_split(sharding.dim_axes(), have.dim_axes()):
+            left_out |= _Following.SPLIT
+        if is_less_split(have.dim_axes(), sharding.dim_axes()):
+            left_out |= _Following.MOVED_ONLY
+        if self._is_at_hand(value, sharding):
+            left_out |= _Following.NEAR
+        return _Consequence(value, sharding, True, _EVERY & ~left_out)
 
     def _is_at_hand(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value is moved to a sharding somewhere, as is decided so far."""
