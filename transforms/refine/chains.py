@@ -321,12 +321,15 @@ class Chains:
                 return {}, False
             if new is None:
                 continue
+            kept = self.costs.partial(old, {})
+            if self.costs.partial(new, choice) != kept:
+                old = self.costs.without_sums(old, kept)
             gain = old.time_s - new.time_s
             if value in self.places.names:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
                 spared = SMALL_BYTES if trial.is_remade else 0.0
-            if not new.is_less(old, spared) or self.costs.partial(new, choice) != self.costs.partial(old, {}):
+            if not new.is_less(old, spared):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
             if gain <= best[0] + _ROUNDING * old.time_s or not self._is_allowed(new, old, trial):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from gspmd.dialect.axes import overlap
@@ -284,6 +284,16 @@ class Costs:
     def partial(self, cost: Cost, choice: Choice) -> list[tuple[int, TensorSharding]]:
         """The sums that are left apart for operations to come: what that saves is not known here."""
         return [each for each in cost.unreduced if self._stays_partial(*each, choice)]
+
+    def without_sums(self, cost: Cost, sums: Container[tuple[int, TensorSharding]]) -> Cost:
+        """What places cost at least, if nothing is sent for operations that leave these sums apart."""
+        places = [
+            place._replace(time_s=self._least_s[place.use], send=None)
+            if any(each in sums for each in place.unreduced)
+            else place
+            for place in cost.places
+        ]
+        return Cost(places, cost.all_layers)
 
     def sent_bytes(self, cost: Cost, is_decided: bool = False) -> float:
         """Bytes that a device sends for all of it: with what is decided, less for sums that are cut behind."""
