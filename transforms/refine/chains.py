@@ -328,7 +328,7 @@ class Chains:
             if value in self.places.names:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
-                spared = SMALL_BYTES if trial.is_remade else 0.0
+                spared = SMALL_BYTES
             if not new.is_less(old, spared):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
