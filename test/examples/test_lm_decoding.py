@@ -19,7 +19,7 @@ from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
 from gspmd.transforms.ir.reading import model_of
 
-SMALL = lm_decoding.Config(model=32, head_size=4, hidden=64, vocabulary=64, prompt=4, new=8, top_k=4)
+SMALL = lm_decoding.Config(model=32, head_size=4, hidden=64, vocabulary=512, prompt=4, new=8, top_k=4)
 
 
 @functools.cache
