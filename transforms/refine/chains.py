@@ -82,23 +82,30 @@ _ROUNDING = 1e-9
 class _Following(enum.IntEnum):
     """How it is looked for what follows from a sharding, as the bits of a set.
 
-    In both directions; only in that of what a value is made of; in both, but what would have to be less split for it
-    stays as it is; in both, and from what is annotated on to its other users, as if it had been moved for one; the
-    same, but what only has to be cut for it stays as it is; in both, but what is moved to it anyway, for another user,
-    stays as it is.
+    In both directions; only in that of what a value is made of; only in that of its users; in both, but what would have
+    to be less split for it stays as it is; in both, and from what is annotated on to its other users, as if it had been
+    moved for one; the same, but what only has to be cut for it stays as it is; in both, but what is moved to it anyway,
+    for another user, stays as it is.
     """
 
     ALL = 1
     BACK = 2
-    SPLIT = 4
-    MOVED = 8
-    MOVED_ONLY = 16
-    NEAR = 32
+    FORWARD = 4
+    SPLIT = 8
+    MOVED = 16
+    MOVED_ONLY = 32
+    NEAR = 64
 
 
 _MOVING = _Following.MOVED | _Following.MOVED_ONLY
 _EVERY = sum(_Following)
-_LIKE = {_Following.SPLIT: _Following.ALL, _Following.NEAR: _Following.ALL, _Following.MOVED_ONLY: _Following.MOVED}
+_LIKE = {
+    _Following.BACK: _Following.ALL,
+    _Following.FORWARD: _Following.ALL,
+    _Following.SPLIT: _Following.ALL,
+    _Following.MOVED_ONLY: _Following.MOVED,
+    _Following.NEAR: _Following.ALL,
+}
 """The ways of which another one leaves something out."""
 
 
@@ -535,11 +542,13 @@ class Chains:
             value = pending.pop()
             users, maker = places.around(value)
             ops = () if how is _Following.BACK else users
-            for ends in (*ops, maker) if maker is not None and value in choice else ops:
+            if maker is not None and value in choice and how is not _Following.FORWARD:
+                ops = (*ops, maker)
+            for ends in ops:
                 if is_moving or not ends.changing <= choice.keys():
                     for found in self._consequences(ends, chosen):
                         if how & found.followed:
-                            left_out |= ~found.followed
+                            left_out |= ~found.followed | (_Following.FORWARD if ends is maker else _Following.BACK)
                             chosen[found.value] = found.sharding
                             if found.may_change:
                                 choice[found.value] = found.sharding
