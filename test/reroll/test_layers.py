@@ -62,6 +62,11 @@ def printed(result: gspmd.Partitioned) -> str:
     return re.sub(r"handle = \d+", "handle", str(result.module))
 
 
+def without_causes(program: str) -> str:
+    """The program without the reasons of its collectives, which differ between equal ways to move something."""
+    return re.sub(r'gspmd.cause = "[^"]*"', "", program)
+
+
 def check_same(text: str, watch: Watch) -> bool:
     """Whether layers were found; the program has to be the same, whatever was done.
 
@@ -71,7 +76,7 @@ def check_same(text: str, watch: Watch) -> bool:
     assert watch.fold is None
     once = partitioned(text, watch, LEAST)
     is_folded = watch.fold is not None and not watch.unlike
-    if printed(once) != printed(whole):
+    if without_causes(printed(once)) != without_causes(printed(whole)):
         assert gspmd.cost(once).sent_bytes < gspmd.cost(whole).sent_bytes
         assert gspmd.check(text)
     return is_folded
@@ -84,8 +89,13 @@ def test_a_program_of_layers_stays_the_same(seed: int, watch: Watch) -> None:
 
 @pytest.mark.parametrize("start", range(100, 160, 10))
 def test_most_programs_have_layers(start: int, watch: Watch) -> None:
-    folded = [check_same(layered.program(seed), watch) for seed in range(start, start + 10)]
-    assert sum(folded) >= 6
+    found, unlike = 0, list[str]()
+    for seed in range(start, start + 10):
+        check_same(layered.program(seed), watch)
+        found += watch.fold is not None
+        unlike += [watch.unlike] if watch.unlike else []
+    assert found >= 6
+    assert 4 * len(unlike) <= found, unlike
 
 
 def test_numbers_are_those_of_the_whole_program_on_one_device(watch: Watch) -> None:
