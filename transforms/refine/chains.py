@@ -331,17 +331,17 @@ class Chains:
             kept = self.costs.partial(old, {})
             if self.costs.partial(new, choice) != kept:
                 old = self.costs.without_sums(old, kept)
-            gain = old.time_s - new.time_s
+            gain, is_repeated = old.time_s - new.time_s, new.flops > old.flops * REPEATED_ARITHMETIC
             if value in self.places.names:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
             else:
-                spared = SMALL_BYTES
+                spared = SMALL_BYTES if trial.is_remade or not is_repeated else 0.0
             if not new.is_less(old, spared):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
             if gain <= best[0] + _ROUNDING * old.time_s or not self._is_allowed(new, old, trial):
                 continue
-            if self._may_repeat or new.flops <= old.flops * REPEATED_ARITHMETIC:
+            if self._may_repeat or not is_repeated:
                 best = gain, choice
             else:
                 is_dear = True
