@@ -90,24 +90,21 @@ def write_shardings(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -
     program, codec = annotated.program, annotated.codec
     closed = [s.closed() for s in solver.interner.values]
     state = solver.state
-    split = [not s.is_replicated() for s in closed]
     for op in program.ops:
         if op.splittable:
             continue
         numbers = [state[s] for s in op.result_slots]
+        shardings = tuple([closed[n] for n in numbers])
+        if op.info.name == MANUAL:
+            entries = [state[s] for s in graph.entry_slots[op.index]]
+            op.ir.attributes["in_shardings"] = codec.write_list(tuple([closed[n] for n in entries]))
+            op.ir.attributes["out_shardings"] = codec.write_list(shardings)
+            continue
         if op.info.name == CONSTRAINT:
             given = op.ir.attributes["sharding"]
             if any(dim.is_open for dim in codec.read(given).dims):
                 op.ir.attributes[GIVEN] = given
-            op.ir.attributes["sharding"] = codec.write(closed[numbers[0]])
-        elif op.info.name == MANUAL:
-            entries = [state[s] for s in graph.entry_slots[op.index]]
-            op.ir.attributes["in_shardings"] = codec.write_list(tuple([closed[n] for n in entries]))
-            op.ir.attributes["out_shardings"] = codec.write_list(tuple([closed[n] for n in numbers]))
-        elif any(split[n] for n in numbers):
-            op.ir.attributes["sdy.sharding"] = codec.write_list(tuple([closed[n] for n in numbers]))
-        elif "sdy.sharding" in op.ir.attributes:
-            del op.ir.attributes["sdy.sharding"]
+        annotated.set_of_op(op, shardings)
     _Splitter(annotated, solver, closed).run()
     annotated.set_free_ends()
     annotated.set_signature(*boundary_shardings(annotated, graph, solver))

@@ -99,14 +99,14 @@ class _Following(enum.IntEnum):
 
 _MOVING = _Following.MOVED | _Following.MOVED_ONLY
 _EVERY = sum(_Following)
-_LIKE = {
+_WITHIN = {
     _Following.BACK: _Following.ALL,
     _Following.FORWARD: _Following.ALL,
     _Following.SPLIT: _Following.ALL,
     _Following.MOVED_ONLY: _Following.MOVED,
     _Following.NEAR: _Following.ALL,
 }
-"""The ways of which another one leaves something out."""
+"""Of ways that follow a part of what another way does, which one: they are tried where that is less."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -479,13 +479,13 @@ class Chains:
         alone = {value: offer}
         tried: list[Choice] = []
         left_out: dict[_Following, int] = {}  # in what other ways something is, of what follows in each
-        ways = _EVERY
+        follow_many = False
         for how in _Following:
-            if not how & ways or (how in _LIKE and not how & left_out[_LIKE[how]]):
+            if (how & _MOVING and follow_many) or (how in _WITHIN and not how & left_out[_WITHIN[how]]):
                 continue  # too much would follow, or nothing else
             choice, left_out[how] = self._followed(alone, how)
-            if how is _Following.ALL and len(choice) >= MOST_FOLLOWED:
-                ways &= ~_MOVING
+            if how is _Following.ALL:
+                follow_many = len(choice) >= MOST_FOLLOWED
             if choice and choice not in tried:
                 tried.append(choice)
                 yield choice
