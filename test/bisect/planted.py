@@ -29,32 +29,33 @@ from gspmd.transforms.refine import Refine
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
+# Values of more than a mebibyte: smaller ones would be gathered, and every device would sort all of them.
 _SORTED = """"stablehlo.sort"(%4) ({ ^bb0(%l: tensor<f32>, %r: tensor<f32>):
     %s = stablehlo.compare LT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    stablehlo.return %s : tensor<i1> }) {dimension = 1 : i64} : (tensor<128x128xf32>) -> tensor<128x128xf32>"""
+    stablehlo.return %s : tensor<i1> }) {dimension = 1 : i64} : (tensor<576x576xf32>) -> tensor<576x576xf32>"""
 PROGRAM = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
-func.func public @main(%a: tensor<128x256xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
-                       %b: tensor<256x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}},
-                       %c: tensor<128x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
+func.func public @main(%a: tensor<576x256xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
+                       %b: tensor<256x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}},
+                       %c: tensor<576x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
                        %v: tensor<64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}})
-    -> (tensor<128x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
-        tensor<128x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
-        tensor<128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}},
+    -> (tensor<576x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
+        tensor<576x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
+        tensor<576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}},
         tensor<64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) {{
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-    : (tensor<128x256xf32>, tensor<256x128xf32>) -> tensor<128x128xf32>
-  %1 = stablehlo.subtract %0, %c : tensor<128x128xf32>
+    : (tensor<576x256xf32>, tensor<256x576xf32>) -> tensor<576x576xf32>
+  %1 = stablehlo.subtract %0, %c : tensor<576x576xf32>
   %2 = stablehlo.reverse %v, dims = [0] : tensor<64xf32>
-  %3 = stablehlo.transpose %1, dims = [1, 0] : (tensor<128x128xf32>) -> tensor<128x128xf32>
-  %4 = sdy.sharding_constraint %3 <@mesh, [{{"x"}}, {{"y"}}]> : tensor<128x128xf32>
+  %3 = stablehlo.transpose %1, dims = [1, 0] : (tensor<576x576xf32>) -> tensor<576x576xf32>
+  %4 = sdy.sharding_constraint %3 <@mesh, [{{"x"}}, {{"y"}}]> : tensor<576x576xf32>
   %5 = {_SORTED}
-  %6 = stablehlo.concatenate %1, %5, dim = 0 : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<256x128xf32>
-  %7 = stablehlo.slice %6 [0:256:2, 0:128] : (tensor<256x128xf32>) -> tensor<128x128xf32>
-  %8 = stablehlo.tanh %7 : tensor<128x128xf32>
+  %6 = stablehlo.concatenate %1, %5, dim = 0 : (tensor<576x576xf32>, tensor<576x576xf32>) -> tensor<1152x576xf32>
+  %7 = stablehlo.slice %6 [0:1152:2, 0:576] : (tensor<1152x576xf32>) -> tensor<576x576xf32>
+  %8 = stablehlo.tanh %7 : tensor<576x576xf32>
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %9 = stablehlo.reduce(%8 init: %z) applies stablehlo.add across dimensions = [0]
-    : (tensor<128x128xf32>, tensor<f32>) -> tensor<128xf32>
-  return %1, %8, %9, %2 : tensor<128x128xf32>, tensor<128x128xf32>, tensor<128xf32>, tensor<64xf32>
+    : (tensor<576x576xf32>, tensor<f32>) -> tensor<576xf32>
+  return %1, %8, %9, %2 : tensor<576x576xf32>, tensor<576x576xf32>, tensor<576xf32>, tensor<64xf32>
 }}
 """
 
