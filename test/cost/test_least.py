@@ -68,10 +68,10 @@ def compared(text: str) -> tuple[int, int | None]:
     ("shape", "body", "result"),
     [
         ((12,), COPY, (12,)),
-        ((48, 96), COPY, (48, 96)),  # so large that fewer collectives do not make up for more bytes
-        ((48, 96), EXPONENTIAL, (48, 96)),
-        ((48, 96), TRANSPOSE, (96, 48)),
-        ((48, 96), RESHAPE, (4608,)),
+        ((96, 192), COPY, (96, 192)),  # so large that fewer collectives do not make up for more bytes
+        ((96, 192), EXPONENTIAL, (96, 192)),
+        ((96, 192), TRANSPOSE, (192, 96)),
+        ((96, 192), RESHAPE, (18432,)),
     ],
 )
 def test_reshards_send_the_least(

@@ -5,7 +5,8 @@
 
 // FREE: sdy.all_gather [{"x"}, {"y"}]
 // BOUND-NOT: sdy.all_gather
-// BOUND: sdy.reshard %arg0 <@mesh, [{"y"}, {"x"}]>
+// BOUND: sdy.all_to_all [{"x":(2)2}: 0->1] %arg0
+// BOUND: sdy.collective_permute %{{.*}} out_sharding=<@mesh, [{"y"}, {"x"}]>
 sdy.mesh @mesh = <["x"=4, "y"=2]>
 func.func public @main(%a: tensor<6x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> (tensor<6x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) {
   return %a : tensor<6x16xf32>

@@ -180,7 +180,7 @@ def test_a_bound_on_memory_costs_time() -> None:
     source, target = whole.with_axes((x, y)), whole.with_axes((y, x))
     free, bound = (Planner(mesh, max_temporary_bytes=most).plan(type_, source, target) for most in (0, 1))
     assert [step.kind for step in free.steps] == ["all_gather", "all_slice"]
-    assert [step.kind for step in bound.steps] == ["reshard"]
+    assert [step.kind for step in bound.steps] == ["all_to_all", "collective_permute"]
     assert free.time_s < bound.time_s
 
 

@@ -19,9 +19,6 @@ MOST_DEVICES = 512
 # The exchange of a dimension with more shards than this is not planned, but priced as a gather.
 MOST_TILES = 4096
 
-# Each further message of an exchange of several dimensions takes this part of a collective's latency.
-SETUP = 0.1
-
 
 class Prices:
     """The prices of one tensor's moves.
@@ -116,9 +113,9 @@ class Prices:
         return math.prod(n for d, n in enumerate(local_shape(self.shape, dims)) if d != dim)
 
     def _sending(self, elements: float, messages: int = 1) -> float:
-        """Seconds to send so many elements to others, in messages that do not wait for each other."""
+        """Seconds to send so many elements to others, in messages of which each is a collective."""
         sent = self._element_bytes * elements
         if not sent:
             return 0.0
         time_s = collective_time("collective_permute", sent, 2, self.hardware)
-        return time_s + (messages - 1) * SETUP * self.hardware.collective_latency_s
+        return time_s + (messages - 1) * self.hardware.collective_latency_s
