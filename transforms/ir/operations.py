@@ -373,9 +373,12 @@ class Operation:
 
 
 class Block:
-    """Operations in order, the last of which ends it, and the values that they are given as `arguments`."""
+    """Operations in order, the last of which ends it, and the values that they are given as `arguments`.
 
-    __slots__ = ("arguments", "first", "is_numbered", "last", "locations", "owner")
+    `is_absent` stands for a region that has no block, as that of a declaration.
+    """
+
+    __slots__ = ("arguments", "first", "is_absent", "is_numbered", "last", "locations", "owner")
 
     def __init__(self, types: Sequence[TensorType] = (), locations: Sequence[Location] = ()) -> None:
         self.arguments = [Value(type_, self, index) for index, type_ in enumerate(types)]
@@ -384,6 +387,7 @@ class Block:
         self.last: Operation | None = None
         self.owner: Operation | None = None
         self.is_numbered = False
+        self.is_absent = False
 
     def __iter__(self) -> Iterator[Operation]:
         """The operations; the one looked at may be moved or erased."""
@@ -409,6 +413,7 @@ class Block:
     def clone(self, values: dict[Value, Value]) -> Block:
         """A copy that no operation owns, as `Operation.clone` makes it."""
         made = Block([argument.type for argument in self.arguments], self.locations)
+        made.is_absent = self.is_absent
         values.update(zip(self.arguments, made.arguments, strict=True))
         for op in self:
             op.clone(values).insert(Point(made))

@@ -123,7 +123,7 @@ def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
 
 
 def _nothing(owner: Operation) -> Block:
-    """The region of a function without a body, or with one that cannot be read."""
+    """The region of an operation without a body, or with one that cannot be read."""
     block = Block()
-    block.owner = owner
+    block.owner, block.is_absent = owner, True
     return block

@@ -84,8 +84,8 @@ class _Writer:
         else:
             values.update(zip(op.results, made.results, strict=True))
         for block, region in zip(op.regions, made.regions, strict=True) if op.regions else ():
-            if block.first is None and not block.arguments and op.name != "builtin.module":
-                continue  # of a declaration
+            if block.is_absent:
+                continue
             types = [write(argument.type) for argument in block.arguments]
             if len(region.blocks):  # of a copy
                 made_block = _emptied(region.blocks[0])
