@@ -62,10 +62,8 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
     """The ways to split factors without idle axes, at most `MOST_ASSIGNMENTS` of them.
 
     Each factor is split as one of its tensors has it, in part, or not at all; axes of dimensions that cannot be split
-    may move to a factor that can. A part is a prefix, or what is left where another factor has axes of both: a batch
-    over x with weights over x and y contracts over y.
+    may move to a factor that can.
     """
-    wanted = {(factor, axes) for mine in split for factor, axes in mine.items()}
     displaced = {
         axes
         for mine in split
@@ -82,7 +80,6 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
             seen.update(mine[:count] for count in range(1, len(mine) + 1))
         for a, b in itertools.combinations(sorted(seen), 2):
             seen.add(common_prefix(a, b))
-        seen.update(_left_by_others(factor, wanted))
         seen.discard(())
         if kind is PASS_THROUGH:
             seen.update(_with_displaced(rule, factor, seen, displaced))
@@ -90,15 +87,6 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
             ordered = sorted(seen, key=lambda a: (-size_of(a), a))
             options.append([(factor, axes) for axes in ordered] + [(factor, ())])
     yield from itertools.islice(_combinations(rule, options), MOST_ASSIGNMENTS)
-
-
-def _left_by_others(factor: int, wanted: set[tuple[int, Axes]]) -> Iterator[Axes]:
-    """What is left of the axes that a factor is wanted over, if another factor has what it is wanted over."""
-    for each, mine in wanted:
-        if each == factor:
-            for other, theirs in wanted:
-                if other != factor and overlap(mine, theirs):
-                    yield tuple(axis for axis in mine if not overlap((axis,), theirs))
 
 
 def _combinations(rule: OpShardingRule, options: list[list[tuple[int, Axes]]]) -> Iterator[FactorAxes]:
