@@ -62,8 +62,10 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
     """The ways to split factors without idle axes, at most `MOST_ASSIGNMENTS` of them.
 
     Each factor is split as one of its tensors has it, in part, or not at all; axes of dimensions that cannot be split
-    may move to a factor that can.
+    may move to a factor that can. A part is a prefix, or what is left by a factor that all tensors agree on: a batch
+    over x with weights over x and y contracts over y.
     """
+    settled = agreed(rule, split)
     displaced = {
         axes
         for mine in split
@@ -80,6 +82,8 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
             seen.update(mine[:count] for count in range(1, len(mine) + 1))
         for a, b in itertools.combinations(sorted(seen), 2):
             seen.add(common_prefix(a, b))
+        if factor not in settled:
+            seen.update([_without(axes, other) for axes in seen for other in settled.values()])
         seen.discard(())
         if kind is PASS_THROUGH:
             seen.update(_with_displaced(rule, factor, seen, displaced))
@@ -87,6 +91,10 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
             ordered = sorted(seen, key=lambda a: (-size_of(a), a))
             options.append([(factor, axes) for axes in ordered] + [(factor, ())])
     yield from itertools.islice(_combinations(rule, options), MOST_ASSIGNMENTS)
+
+
+def _without(axes: Axes, others: Axes) -> Axes:
+    return tuple([axis for axis in axes if not overlap((axis,), others)])
 
 
 def _combinations(rule: OpShardingRule, options: list[list[tuple[int, Axes]]]) -> Iterator[FactorAxes]:
