@@ -3,7 +3,8 @@
 // Operands are brought to where the computation takes them, values inside to where it returns them.
 
 // CHECK-LABEL: module @operands_move_outside_and_returned_values_inside
-// CHECK: %[[B:.*]] = sdy.reshard %arg0 <@mesh, [{"x"}, {}]> {gspmd.cause = "'sdy.manual_computation' takes operand 0 as [{\22x\22}, {}]"}
+// CHECK: %[[A:.*]] = sdy.all_gather [{"y"}, {}] %arg0
+// CHECK: %[[B:.*]] = sdy.all_slice [{"x"}, {}] %[[A]] out_sharding=<@mesh, [{"x"}, {}]> {gspmd.cause = "'sdy.manual_computation' takes operand 0 as [{\22x\22}, {}]"}
 // CHECK: sdy.manual_computation(%[[B]])
 // CHECK: %[[C:.*]] = stablehlo.sine %arg1 : tensor<4x8xf32>
 // CHECK: %[[D:.*]] = sdy.all_slice [{}, {"y"}] %[[C]] out_sharding=<@mesh, [{}, {"y"}]> {gspmd.cause = "'sdy.manual_computation' returns value 0 as [{}, {\22y\22}]"} : tensor<4x8xf32>

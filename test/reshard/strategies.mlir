@@ -57,7 +57,7 @@ module @a_value_joined_to_itself {
 
 // CHECK-LABEL: module @a_contraction_over_what_is_left
 // CHECK-DAG: [[A:%[a-z0-9_]+]] = sdy.all_slice [{}, {"y"}] %arg0
-// CHECK-DAG: [[B:%[a-z0-9_]+]] = sdy.reshard %arg1 <@mesh, [{"y"}, {}]>
+// CHECK-DAG: [[B:%[a-z0-9_]+]] = sdy.all_gather [{"x"}, {}] %{{.*}} out_sharding=<@mesh, [{"y"}, {}]>
 // CHECK: [[P:%[a-z0-9_]+]] = stablehlo.dot_general [[A]], [[B]], {{.*}}<@mesh, [{"x"}, {}], unreduced={"y"}>
 // CHECK-NEXT: [[R:%[a-z0-9_]+]] = sdy.all_reduce {"y"} [[P]]
 // CHECK-NEXT: return [[R]]

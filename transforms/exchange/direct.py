@@ -48,7 +48,10 @@ class Retiling:
     others: int
 
     kind: ClassVar[str] = "collective_permute"
-    messages: ClassVar[int] = 1
+
+    @property
+    def messages(self) -> int:
+        return cheapest(self.exchange).messages
 
     @property
     def sent(self) -> int:
@@ -160,7 +163,7 @@ def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, he
     tiles = _retiling(mesh, shape, before, after, held) if len(changed) == 1 else None
     if tiles is None or blocks is None:
         return tiles or blocks
-    return tiles if tiles.sent <= blocks.sent else blocks
+    return tiles if (tiles.sent, tiles.messages) <= (blocks.sent, blocks.messages) else blocks
 
 
 def _retiling(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> Retiling | None:

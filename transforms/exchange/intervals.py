@@ -257,13 +257,14 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cheapest:
-    """How to carry an exchange out, and the elements that a device sends then.
+    """How to carry an exchange out, the elements that a device sends then, and in how many collectives.
 
     `margins` is how far a shard is extended by what its neighbours hold, if that is the way. Otherwise `gathers` says
     whether everything is gathered; if not, pieces are sent in rounds.
     """
 
     sent: int
+    messages: int
     margins: Range | None = None
     gathers: bool = False
 
@@ -273,15 +274,20 @@ def cheapest(exchange: Exchange) -> Cheapest:
     """The way that sends least; of equal ones neighbours go before rounds, and rounds before an all-gather."""
     margins, received = _margins(exchange)
     if margins is not None and sum(margins) <= received:
-        return Cheapest(sum(margins), margins)
-    ways = [Cheapest((exchange.shards - 1) * exchange.local, gathers=True)]
+        return _beside(exchange, margins)
+    ways = [Cheapest((exchange.shards - 1) * exchange.local, 1, gathers=True)]
     if _fewest_rounds(exchange) <= MOST_ROUNDS:
         plan = schedule(exchange)
         if len(plan.rounds) <= MOST_ROUNDS:
-            ways.insert(0, Cheapest(plan.sent))
+            ways.insert(0, Cheapest(plan.sent, len(plan.rounds)))
     if margins is not None:
-        ways.insert(0, Cheapest(sum(margins), margins))
+        ways.insert(0, _beside(exchange, margins))
     return min(ways, key=lambda way: way.sent)
+
+
+def _beside(exchange: Exchange, margins: Range) -> Cheapest:
+    """What neighbours hold, one message for each shard that a margin reaches into."""
+    return Cheapest(sum(margins), sum([-(-margin // exchange.local) for margin in margins if margin]), margins)
 
 
 def _fewest_rounds(exchange: Exchange) -> int:

@@ -7,6 +7,7 @@ and `moves` is ((x, 0, 1),). It is emitted as one all-to-all, for which a device
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class ReshardStep:
         """
         return _KINDS[self.kind].emit(_Emission(self, emit, held, cause, combiner))
 
+    @functools.lru_cache(maxsize=2**14)  # noqa: B019  (steps are values, and searches ask for the same again and again)
     def sent(self, type_: TensorType, before: TensorSharding) -> tuple[Sent, ...]:
         """The collectives that the step is for a value of this global type, split as `before` says."""
         location = ir.Location.unknown(counting_context())

@@ -78,11 +78,11 @@ class Prices:
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
         if max(counts[0], size_of(after[target])) > MOST_TILES:
             ends = zip((source, target), sizes, strict=True)
-            return sum(self._sending(size * self._others(after, dim)) for dim, size in ends)
+            return sum(self._sending(size * self._others(after, dim), 1) for dim, size in ends)
         exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
         return sum(
-            self._sending(cheapest(exchange).sent * self._others(after, dim))
-            for dim, exchange in zip((source, target), exchanges, strict=True)
+            self._sending(way.sent * self._others(after, dim), way.messages)
+            for dim, way in zip((source, target), map(cheapest, exchanges), strict=True)
         )
 
     def directly(self, before: Dims, unreduced: Axes, after: Dims, most_s: float) -> tuple[float, float] | None:
@@ -93,7 +93,7 @@ class Prices:
         old, new = (tuple(map(canonical, dims)) for dims in (before, after))
         asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
         alone_s, least = self.time("", before, after, 1), least_sent(*asked)
-        if least is not None and alone_s + self._sending(least) >= most_s:
+        if least is not None and alone_s + self._sending(least, 1) >= most_s:
             return None
         changed = changed_dims(old, new)
         if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MOST_DEVICES):
@@ -103,16 +103,15 @@ class Prices:
             return None
         if way.kind == "all_to_all":
             return self.time(way.kind, before, after, size_of(way.axes), way.axes), 0.0
-        messages = way.messages if len(changed) > 1 else 1
-        if messages > 1:  # each is put into its place
+        if way.messages > 1:  # each is put into its place
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
-        return alone_s + self._sending(way.sent, messages), way.gathered * self._element_bytes
+        return alone_s + self._sending(way.sent, way.messages), way.gathered * self._element_bytes
 
     def _others(self, dims: Dims, dim: int) -> int:
         """Elements that a device holds of all dimensions but one."""
         return math.prod(n for d, n in enumerate(local_shape(self.shape, dims)) if d != dim)
 
-    def _sending(self, elements: float, messages: int = 1) -> float:
+    def _sending(self, elements: float, messages: int) -> float:
         """Seconds to send so many elements to others, in messages of which each is a collective."""
         sent = self._element_bytes * elements
         if not sent:
