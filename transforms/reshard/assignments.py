@@ -94,7 +94,7 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
 
 
 def _without(axes: Axes, others: Axes) -> Axes:
-    return tuple([axis for axis in axes if not overlap((axis,), others)])
+    return canonical(tuple([axis for axis in axes if not overlap((axis,), others)]))
 
 
 def _combinations(rule: OpShardingRule, options: list[list[tuple[int, Axes]]]) -> Iterator[FactorAxes]:
