@@ -83,7 +83,7 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
         for a, b in itertools.combinations(sorted(seen), 2):
             seen.add(common_prefix(a, b))
         if factor not in settled:
-            seen.update([_without(axes, other) for axes in seen for other in settled.values()])
+            seen.update([_apart_from(axes, other) for axes in seen for other in settled.values()])
         seen.discard(())
         if kind is PASS_THROUGH:
             seen.update(_with_displaced(rule, factor, seen, displaced))
@@ -93,7 +93,8 @@ def _as_tensors(rule: OpShardingRule, split: list[FactorAxes]) -> Iterator[Facto
     yield from itertools.islice(_combinations(rule, options), MOST_ASSIGNMENTS)
 
 
-def _without(axes: Axes, others: Axes) -> Axes:
+def _apart_from(axes: Axes, others: Axes) -> Axes:
+    """The axes that overlap none of the others; `without` cuts those that do, which not all sub-axes allow."""
     return canonical(tuple([axis for axis in axes if not overlap((axis,), others)]))
 
 
