@@ -53,3 +53,31 @@ def test_lines_by_which_operations_are_named(metadata: str, lines: tuple[str, ..
     module = OptimizedModule(GATHER.replace("NAME", metadata), lines)
     (gather,) = work_in(module, MESH).collectives
     assert (gather.source, gather.sent_bytes, gather.devices) == (source, 3 * 4 * 8 * 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("type_", "instruction", "sent"),
+    [
+        ("(f32[4,8], f32[16,8])", "all-gather-start(%a)", 3 * 128),
+        ("((f32[4,8]{1,0:T(8,128)}, s32[4]), (f32[16,8], s32[16]))", "all-gather-start(%a, %b)", 3 * 144),
+        ("((f32[4,8]{1,0:T(8,128)}), f32[4,8])", "all-reduce-start(%a)", 2 * 3 / 4 * 128),
+        ("(f32[4,8], s32[4])", "all-reduce-start(%a, %b)", 2 * 3 / 4 * 144),
+        ("((f32[4,8], /*index=1*/s32[4]), (f32[1,8], s32[1]))", "reduce-scatter-start(%a, %b)", 3 / 4 * 144),
+        ("((f32[4,8]), f32[4,8])", "all-to-all-start(%a)", 3 / 4 * 128),
+        ("(f32[4,8], f32[4,8], u32[], u32[])", "collective-permute-start(%a)", 128),
+        ("((f32[4,8]), f32[4,8])", "collective-permute-start(%a)", 128),
+    ],
+)
+def test_what_begins_a_collective_sends_what_the_collective_does(type_: str, instruction: str, sent: float) -> None:
+    pairs = "source_target_pairs={{0,2},{2,0},{1,3},{3,1},{4,6},{6,4},{5,7},{7,5}}"
+    groups = pairs if "permute" in instruction else "replica_groups={{0,2,4,6},{1,3,5,7}}, dimensions={0}"
+    text = f"""HloModule m, num_partitions=8
+
+ENTRY %main (a: f32[4,8], b: s32[4]) -> f32[] {{
+  %a = f32[4,8]{{1,0}} parameter(0)
+  %b = s32[4]{{0}} parameter(1)
+  ROOT %begun = {type_} {instruction}, {groups}
+}}
+"""
+    (begun,) = work_in(OptimizedModule(text), MESH).collectives
+    assert begun.sent_bytes == sent

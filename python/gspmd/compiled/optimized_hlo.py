@@ -31,6 +31,7 @@ _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _NO_CYCLES = 2**63 - 1
+_ONE_OPERAND_FIRST = ("all-gather-start", "collective-permute-start")  # these have a tuple of operand and result
 _PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
 
 
@@ -59,12 +60,13 @@ class Instruction:
 
     @property
     def result_bytes(self) -> float:
-        """Bytes of its result; of what begins a collective, and has operand and result in a tuple, of the latter."""
-        if self.opcode not in ("all-gather-start", "collective-permute-start") or not self.type.startswith("("):
+        """Bytes of its result. What begins a collective has operands and results in a tuple; then of the latter."""
+        if self.collective is None or not self.opcode.endswith("-start") or not self.type.startswith("("):
             return bytes_of_type(self.type)
-        if self.type.startswith("(("):
-            return bytes_of_type(self.type[self.type.index(")") + 1 :])
-        return bytes_of_type(self.type[1:-1].split(", ")[1])
+        members = _members(self.type)
+        if members[0].startswith("(") or self.opcode in _ONE_OPERAND_FIRST:
+            return bytes_of_type(members[1])
+        return bytes_of_type(self.type)  # a tuple of results, as older compilers have it
 
     def operand_bytes(self, devices: int) -> float:
         """Bytes that a device gives to a collective of so many."""
@@ -211,6 +213,18 @@ def _end_of_type(line: str, start: int) -> int:
     if line[start] != "(":
         return line.index(" ", start)
     return start + 1 + _closing(line[start + 1 :]) + 1
+
+
+def _members(type_: str) -> list[str]:
+    """The types in a tuple's, which may be tuples and have layouts such as `{1,0:T(8,128)}`."""
+    found, depth = [""], 0
+    for each in type_[1:-1]:
+        depth += (each in "([{") - (each in ")]}")
+        if each == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += each
+    return [member.strip() for member in found]
 
 
 def _closing(text: str) -> int:
