@@ -16,6 +16,12 @@ from jax.sharding import PartitionSpec as P
 
 import gspmd
 from gspmd.costs.outcome import Outcome
+from gspmd.dialect.axes import Axis
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import DimSharding, TensorSharding
+from gspmd.explanations.value_names import given_operations
+from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
+from gspmd.suggestions.source_patch import SourceLines, spec_text
 from gspmd.suggestions.suggesting import Suggestions
 from gspmd.tools import cli
 
@@ -163,6 +169,22 @@ def traced(path: Path, specs: tuple[Any, ...], *shapes: tuple[int, ...]) -> Any:
 
 
 SHAPES = ((8192, 2048), (2048, 8192), (8192, 2048))
+SPECS = ((("x",), ()), ((), ("x",)), ((), ()))
+
+
+def sharding_over(number: int) -> TensorSharding:
+    """One of `SPECS`, of a matrix."""
+    dims = tuple(DimSharding(tuple(Axis(name, 1, MESH[name]) for name in names)) for names in SPECS[number])
+    return TensorSharding(Mesh(tuple(MESH.items())), dims)
+
+
+def product_annotation(module: Any, number: int, spec: int) -> ValueAnnotation:
+    """An annotation of the result of an operation of the program."""
+    op = [op for _, op in given_operations(module)][number]
+    value = GivenValue(number, 0, f"%{number}", "", None, tuple(op.results[0].type.shape))
+    return ValueAnnotation(value, sharding_over(spec))
+
+
 HEAD = "import jax\nimport gspmd\nfrom jax.sharding import PartitionSpec as Spec\n\n\ndef f(x, up, down):\n"
 
 
@@ -205,6 +227,45 @@ def test_uneven_shards_are_annotated_by_ours(tmp_path: Path) -> None:
     found = traced(path, (P(), P(), P()), *shapes).suggest(time_limit_s=600)
     patches = [suggestion.patch for suggestion in found.found if suggestion.patch is not None]
     assert any('gspmd.annotate(x @ up, "x", None)' in line for patch in patches for line in patch.new)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (
+            "    return x @ up @ down @ up\n",
+            ["    return split(split(split(x @ up, 0) @ down, 1) @ up, 2)"],
+        ),
+        (
+            "    hidden = (x @ up\n        ); return (hidden\n        @ (down @ up))\n",
+            [
+                "    hidden = (split(x @ up, 0)",
+                "        ); return (split(hidden",
+                "        @ (split(down @ up, 1)), 2))",
+            ],
+        ),
+        (
+            "    first = x @ up\n\n    return first @ down @ up\n",
+            ["    first = split(x @ up, 0)", "", "    return split(split(first @ down, 1) @ up, 2)"],
+        ),
+    ],
+)
+def test_annotations_that_share_lines_have_one_patch(body: str, lines: list[str], tmp_path: Path) -> None:
+    """The products in their order are split as `SPECS` says; whichever patch is applied last, all is said."""
+    path = tmp_path / "model.py"
+    path.write_text(HEAD + body)
+    module = traced(path, (P(), P(), P()), *SHAPES).program
+    products = [n for n, (_, op) in enumerate(given_operations(module)) if op.name == "stablehlo.dot_general"]
+    annotations = [product_annotation(module, number, place) for place, number in enumerate(products)]
+    patches = SourceLines(module).patches(annotations)
+    assert set(patches) == set(annotations)
+    changed = (HEAD + body).splitlines()
+    for patch in patches.values():
+        changed[patch.line - 1 : patch.line - 1 + len(patch.old)] = patch.new
+    found = [line.replace("jax.lax.with_sharding_constraint", "split") for line in changed[HEAD.count("\n") :]]
+    for place in range(3):
+        found = [line.replace(spec_text(sharding_over(place), "Spec"), str(place)) for line in found]
+    assert found == lines
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from gspmd.plan_search.global_starts import given_dims
 from gspmd.plan_search.mesh_search import MeshSearch
 from gspmd.plan_search.plan import PlanDecision
-from gspmd.plan_search.pricing import Dims, State, rank, sharding_of
-from gspmd.plan_search.role import DecidedRole
-from gspmd.suggestions.annotating import ValueAnnotation
+from gspmd.plan_search.pricing import State, rank, sharding_of
+from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
 from gspmd.suggestions.source_patch import SourceLines, SourcePatch
 
 
 def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[PlanDecision, ...]:
     """Each with what it is worth, as long as there is time to find out."""
     prices, state = best.prices, best.state
-    lines = SourceLines(prices.module)
+    patches = _patches(best)
     open_states = best.left_open()
     while may_price() and any(other not in prices.exact for other in open_states):
         prices.price_some(open_states)
@@ -41,17 +40,22 @@ def decisions_of(best: MeshSearch, may_price: Callable[[], bool]) -> tuple[PlanD
                 next_dims=next_,
                 next_worth=others.get(next_),
                 values=role.values,
-                patches=() if dims is None else _patches(best, lines, role, dims),
+                patches=tuple(dict.fromkeys(patches[value] for value in role.values if value in patches)),
             )
         )
     return tuple(found)
 
 
-def _patches(best: MeshSearch, lines: SourceLines, role: DecidedRole, dims: Dims) -> tuple[SourcePatch, ...]:
-    """The changes of the source that constrain values inside, each line once."""
-    sharding = sharding_of(best.prices.mesh, dims)
-    patches = (lines.patch(ValueAnnotation(value, sharding)) for value in role.values)
-    return tuple({(patch.file, patch.line): patch for patch in patches if patch is not None}.values())
+def _patches(best: MeshSearch) -> dict[GivenValue, SourcePatch]:
+    """The changes of the source that constrain values inside; values whose expressions share lines have the same."""
+    annotations = [
+        ValueAnnotation(value, sharding_of(best.prices.mesh, dims))
+        for role, dims in zip(best.prices.roles.roles, best.state, strict=True)
+        if dims is not None
+        for value in role.values
+    ]
+    patches = SourceLines(best.prices.module).patches(annotations)
+    return {annotation.value: patch for annotation, patch in patches.items()}
 
 
 def _without(state: State, number: int) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from gspmd.costs.text import time_text
 from gspmd.plan_search.pipelining import AXIS, PipelineProposal
 from gspmd.plan_search.plan import PlanDecision, ShardingPlan
 from gspmd.plan_search.pricing import Dims
+from gspmd.suggestions.source_patch import SourcePatch
 from gspmd.suggestions.text import patch_lines, written_lines
 from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
@@ -43,8 +44,9 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
             lines += ["", *table([head, *(_row(decision, plan.reference) for decision in some[:_MOST])])]
             if len(some) > _MOST:
                 lines.append(f"  ... and {len(some) - _MOST} more, which --json and --plan have")
+    shown: set[SourcePatch] = set()
     for decision in decided:
-        lines += _inside_lines(decision)
+        lines += _inside_lines(decision, shown)
     free = [decision.label for decision in plan.decisions if decision.dims is None and not decision.values]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
@@ -60,13 +62,15 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
-def _inside_lines(decision: PlanDecision) -> list[str]:
-    """Where values inside are made, and how the source says that they are split so."""
+def _inside_lines(decision: PlanDecision, shown: set[SourcePatch]) -> list[str]:
+    """Where values inside are made, and how the source says that they are split so, unless that was `shown`."""
     if not decision.values or decision.dims is None:
         return []
     places = decision.places() or [value.name for value in decision.values]
     lines = fitted([f"{decision.label} {dims_text(decision.dims)} are made at {', '.join(places)}"])
-    return ["", *lines, *(f"   {line}" for patch in decision.patches for line in patch_lines(patch))]
+    new = [patch for patch in decision.patches if patch not in shown]
+    shown.update(new)
+    return ["", *lines, *(f"   {line}" for patch in new for line in patch_lines(patch))]
 
 
 def _pipeline_lines(found: PipelineProposal, plan_s: float) -> list[str]:

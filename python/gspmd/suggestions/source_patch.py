@@ -14,8 +14,8 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -57,6 +57,13 @@ class _Expression:
     column: int
     end_line: int
     end_column: int
+
+
+class _Wrapped(NamedTuple):
+    """An expression, and the annotations of its values, which are alike."""
+
+    place: _Expression
+    annotations: tuple[ValueAnnotation, ...]
 
 
 @dataclasses.dataclass(slots=True)
@@ -109,6 +116,23 @@ class SourceLines:
 
     def patch(self, annotation: ValueAnnotation) -> SourcePatch | None:
         """The source with the value's expression in a constraint; None where it cannot be told which that is."""
+        return self.patches([annotation]).get(annotation)
+
+    def patches(self, annotations: Iterable[ValueAnnotation]) -> dict[ValueAnnotation, SourcePatch]:
+        """The same for several together: those whose expressions share lines have one patch, with all constraints.
+
+        Left out are annotations whose expression cannot be told, or is to have another constraint too.
+        """
+        wanted: dict[_Expression, list[ValueAnnotation]] = {}
+        for each in annotations:
+            if (place := self._expression_of(each)) is not None:
+                wanted.setdefault(place, []).append(each)
+        wrapped = [_Wrapped(place, tuple(all_)) for place, all_ in wanted.items() if len(set(map(_spec, all_))) == 1]
+        changes = ((wrapping, _patched(group)) for group in _by_lines(wrapped) for wrapping in group)
+        return {each: patch for wrapping, patch in changes for each in wrapping.annotations if patch is not None}
+
+    def _expression_of(self, annotation: ValueAnnotation) -> _Expression | None:
+        """The expression whose value is annotated, if it has no other and was evaluated once."""
         value = annotation.value
         if value.operation is None:
             return None
@@ -118,7 +142,8 @@ class SourceLines:
         evaluated = self._evaluated[function, expression]
         if evaluated.used != {(value.operation, value.result)} or not evaluated.is_once:
             return None
-        return _wrapped(expression, annotation)
+        source = _Source.of(expression.file)
+        return expression if source is not None and source.has(expression) else None
 
 
 def _is_periodic(items: Sequence[object]) -> bool:
@@ -160,21 +185,55 @@ def _expression(location: str) -> tuple[_Expression | None, tuple[str, ...]]:
     return None, ()
 
 
-def _wrapped(place: _Expression, annotation: ValueAnnotation) -> SourcePatch | None:
-    """The lines of the expression, and these with a constraint around it."""
-    source = _Source.of(place.file)
-    if source is None or not source.has(place):
+def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
+    """Those that share lines together, in the order of the source."""
+    groups: list[list[_Wrapped]] = []
+    end = 0
+    for each in sorted(wrapped, key=lambda each: (each.place.file, each.place.line)):
+        if groups and groups[-1][0].place.file == each.place.file and each.place.line <= end:
+            groups[-1].append(each)
+            end = max(end, each.place.end_line)
+        else:
+            groups.append([each])
+            end = each.place.end_line
+    return groups
+
+
+def _patched(group: Sequence[_Wrapped]) -> SourcePatch | None:
+    """The lines of some expressions that share lines, and these with a constraint around each expression."""
+    first = group[0].place
+    source = _Source.of(first.file)
+    if source is None:
         return None
+    old = source.lines[first.line - 1 : max(each.place.end_line for each in group)]
+    new = [line.encode() for line in old]
+    for line, column, text in reversed(_insertions(group, source)):
+        at = line - first.line
+        new[at] = new[at][:column] + text.encode() + new[at][column:]
+    return SourcePatch(first.file, first.line, tuple(old), tuple(line.decode() for line in new))
+
+
+def _insertions(group: Sequence[_Wrapped], source: _Source) -> list[tuple[int, int, str]]:
+    """What stands before and after the expressions, by line and column; of those that start or end alike, nested."""
+    found = []
+    for place, alike in group:
+        start, end = (place.line, place.column), (place.end_line, place.end_column)
+        before, after = _around(alike[0], source)
+        found += [(end, 0, (-start[0], -start[1]), after), (start, 1, (-end[0], -end[1]), before)]
+    return [(*at, text) for at, _, _, text in sorted(found)]
+
+
+def _spec(annotation: ValueAnnotation) -> tuple[object, ...]:
+    """What a constraint says."""
+    return annotation.sharding, annotation.value.shape
+
+
+def _around(annotation: ValueAnnotation, source: _Source) -> tuple[str, str]:
+    """What stands before and after an expression to constrain its value."""
     sharding = annotation.sharding
     if jax_can_say(sharding, annotation.value.shape):
-        before, after = "jax.lax.with_sharding_constraint(", f", {spec_text(sharding, source.spec_name)})"
-    else:
-        before, after = "gspmd.annotate(", f", {', '.join(_entries(sharding))})"
-    old = source.lines[place.line - 1 : place.end_line]
-    new = [line.encode() for line in old]
-    new[-1] = new[-1][: place.end_column] + after.encode() + new[-1][place.end_column :]
-    new[0] = new[0][: place.column] + before.encode() + new[0][place.column :]
-    return SourcePatch(place.file, place.line, tuple(old), tuple(line.decode() for line in new))
+        return "jax.lax.with_sharding_constraint(", f", {spec_text(sharding, source.spec_name)})"
+    return "gspmd.annotate(", f", {', '.join(_entries(sharding))})"
 
 
 @dataclasses.dataclass(frozen=True)
