@@ -76,7 +76,7 @@ REPEATED_WORTH = 4
 """How many times less is sent, if devices compute the same for that."""
 
 HARDLY_LESS = 0.99
-"""What part of the bytes is sent for a program at least, if that is no reason to take more time."""
+"""What part of the bytes is sent, or of the time taken, that is no reason to leave a program for another."""
 
 MOST_PERTURBED = 16
 """How many values are given what is no better for them, in case it is with what follows from that."""
@@ -84,8 +84,8 @@ MOST_PERTURBED = 16
 MOST_LOSS = 0.5
 """What part of the time that the places around a value take may be lost then, at first."""
 
-MOST_TRIED = 2000
-"""How many choices are looked at for that, until no further value is perturbed."""
+MOST_TRIED = 2500
+"""How many choices may have been looked at when all is searched again; twice as many when a value is perturbed."""
 
 MOST_REFUSED = 3
 """How many ways may turn out to be no better for the whole program until a value stays as it is."""
@@ -168,10 +168,10 @@ class _Total(NamedTuple):
     held_bytes: float
 
     def sends_less(self, than: _Total) -> bool:
-        """Whether less is sent; where that is hardly less, it has to take less time."""
+        """Whether less is sent, or as much in less time; hardly less of either does not count."""
         if self.sent_bytes < than.sent_bytes * HARDLY_LESS:
             return True
-        return self.sent_bytes <= than.sent_bytes and self.time_s < than.time_s
+        return self.sent_bytes <= than.sent_bytes and self.time_s < than.time_s * HARDLY_LESS
 
     def works_no_more(self, than: _Total) -> bool:
         """Whether no more is computed and no more time taken, however sums are rounded, and hardly more held."""
@@ -202,11 +202,13 @@ class Chains:
         """Decide, and write what has changed to the module.
 
         What is changed first decides what is worth changing next, so values are gone through in both directions, each
-        from the beginning, and the program that sends less is taken. Then it is perturbed.
+        from the beginning, and the program that sends less is taken. Then it is perturbed. Where that would take long,
+        it is left out.
         """
         start = dict(enumerate(self.places.sharding))
         if self._search(start, is_backward=False):
-            self._keep_better(lambda: self._search(start, is_backward=True))
+            if self._tried < MOST_TRIED:
+                self._keep_better(lambda: self._search(start, is_backward=True))
             self._perturb()
         refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
         self._write(refined)
@@ -237,9 +239,9 @@ class Chains:
 
     def _perturb(self) -> None:
         """Leave programs that no single change makes better, for those that send less and compute no more."""
-        self._most_moves, most_tried = self._moves_from_now(), self._tried + MOST_TRIED
+        self._most_moves = self._moves_from_now()
         seen, before = set[int](), self._whole_cost()
-        while len(seen) < MOST_PERTURBED and self._tried < most_tried and not self._is_given_up:
+        while len(seen) < MOST_PERTURBED and self._tried < 2 * MOST_TRIED and not self._is_given_up:
             value = max(set(self._disputed()) - seen, key=self._time_around, default=None)
             if value is None:
                 return
