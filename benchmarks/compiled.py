@@ -1,4 +1,4 @@
-"""One program partitioned, compiled by XLA for virtual CPU devices, and measured."""
+"""One program partitioned, compiled by XLA, and measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import xla
 from hlo_counts import Counts, count
+from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
@@ -20,6 +21,7 @@ from gspmd import api
 from gspmd.comparisons.peers import compile_by_peer, peer_options
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.executable_module import read_partitioned
+from gspmd.runtime.sharded_array import Devices
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 
@@ -51,37 +53,45 @@ class Result:
         return {**dataclasses.asdict(self), "bytes": self.bytes}
 
 
-def load(partitioner: str, text: str, devices: int, mesh: Mesh | None = None) -> Any:
-    """The program as PJRT has it for the first `devices` virtual devices, partitioned with gspmd or by XLA.
+def virtual_devices(count: int) -> Devices:
+    """CPU devices of this process."""
+    return tuple(jax.devices("cpu")[:count])
+
+
+def gpus(count: int) -> Devices:
+    """GPUs of the kind that this machine has one of. Programs are compiled for them, and cannot be called."""
+    found = topologies.get_topology_desc(platform="cuda", topology_name="gpus", topology=f"1x1x{count}")
+    return tuple(found.devices)
+
+
+def load(partitioner: str, text: str, devices: Devices, mesh: Mesh | None = None) -> Any:
+    """The program as PJRT has it for these devices, partitioned with gspmd or by XLA.
 
     `mesh` is the program's, where its annotations have to be translated for XLA GSPMD.
     """
-    chosen = tuple(jax.devices()[:devices])
     if partitioner not in (xla.GSPMD, xla.SHARDY):
-        module, _ = read_partitioned(api.partition(text).module_text, "cpu")
-        options = peer_options(chosen, use_shardy=True)
-        with module.context:
-            return chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
+        module, _ = read_partitioned(api.partition(text).module_text, devices[0].platform)
+        return _compiled(module, devices, use_shardy=True)
     module = parse_module(text, new_context())
     if mesh is not None:
-        return compile_by_peer(partitioner, module, mesh, chosen)
-    options = peer_options(chosen, use_shardy=partitioner == xla.SHARDY)
+        return compile_by_peer(partitioner, module, mesh, devices)
+    return _compiled(module, devices, use_shardy=partitioner == xla.SHARDY)
+
+
+def _compiled(module: Any, devices: Devices, use_shardy: bool) -> Any:
+    client = devices[0].client
+    compile_ = client.compile_and_load if devices[0] in jax.devices() else client.compile
     with module.context:
-        return chosen[0].client.compile_and_load(module, _jax.DeviceList(chosen), options)
+        return compile_(module, _jax.DeviceList(devices), peer_options(devices, use_shardy))
 
 
 class Compiled:
-    """A program partitioned with gspmd, or by XLA, and compiled for the first `devices` virtual devices."""
+    """A program partitioned with gspmd, or by XLA, and compiled for these devices."""
 
-    def __init__(self, partitioner: str, text: str, devices: int) -> None:
-        self.partitioner, self.devices = partitioner, jax.devices()[:devices]
+    def __init__(self, partitioner: str, text: str, devices: Devices) -> None:
+        self.partitioner, self.devices = partitioner, devices
         self.executable = load(partitioner, text, devices)
         self.text = self.executable.hlo_modules()[0].to_string()
-        rng = np.random.default_rng(0)
-        self._values = [
-            rng.normal(size=shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
-            for shape, dtype in _parameters(self.text)
-        ]
 
     def result(self, model: str) -> Result:
         memory = self.executable.get_compiled_memory_stats()
@@ -95,13 +105,18 @@ class Compiled:
 
     def call(self) -> float:
         """Seconds of a call on made-up arguments, which are new each time: a program may give their memory away."""
+        rng = np.random.default_rng(0)
+        values = [
+            rng.normal(size=shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
+            for shape, dtype in _parameters(self.text)
+        ]
         # PJRT looks at the buffers of an argument only: any sharding whose shards have the local shape will do.
         anyhow = NamedSharding(jax.sharding.Mesh(np.array(self.devices), ("all",)), PartitionSpec())
         arguments = [
             jax.make_array_from_single_device_arrays(
                 value.shape, anyhow, [jax.device_put(value, device) for device in self.devices]
             )
-            for value in self._values
+            for value in values
         ]
         jax.block_until_ready(arguments)
         started = time.perf_counter()

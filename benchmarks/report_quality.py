@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import jaxlib
 from compiled import Result
 
 from gspmd.tables import table
@@ -79,12 +80,16 @@ def summary(results: Sequence[Result]) -> list[str]:
 _COMPARED = (("bytes sent", "bytes"), ("bytes held", "held_bytes"), ("arithmetic", "flops"))
 
 
-def page(results: Sequence[Result]) -> str:
-    """The page `docs/measured/quality.md`."""
-    out = [_PAGE, "```", *summary(results)[1:], "```"]
+def page(results: Sequence[Result], gpu: str = "") -> str:
+    """The page `docs/measured/quality.md`, or `quality_gpu.md` where programs were compiled for such a GPU."""
+    head = _GPU_PAGE.format(gpu=gpu) if gpu else _PAGE
+    out = [head.format(version=jaxlib.__version__), "```", *summary(results)[1:], "```"]
     out += ["", "## Bytes", "", *_table(results, {"sends": _sends, "holds": _holds})]
-    out += ["", "## Arithmetic and time", "", _TIME]
-    out += _table(results, {"MFLOP": _flops, "ms": _step}, {"ratio": _ratio})
+    if gpu:
+        out += ["", "## Arithmetic", "", *_table(results, {"MFLOP": _flops})]
+    else:
+        out += ["", "## Arithmetic and time", "", _TIME]
+        out += _table(results, {"MFLOP": _flops, "ms": _step}, {"ratio": _ratio})
     out += ["", "## Collectives", "", _COLLECTIVES, *_table(results, {"": _kinds})]
     return "\n".join(out) + "\n"
 
@@ -109,15 +114,22 @@ _NAMES = ("gspmd", "XLA GSPMD", "XLA Shardy")
 _PAGE = """# Partitioned models beside XLA's partitioners
 
 Written by `python benchmarks/quality.py --markdown docs/measured/quality.md`: the same annotated model partitioned by
-gspmd, by XLA GSPMD and by XLA with Shardy (jaxlib 0.10.2), each compiled by XLA for CPUs and counted in the optimised
-HLO in the same way. Models are training steps or losses with gradients, but for those called `forward` and `decode`.
-They are small. gspmd chooses without a target, so that bytes count first.
+gspmd, by XLA GSPMD and by XLA with Shardy (jaxlib {version}), each compiled by XLA for CPUs and counted in the
+optimised HLO in the same way. Models are training steps or losses with gradients, but for those called `forward` and
+`decode`. They are small. gspmd chooses without a target, so that bytes count first.
 
 - *Sends*: bytes a device sends in one call by ring algorithms, loops counted as they run. XLA's CPU backend forms no
   reduce-scatters of all-reduces that are sliced; backends that do send half as much for these.
 - *Holds*: arguments, results and temporaries of a device as XLA lays them out. It runs what is ready, breadth first,
   and its packing leaves gaps: programs with the same buffers alive differ by a few per cent, either way.
 - *Arithmetic*: that of products and convolutions.
+"""
+
+_GPU_PAGE = """# Partitioned models beside XLA's partitioners, on GPUs
+
+Written by `python benchmarks/quality.py --gpus --devices 8 --markdown docs/measured/quality_gpu.md` on a machine with
+one {gpu}: the models of [quality.md](quality.md), compiled by XLA (jaxlib {{version}}) for 8 such GPUs. What is sent is
+counted in the optimised HLO, which has collectives that are begun early, and reduce-scatters. Nothing is called.
 """
 
 _TIME = """Milliseconds are the median of calls on 8 virtual devices: threads of one machine with fewer cores. They tell

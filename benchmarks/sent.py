@@ -111,7 +111,7 @@ def _loaded(partitioner: str, text: str) -> tuple[Any, Any]:
     from gspmd.transforms.parsing.mlir import new_context, parse_module
 
     mesh = AnnotatedModule(model_of(parse_module(text, new_context()))).mesh
-    return mesh, compiled.load(partitioner, text, mesh.size, mesh)
+    return mesh, compiled.load(partitioner, text, compiled.virtual_devices(mesh.size), mesh)
 
 
 def _arrays(text: str) -> list[Any]:

@@ -29,14 +29,17 @@ _DEVICES_PER_PROCESS = 2048  # a constant of XLA's CPU client; further devices b
 _PASS_TIME = re.compile(r"HLO pass: (\S+) time: [^(]*\((\d+) us\) \(cumulative")
 
 
-def prepare(devices: int, quiet: bool = False) -> None:
+def prepare(devices: int, quiet: bool = False, gpus: bool = False) -> None:
     """Start JAX with this many virtual CPU devices and a log of XLA's passes; call before anything imports jax.
 
     Above 2,048 devices the last belong to another process, so that XLA wants cross-process collectives to compile
-    for them. A distributed runtime of this process alone provides these. `quiet` leaves out XLA's warnings.
+    for them. A distributed runtime of this process alone provides these. `quiet` leaves out XLA's warnings. With
+    `gpus`, JAX has the GPUs of this machine, too.
     """
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["JAX_PLATFORMS"] = "cpu,cuda" if gpus else "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    if gpus:
+        os.environ["XLA_FLAGS"] += " --xla_gpu_autotune_level=0"  # which takes time and changes nothing that is sent
     os.environ["TF_CPP_VMODULE"] = "hlo_pass_pipeline=1"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(_INFO)  # what is off at the start stays off
     import jax
@@ -49,8 +52,9 @@ def prepare(devices: int, quiet: bool = False) -> None:
             free.bind(("localhost", 0))
             address = f"localhost:{free.getsockname()[1]}"
         jax.distributed.initialize(address, num_processes=1, process_id=0)
-    if len(jax.devices()) != devices:
-        raise RuntimeError(f"expected {devices} devices, got {len(jax.devices())}")
+    found = len(jax.devices("cpu"))
+    if found != devices:
+        raise RuntimeError(f"expected {devices} devices, got {found}")
 
 
 def run_gspmd(program: Program, want_traffic: bool) -> Run:
