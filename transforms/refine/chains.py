@@ -76,7 +76,7 @@ REPEATED_WORTH = 4
 """How many times less is sent, if devices compute the same for that."""
 
 HARDLY_LESS = 0.99
-"""What part of the bytes is sent, or of the time taken, that is no reason to leave a program for another."""
+"""What part of the bytes is sent for a program at least, if that is no reason to take more time."""
 
 MOST_PERTURBED = 16
 """How many values are given what is no better for them, in case it is with what follows from that."""
@@ -167,11 +167,11 @@ class _Total(NamedTuple):
     flops: float
     held_bytes: float
 
-    def sends_less(self, than: _Total) -> bool:
-        """Whether less is sent, or as much in less time; hardly less of either does not count."""
+    def sends_less(self, than: _Total, part_of_time: float = 1.0) -> bool:
+        """Whether less is sent; where that is hardly less, it has to take less than this part of the time."""
         if self.sent_bytes < than.sent_bytes * HARDLY_LESS:
             return True
-        return self.sent_bytes <= than.sent_bytes and self.time_s < than.time_s * HARDLY_LESS
+        return self.sent_bytes <= than.sent_bytes and self.time_s < than.time_s * part_of_time
 
     def works_no_more(self, than: _Total) -> bool:
         """Whether no more is computed and no more time taken, however sums are rounded, and hardly more held."""
@@ -253,7 +253,7 @@ class Chains:
             self._take(choice)
             self._sweep_on(is_backward=False, kept=choice)
             after = self._whole_cost()
-            if after.sends_less(before) and after.works_no_more(before):
+            if after.sends_less(before, HARDLY_LESS) and after.works_no_more(before):
                 before = after
             else:
                 pairs = enumerate(zip(found, self.places.sharding, strict=True))
