@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -33,9 +32,9 @@ class _Told(Chains):
         assert found is not None
         return found.time_s
 
-    def _sweep_on(self, is_backward: bool, kept: Collection[int] = ()) -> bool:
+    def _sweep(self, is_backward: bool) -> bool:
         self.searches.append([self.anew()])
-        return super()._sweep_on(is_backward, kept)
+        return super()._sweep(is_backward)
 
     def _improve(self, value: int) -> bool:
         has_changed = super()._improve(value)
