@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import statistics
 import time
@@ -103,20 +104,24 @@ class Compiled:
         )
         return Result(model, self.partitioner, len(self.devices), count(self.text), held)
 
-    def call(self) -> float:
-        """Seconds of a call on made-up arguments, which are new each time: a program may give their memory away."""
+    @functools.cached_property
+    def _values(self) -> list[Any]:
+        """What a device gets as arguments; not made for programs that are only compiled."""
         rng = np.random.default_rng(0)
-        values = [
+        return [
             rng.normal(size=shape).astype(dtype) if np.issubdtype(dtype, np.floating) else np.zeros(shape, dtype)
             for shape, dtype in _parameters(self.text)
         ]
+
+    def call(self) -> float:
+        """Seconds of a call on made-up arguments, which are new each time: a program may give their memory away."""
         # PJRT looks at the buffers of an argument only: any sharding whose shards have the local shape will do.
         anyhow = NamedSharding(jax.sharding.Mesh(np.array(self.devices), ("all",)), PartitionSpec())
         arguments = [
             jax.make_array_from_single_device_arrays(
                 value.shape, anyhow, [jax.device_put(value, device) for device in self.devices]
             )
-            for value in values
+            for value in self._values
         ]
         jax.block_until_ready(arguments)
         started = time.perf_counter()
