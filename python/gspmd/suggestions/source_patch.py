@@ -128,8 +128,8 @@ class SourceLines:
             if (place := self._expression_of(each)) is not None:
                 wanted.setdefault(place, []).append(each)
         wrapped = [_Wrapped(place, tuple(all_)) for place, all_ in wanted.items() if len(set(map(_spec, all_))) == 1]
-        changes = ((wrapping, _patched(group)) for group in _by_lines(wrapped) for wrapping in group)
-        return {each: patch for wrapping, patch in changes for each in wrapping.annotations if patch is not None}
+        changes = ((group, _patched(group)) for group in _by_lines(wrapped))
+        return {each: patch for group, patch in changes for wrapping in group for each in wrapping.annotations}
 
     def _expression_of(self, annotation: ValueAnnotation) -> _Expression | None:
         """The expression whose value is annotated, if it has no other and was evaluated once."""
@@ -199,12 +199,11 @@ def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
     return groups
 
 
-def _patched(group: Sequence[_Wrapped]) -> SourcePatch | None:
+def _patched(group: Sequence[_Wrapped]) -> SourcePatch:
     """The lines of some expressions that share lines, and these with a constraint around each expression."""
     first = group[0].place
     source = _Source.of(first.file)
-    if source is None:
-        return None
+    assert source is not None, "the expressions stand in it"
     old = source.lines[first.line - 1 : max(each.place.end_line for each in group)]
     new = [line.encode() for line in old]
     for line, column, text in reversed(_insertions(group, source)):
