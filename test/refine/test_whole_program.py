@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,9 @@ class _Told(Chains):
         assert found is not None
         return found.time_s
 
-    def _sweep(self, is_backward: bool) -> bool:
+    def _sweep_on(self, is_backward: bool, kept: Collection[int] = ()) -> bool:
         self.searches.append([self.anew()])
-        return super()._sweep(is_backward)
+        return super()._sweep_on(is_backward, kept)
 
     def _improve(self, value: int) -> bool:
         has_changed = super()._improve(value)

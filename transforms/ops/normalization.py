@@ -97,11 +97,13 @@ class _Statistics:
     def mean(self, total: Value) -> Value:
         return self.emit.binary("divide", total, self.emit.constant(total.type, float(self.count)))
 
-    def scale_of(self, variance: Value) -> Value:
-        """One by the standard deviation."""
-        type_ = variance.type
-        shifted = self.emit.binary("add", variance, self.emit.constant(type_, self.epsilon))
-        return self.emit.op("stablehlo.rsqrt", [shifted], [type_])
+    def shifted(self, variance: Value) -> Value:
+        """The variance and epsilon."""
+        return self.emit.binary("add", variance, self.emit.constant(variance.type, self.epsilon))
+
+    def inverse_root(self, shifted: Value) -> Value:
+        """One by the standard deviation, of what `shifted` gives."""
+        return self.emit.op("stablehlo.rsqrt", [shifted], [shifted.type])
 
 
 def localize_batch_norm_training(op: LocalOp) -> None:
@@ -116,27 +118,34 @@ def localize_batch_norm_training(op: LocalOp) -> None:
     centered = emit.binary("subtract", value, s.spread(mean))
     (squares,) = s.sums([s.masked(emit.binary("multiply", centered, centered))])
     variance = s.mean(squares)
-    factor = emit.binary("multiply", s.wide(1), s.scale_of(variance))
+    factor = emit.binary("multiply", s.wide(1), s.inverse_root(s.shifted(variance)))
     normal = emit.binary("multiply", centered, s.spread(factor))
     normal = emit.binary("add", normal, s.spread(s.wide(2)))
     op.replace([s.narrow(normal), s.narrow(mean), s.narrow(variance)])
 
 
 def localize_batch_norm_grad(op: LocalOp) -> None:
-    """Gradients from two sums, of the gradient and of its products with the centered operand."""
+    """Gradients from two sums, of the gradient and of its products with the centered operand.
+
+    Products and quotients are taken in the order of the StableHLO specification, so that what overflows there
+    overflows here.
+    """
     s = _Statistics(op)
     if not s.axes:
         op.keep()
         return
     emit, value, scale, gradient = op.emit, s.wide(0), s.wide(1), s.wide(4)
     centered = emit.binary("subtract", value, s.spread(s.wide(2)))
-    inverse = s.scale_of(s.wide(3))
+    variance = s.shifted(s.wide(3))
+    inverse = s.inverse_root(variance)
     products = emit.binary("multiply", centered, gradient)
     offset, moment = s.sums([s.masked(gradient), s.masked(products)])
-    slope = s.mean(emit.binary("multiply", moment, emit.binary("multiply", inverse, inverse)))
-    shared = emit.binary("add", s.spread(s.mean(offset)), emit.binary("multiply", centered, s.spread(slope)))
-    factor = s.spread(emit.binary("multiply", scale, inverse))
-    made = emit.binary("multiply", factor, emit.binary("subtract", gradient, shared))
+    along = emit.binary("multiply", s.spread(moment), centered)
+    along = emit.binary("divide", along, s.spread(variance))
+    whole = emit.binary("multiply", gradient, emit.constant(gradient.type, float(s.count)))
+    rest = emit.binary("subtract", emit.binary("subtract", whole, s.spread(offset)), along)
+    factor = s.mean(emit.binary("multiply", scale, inverse))
+    made = emit.binary("multiply", s.spread(factor), rest)
     op.replace([s.narrow(made), s.narrow(emit.binary("multiply", moment, inverse)), s.narrow(offset)])
 
 

@@ -8,6 +8,11 @@ sharding that costs least in all the operations that they touch. Annotated value
 For example, `f32[64,256] [{}, {"x"}]` over x=4 goes through a Fourier transform along its split dimension, a scaling
 and the inverse transform. Each transform runs with whole rows, so that four all-to-alls are needed if the values
 between have the sharding of the operand, and two if they have that of whole rows.
+
+What no single change makes better may still be a poor program. So the values that most is sent for are perturbed one
+after the other: each gets the best that it does not have, all others are decided again, and what sends less stays.
+
+Source: iterated local search (Lourenço, Martin and Stützle 2003).
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of
@@ -73,8 +78,20 @@ REPEATED_WORTH = 4
 HARDLY_LESS = 0.99
 """What part of the bytes is sent for a program at least, if that is no reason to take more time."""
 
+MOST_PERTURBED = 16
+"""How many values are given what is no better for them, in case it is with what follows from that."""
+
+MOST_LOSS = 0.5
+"""What part of the time that the places around a value take may be lost then, at first."""
+
+MOST_TRIED = 2500
+"""How many choices may have been looked at when all is searched again; twice as many when a value is perturbed."""
+
 MOST_REFUSED = 3
 """How many ways may turn out to be no better for the whole program until a value stays as it is."""
+
+HARDLY_MORE_HELD = 1.05
+"""How many times more a device may hold, as padding may be another."""
 
 _ROUNDING = 1e-9
 
@@ -142,6 +159,26 @@ class _Consequence(NamedTuple):
     followed: int
 
 
+class _Total(NamedTuple):
+    """What a program costs a device: bytes that it sends, seconds, operations, and the most that it holds at once."""
+
+    sent_bytes: float
+    time_s: float
+    flops: float
+    held_bytes: float
+
+    def sends_less(self, than: _Total, part_of_time: float = 1.0) -> bool:
+        """Whether less is sent; where that is hardly less, it has to take less than this part of the time."""
+        if self.sent_bytes < than.sent_bytes * HARDLY_LESS:
+            return True
+        return self.sent_bytes <= than.sent_bytes and self.time_s < than.time_s * part_of_time
+
+    def works_no_more(self, than: _Total) -> bool:
+        """Whether no more is computed and no more time taken, however sums are rounded, and hardly more held."""
+        is_longer = self.time_s > than.time_s * (1 + _ROUNDING) or self.flops > than.flops * (1 + _ROUNDING)
+        return not is_longer and self.held_bytes <= max(than.held_bytes * HARDLY_MORE_HELD, SMALL_BYTES)
+
+
 class Chains:
     """Goes through a program whose shardings are complete, and changes those of its values."""
 
@@ -158,17 +195,23 @@ class Chains:
         self._right: set[Hashable] = set()
         self._dear: set[Hashable] = set()  # of those in which something was, if arithmetic is repeated for it
         self._may_repeat = False
+        self._tried = 0  # choices
         self._most_moves = self._moves_from_now()
 
     def run(self) -> list[Refinement]:
         """Decide, and write what has changed to the module.
 
         What is changed first decides what is worth changing next, so values are gone through in both directions, each
-        from the beginning, and the program that sends less is taken.
+        from the beginning, and the program that sends less is taken. Then it is perturbed. Where that would take long,
+        it is left out. Layers are not perturbed: those that stand for others have to stay alike.
         """
         start = dict(enumerate(self.places.sharding))
+        may_have_layers = self.places.may_have_layers
         if self._search(start, is_backward=False):
-            self._keep_better(lambda: self._search(start, is_backward=True))
+            if may_have_layers or self._tried < MOST_TRIED:
+                self._keep_better(lambda: self._search(start, is_backward=True))
+            if not may_have_layers:
+                self._perturb()
         refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
         self._write(refined)
         return [self._refinement(value) for value in refined]
@@ -188,17 +231,57 @@ class Chains:
             self._keep_better(lambda: self._sweep_from(start, is_backward))
         return has_changed
 
-    def _keep_better(self, search: Callable[[], bool]) -> None:
-        """Search again, and take what was found before unless less is sent then.
-
-        What sends hardly less has to take less time.
-        """
-        found, found_bytes, found_s = dict(enumerate(self.places.sharding)), *self._whole_cost()
+    def _keep_better(self, search: Callable[[], object]) -> None:
+        """Search again, and take what was found before unless less is sent then."""
+        found, before = dict(enumerate(self.places.sharding)), self._whole_cost()
         search()
-        sent_bytes, time_s = self._whole_cost()
-        if sent_bytes >= found_bytes * HARDLY_LESS and (sent_bytes > found_bytes or time_s >= found_s):
+        if not self._whole_cost().sends_less(before):
             self._change(found)
             self.costs.settle_all()
+
+    def _perturb(self) -> None:
+        """Leave programs that no single change makes better, for those that send less and compute no more."""
+        self._most_moves = self._moves_from_now()
+        seen, before = set[int](), self._whole_cost()
+        while len(seen) < MOST_PERTURBED and self._tried < 2 * MOST_TRIED and not self._is_given_up:
+            value = max(set(self._disputed()) - seen, key=self._time_around, default=None)
+            if value is None:
+                return
+            seen.add(value)
+            choice = self._least_loss(value)
+            if not choice:
+                continue
+            found = list(self.places.sharding)
+            self._take(choice)
+            self._sweep_on(is_backward=False, kept=choice)
+            after = self._whole_cost()
+            if after.sends_less(before, HARDLY_LESS) and after.works_no_more(before):
+                before = after
+            else:
+                pairs = enumerate(zip(found, self.places.sharding, strict=True))
+                self._take({each: had for each, (had, has) in pairs if had != has})
+
+    def _time_around(self, value: int) -> tuple[float, int]:
+        """Seconds that the places of a value take, with what is decided; of equal ones the first value counts more."""
+        around = self._around({value: self.places.sharding[value]})
+        return self.costs.as_decided(around).time_s, -value
+
+    def _least_loss(self, value: int) -> Choice:
+        """The best of the choices for a value that it does not have; nothing where all are much worse.
+
+        Left out are those that compute more or hold more while loops run, and sums that are not taken as agreed.
+        """
+        best: tuple[float, Choice] = 1 + MOST_LOSS, {}
+        for choice in (trial.choice for trial in self._trials(value) if trial.worth == 1.0):
+            self._tried += 1
+            uses = self._around(choice)
+            old = self.costs.as_decided(uses)
+            new = self.costs.of(uses, choice, old.time_s * best[0])
+            if new is None or new.flops > old.flops * REPEATED_ARITHMETIC or self._held_in_loops(choice) > 0:
+                continue
+            if new.time_s < old.time_s * best[0]:
+                best = new.time_s / old.time_s, choice
+        return best[1]
 
     def _sweep_from(self, start: Choice, is_backward: bool) -> bool:
         """Go through all values of the program that has these shardings."""
@@ -211,11 +294,15 @@ class Chains:
         """Go through all values until nothing is better; returns whether anything was."""
         self.costs.settle_all()
         self._follows.clear()
+        return self._sweep_on(is_backward)
+
+    def _sweep_on(self, is_backward: bool, kept: Collection[int] = ()) -> bool:
+        """The same, with what is settled; the first sweep leaves the values `kept` as they are."""
         for sweep in range(MOST_SWEEPS):
-            disputed = self._disputed()
+            disputed = [value for value in self._disputed() if sweep or value not in kept]
             listed = reversed(disputed) if is_backward else disputed
             improved = [self._improve(value) for value in listed if not self._is_given_up]
-            if not any(improved):
+            if not any(improved) and (sweep or not kept):
                 return sweep > 0
         return True
 
@@ -226,10 +313,12 @@ class Chains:
                 self._before.setdefault(value, self.places.sharding[value])
                 self.places.sharding[value] = sharding
 
-    def _whole_cost(self) -> tuple[float, float]:
-        """Bytes that a device sends for the whole program, as it is decided, and seconds."""
+    def _whole_cost(self) -> _Total:
+        """What the whole program costs, as it is decided."""
         decided = self.costs.as_decided(self.places.all(), all_layers=True)
-        return self.costs.sent_bytes(decided, is_decided=True), decided.time_s
+        return _Total(
+            self.costs.sent_bytes(decided, is_decided=True), decided.time_s, decided.flops, decided.held_bytes
+        )
 
     def _write(self, refined: list[int]) -> None:
         places = self.places
@@ -319,6 +408,7 @@ class Chains:
             choice = trial.choice
             if choice in refused:
                 continue
+            self._tried += 1
             uses = self._around(choice)
             all_layers = self.places.is_for_all_layers(choice)
             old = self.costs.as_decided(uses, all_layers)

@@ -12,6 +12,7 @@ from gspmd.dialect.axes import Axes, overlap, size_of, starts_with
 from gspmd.dialect.own_attributes import ANNOTATED, GIVEN, IN_MIDDLE
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.transforms.analysis.runs import may_have_layers
 from gspmd.transforms.analysis.trip_count import LoopNest
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -259,6 +260,11 @@ class ValuePlaces:
     def is_inside(self, op: Op, choice: Choice) -> bool:
         """Whether all values of an operation are chosen together."""
         return self.ends(op).changing <= choice.keys() and op.index in self._open
+
+    @property
+    def may_have_layers(self) -> bool:
+        """Whether the program has layers that repeat, or others are taken out between two of them."""
+        return bool(self._middle) or may_have_layers(list(self.program.function.regions[0]))
 
     def is_for_all_layers(self, choice: Choice) -> bool:
         """Whether values change alike in both layers that others are taken out of, and so in those."""

@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gspmd.transforms.analysis.runs import LayerRun, find_runs, inputs
 from gspmd.transforms.ir.operations import Operation, Value
-from gspmd.transforms.reroll.runs import LayerRun, find_runs, inputs
 
 _MOST_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none

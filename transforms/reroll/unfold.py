@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import CAUSE
+from gspmd.transforms.analysis.runs import CHANNEL, fingerprint, inputs
 from gspmd.transforms.emit.collective_builder import channel_handle, channel_of
 from gspmd.transforms.ir.collective_notes import RETURNED
 from gspmd.transforms.ir.modules import context_of, declare_types
@@ -16,7 +17,6 @@ from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.fold import Ends, Fold, OpPlace, set_arguments, use_instead
 from gspmd.transforms.reroll.layers import Key, LayerPlace, RunKey, corresponds
-from gspmd.transforms.reroll.runs import CHANNEL, fingerprint, inputs
 
 _INSIDE = -1
 _NUMBERED = re.compile(re.escape(RETURNED) + r"\d+")

@@ -17,6 +17,9 @@ _MAX_PERIODS = 128  # how many are tried
 _MAX_RUNS = 512
 CHANNEL = "channel_handle"  # of which every collective has its own
 
+LEAST_LAYERS = 6
+"""How often the same has to come again at least so that it may be layers: two in the middle, and two at each end."""
+
 
 @dataclasses.dataclass(slots=True)
 class LayerRun:
@@ -121,23 +124,33 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Hashable]:
             inside[result] = len(inside)
 
 
-def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
+def find_runs(ops: Sequence[Operation], least: int = LEAST_LAYERS) -> list[LayerRun]:
     """Runs of at least so many repetitions that do not overlap, the longest first."""
-    letters: dict[tuple[Hashable, ...], int] = {}
-    word = np.array([letters.setdefault(fingerprint(op), len(letters)) for op in ops], np.int64)
-    found = []
+    chosen: list[LayerRun] = []
+    found = _runs([fingerprint(op) for op in ops], least)
+    for run in sorted(found, key=lambda run: (-run.period * run.count, run.period, run.start))[:_MAX_RUNS]:
+        if all(run.start >= other.stop or other.start >= run.stop for other in chosen):
+            chosen.append(run)
+    return chosen
+
+
+def may_have_layers(ops: Sequence[Operation]) -> bool:
+    """Whether operations of the same names and types come again and again, however they are annotated."""
+    kinds = [(op.name, *[value.type for value in (*op.operands, *op.results)]) for op in ops if op.operands]
+    return any(True for _ in _runs(kinds, LEAST_LAYERS))
+
+
+def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:
+    """Runs of at least so many repetitions, of the same period one after the other."""
+    letters: dict[Hashable, int] = {}
+    word = np.array([letters.setdefault(each, len(letters)) for each in sequence], np.int64)
     for period in _periods(word):
         same = np.concatenate([[False], word[:-period] == word[period:], [False]])
         edges = np.flatnonzero(same[1:] != same[:-1])
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             count = (end - start) // period + 1
             if count >= least:
-                found.append(LayerRun(start, period, count))
-    chosen: list[LayerRun] = []
-    for run in sorted(found, key=lambda run: (-run.period * run.count, run.period, run.start))[:_MAX_RUNS]:
-        if all(run.start >= other.stop or other.start >= run.stop for other in chosen):
-            chosen.append(run)
-    return chosen
+                yield LayerRun(start, period, count)
 
 
 def _periods(word: npt.NDArray[np.int64]) -> list[int]:
