@@ -53,3 +53,29 @@ def test_every_choice_makes_the_whole_program_faster(path: Path) -> None:
     told.run()
     for times in told.searches:
         assert all(after < before for before, after in itertools.pairwise(times)), times
+
+
+@pytest.mark.parametrize("count", [5, 6])
+def test_layers_that_repeat_are_not_perturbed(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six equal layers may stand for more, or be some of those that were folded, and have to stay alike."""
+    lines = [
+        f"%d{i} = stablehlo.dot_general %t{i}, %w, contracting_dims = [1] x [0] : "
+        f"(tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>\n"
+        f"%t{i + 1} = stablehlo.tanh %d{i} : tensor<16x16xf32>"
+        for i in range(count)
+    ]
+    text = f"""
+      sdy.mesh @mesh = <["x"=4]>
+      func.func @main(%t0: tensor<16x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}},
+                      %w: tensor<16x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}})
+          -> tensor<16x16xf32> {{
+        {chr(10).join(lines)}
+        return %t{count} : tensor<16x16xf32>
+      }}"""
+    module = parse_module(text, new_context())
+    PassManager(["gspmd-ingest", "gspmd-propagate"]).run(module)
+    told, perturbed = _Told(AnnotatedProgram(model_of(module))), list[bool]()
+    monkeypatch.setattr(told, "_search", lambda _start, is_backward: not is_backward)
+    monkeypatch.setattr(told, "_perturb", lambda: perturbed.append(True))
+    told.run()
+    assert bool(perturbed) == (count == 5)

@@ -1,110 +1,241 @@
-"""Reversals that undo each other, with elementwise operations and reductions between them, are taken out.
+"""Reversals that undo each other are taken out, with the operations between them that do the same in any order.
 
-The gradient of a reversal is one: what is made of reversed values element by element is reversed again, and what is
-summed up along a reversed dimension is the same in either order. Where the dimension is split, a device would exchange
-its shard with the one at the other end twice.
+The gradient of a reversal is one: what is made of reversed values is reversed again, and what is summed up along a
+reversed dimension is the same in either order. Where the dimension is split, a device would exchange its shard with the
+one at the other end twice.
 
     r = reverse(a)          |
     loss = sum(r * r)       |  loss = sum(a * a)
-    result = reverse(2 * r) |  result = 2 * a
+    p = pad(r, low=1)       |  p = pad(a, high=1)
+    result = reverse(2 * p) |  result = 2 * p
+
+An operation does the same in any order of a factor of its rule that is passed through. What is padded or cut along a
+reversed dimension is padded or cut at the other end.
 """
 
 from __future__ import annotations
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.rule import PASS_THROUGH, REDUCTION
+from gspmd.transforms.ir.op_info import InfoReader
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reducers import REDUCER_OF
-from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops import OPS, traits_of
 
 REVERSE = "stablehlo.reverse"
 _SAID = "sdy.sharding"
-_REDUCE, _BROADCAST, _CONSTANT = "stablehlo.reduce", "stablehlo.broadcast_in_dim", "stablehlo.constant"
+_REDUCE, _BROADCAST = "stablehlo.reduce", "stablehlo.broadcast_in_dim"
+_CONSTANT, _IOTA = "stablehlo.constant", "stablehlo.iota"
+_PAD, _SLICE, _CONCATENATE = "stablehlo.pad", "stablehlo.slice", "stablehlo.concatenate"
+_LOW, _HIGH = "edge_padding_low", "edge_padding_high"
+_DYNAMIC_SLICE, _DYNAMIC_UPDATE = "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+_DOT = "stablehlo.dot_general"
+_IN_PARTS = frozenset(
+    {
+        *(_DOT, _REDUCE, _BROADCAST, "stablehlo.reshape", "stablehlo.transpose"),
+        *("stablehlo.reduce_window", "stablehlo.convolution"),
+    }
+)
+"""Beside elementwise ones, the operations that do the same at every place of a factor that is passed through."""
+
+_Dims = frozenset[int]
+_NONE: _Dims = frozenset()
+
+MOST_REVERSED = 4096
+"""How many values are followed from one reversal."""
 
 
 def cancel_reversals(main: Operation) -> None:
     """Take out the reversals of a function, without calls, of which nothing is left at the ends."""
+    infos = InfoReader()
     for op in [op for op in main.walk() if op.name == REVERSE]:
-        if op.block is None:
-            continue  # taken out with another one
-        found = _Reversed(frozenset(int(n) for n in op.attributes["dimensions"]))
-        if found.reach(op.result) and found.ends:
-            for reversal in (*found.begins, *found.ends):
-                reversal.replace(list(reversal.operands))
+        if op.block is not None and _SAID not in op.attributes:  # else taken out with another one
+            found = _Reversed(infos)
+            if found.reach(op):
+                found.turn()
 
 
 class _Reversed:
-    """The values that are reversed along `dims` together, from the reversals `begins` to the reversals `ends`."""
+    """The values of a block that are turned round together, each along some dimensions, `dims`."""
 
-    def __init__(self, dims: frozenset[int]) -> None:
-        self.dims = dims
-        self.begins: dict[Operation, None] = {}
-        self.ends: dict[Operation, None] = {}
+    def __init__(self, infos: InfoReader) -> None:
+        self._infos = infos
+        self.dims: dict[Value, _Dims] = {}
+        self._turned: dict[Operation, None] = {}  # reversals, and what is padded or cut at the other end
+        self._pending: list[Value] = []
 
-    def reach(self, start: Value) -> bool:
-        """Follow a reversed value both ways; returns whether no end needs it reversed."""
-        seen, pending = {start}, [start]
-        while pending:
-            value = pending.pop()
+    def reach(self, reversal: Operation) -> bool:
+        """Follow the result of a reversal both ways; returns whether less is reversed if all that is turned round."""
+        block = reversal.block
+        self._reverse(reversal.result, _ints(reversal, "dimensions"))
+        while self._pending:
+            value = self._pending.pop()
             maker = value.op
-            if maker is None:
+            if maker is None or len(self.dims) > MOST_REVERSED:
                 return False
-            if self._is_reversal(maker):
-                self.begins[maker] = None
-                around = []
-            elif self._is_elementwise(maker):
-                around = [each for each in maker.operands if each.type.shape and not self._is_symmetric(each)]
-            else:
-                return False
-            for user in value.users:
-                if self._is_reversal(user):
-                    self.ends[user] = None
-                elif self._is_elementwise(user):
-                    around += [*user.results, *(v for v in user.operands if v.type.shape and not self._is_symmetric(v))]
-                elif self._is_summed(user):
-                    count = len(user.results)
-                    around += [each for each in user.operands[:count] if not self._is_symmetric(each)]
-                else:
+            for op in dict.fromkeys((maker, *value.users)):
+                if op.block is not block or not self._follow(op):
                     return False
-            fresh = [each for each in dict.fromkeys(around) if each not in seen]
-            seen.update(fresh)
-            pending += fresh
-        return not self.begins.keys() & self.ends.keys()
+        reversals = [op for op in self._turned if op.name == REVERSE]
+        left = [(self._left(op), _ints(op, "dimensions")) for op in reversals]
+        return all(after <= before for after, before in left) and any(after < before for after, before in left)
 
-    def _is_reversal(self, op: Operation) -> bool:
-        return (
-            op.name == REVERSE
-            and _SAID not in op.attributes
-            and self.dims == {int(n) for n in op.attributes["dimensions"]}
-        )
+    def turn(self) -> None:
+        """Write the operations such that they make the values as they are before they are reversed."""
+        for op, dims in [(op, self._left(op) if op.name == REVERSE else self._around(op)) for op in self._turned]:
+            if op.name == _PAD:
+                _turn_pad(op, dims)
+            elif op.name == _SLICE:
+                _turn_slice(op, dims)
+            elif op.name == _CONCATENATE:
+                if op.attributes["dimension"].value in dims:
+                    for index, value in enumerate(list(reversed(op.operands))):
+                        op.operands[index] = value
+            elif dims:
+                op.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(sorted(dims))
+            else:
+                op.replace(list(op.operands))
+
+    # ---- what is turned round ----
+
+    def _of(self, value: Value) -> _Dims:
+        return self.dims.get(value, _NONE)
+
+    def _reverse(self, value: Value, dims: _Dims) -> None:
+        """Let a value be turned round along these dimensions, too."""
+        dims = frozenset(dim for dim in dims if value.type.shape[dim] > 1)
+        if not dims <= self._of(value):
+            self.dims[value] = self._of(value) | dims
+            self._pending.append(value)
+
+    def _follow(self, op: Operation) -> bool:
+        """Turn round what an operation has to take and make as some of that is; returns whether it can."""
+        if op.name == REVERSE:
+            return self._follow_reversal(op)
+        if op.name == CONSTRAINT or self._is_elementwise(op):
+            return self._follow_alike([value for value in (*op.operands, *op.results) if value.type.shape])
+        if op.name in (_PAD, _SLICE):
+            return self._follow_alike([op.operands[0], *op.results], op)
+        if op.name == _CONCATENATE:
+            return self._follow_alike([*op.operands, *op.results], op)
+        if op.name in (_DYNAMIC_SLICE, _DYNAMIC_UPDATE):
+            return self._follow_part(op)
+        return op.name in _IN_PARTS and self._follow_factors(op)
+
+    def _follow_reversal(self, op: Operation) -> bool:
+        """What is reversed again is as it was."""
+        taken, made, dims = op.operands[0], op.result, _ints(op, "dimensions")
+        if _SAID in op.attributes:
+            return False
+        if made not in self.dims:
+            self._reverse(made, self._of(taken) - dims)
+        elif taken not in self.dims:
+            self._reverse(taken, self._of(made) - dims)
+        self._turned[op] = None
+        return True
+
+    def _follow_alike(self, values: list[Value], turned: Operation | None = None) -> bool:
+        """All of these values are turned round along the same dimensions."""
+        dims = _NONE.union(*map(self._of, values))
+        self._reverse_all(values, [dims] * len(values))
+        if turned is not None and dims:
+            self._turned[turned] = None
+        return True
+
+    def _follow_part(self, op: Operation) -> bool:
+        """A part of a value starts anywhere: it is turned round along dimensions that it has whole."""
+        values = [op.operands[0], *op.results, *(op.operands[1:2] if op.name == _DYNAMIC_UPDATE else ())]
+        dims = _NONE.union(*map(self._of, values))
+        if any(len({value.type.shape[dim] for value in values}) > 1 for dim in dims):
+            return False
+        return self._follow_alike(values)
+
+    def _follow_factors(self, op: Operation) -> bool:
+        """Dimensions are turned round with all that have a factor in common with them."""
+        values = [*op.operands, *op.results]
+        rule = OPS[op.name].rule(self._infos(op, tuple([value.type for value in op.operands])))
+        factors = [[{f for f in dim if rule.sizes[f] > 1} for dim in tensor] for tensor in rule.tensors]
+        turned = {f for value, dims in zip(values, factors, strict=True) for d in self._of(value) for f in dims[d]}
+        kinds = (PASS_THROUGH, REDUCTION) if self._sums(op) else (PASS_THROUGH,)
+        if any(rule.kinds[factor] not in kinds for factor in turned):
+            return False
+        if any(not dims[d] for value, dims in zip(values, factors, strict=True) for d in self._of(value)):
+            return False
+        if any(dim & turned and not dim <= turned for tensor in factors for dim in tensor):
+            return False
+        self._reverse_all(values, [frozenset(d for d, dim in enumerate(dims) if dim & turned) for dims in factors])
+        return True
+
+    def _reverse_all(self, values: list[Value], dims: list[_Dims]) -> None:
+        """Those that are the same turned round stay as they are."""
+        for value, each in zip(values, dims, strict=True):
+            if value in self.dims or not _is_symmetric(value, each):
+                self._reverse(value, each)
 
     @staticmethod
     def _is_elementwise(op: Operation) -> bool:
-        if op.name == CONSTRAINT:
-            return True
         shapes = {value.type.shape for value in (*op.operands, *op.results)} - {()}
         return traits_of(op.name).elementwise and bool(op.operands) and len(shapes) == 1
 
-    def _is_summed(self, op: Operation) -> bool:
-        """Whether the values are reduced along all that is reversed, in whatever order."""
-        if op.name != _REDUCE or not self.dims <= {int(n) for n in op.attributes["dimensions"]}:
-            return False
-        operations = list(op.regions[0])
+    @staticmethod
+    def _sums(op: Operation) -> bool:
+        """Whether an operation sums up, in whatever order, along what is reduced."""
+        if op.name == _DOT:
+            return True
+        operations = list(op.regions[0]) if op.name == _REDUCE else []
         return len(operations) == 2 and operations[0].name in REDUCER_OF
 
-    def _is_symmetric(self, value: Value) -> bool:
-        """Whether a value is the same reversed: it has one element along each dimension, or equal ones."""
-        shape, maker = value.type.shape, value.op
-        if all(shape[dim] <= 1 for dim in self.dims):
-            return True
-        if maker is None:
-            return False
-        if maker.name == _CONSTANT:
-            attribute = maker.attributes["value"]
-            return isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat
-        if maker.name == _BROADCAST:
-            (source,) = maker.operands
-            placed = [int(n) for n in maker.attributes["broadcast_dimensions"]]
-            return all(dim not in self.dims or size == 1 for dim, size in zip(placed, source.type.shape, strict=True))
+    def _left(self, op: Operation) -> _Dims:
+        """The dimensions that a reversal still has to reverse."""
+        dims = frozenset(dim for dim in _ints(op, "dimensions") if op.result.type.shape[dim] > 1)
+        return dims ^ self._of(op.operands[0]) ^ self._of(op.result)
+
+    def _around(self, op: Operation) -> _Dims:
+        """The dimensions that are turned round on either side, where the other one may have one element."""
+        return self._of(op.operands[0]) | self._of(op.result)
+
+
+def _turn_pad(op: Operation, dims: _Dims) -> None:
+    low, high = _list(op, _LOW), _list(op, _HIGH)
+    for dim in dims:
+        low[dim], high[dim] = high[dim], low[dim]
+    op.attributes[_LOW], op.attributes[_HIGH] = map(ir.DenseI64ArrayAttr.get, (low, high))
+
+
+def _turn_slice(op: Operation, dims: _Dims) -> None:
+    names = ("start_indices", "limit_indices", "strides")
+    starts, limits, strides = (_list(op, name) for name in names)
+    for dim in [dim for dim in dims if op.result.type.shape[dim]]:
+        size, last = op.operands[0].type.shape[dim], op.result.type.shape[dim] - 1
+        starts[dim], limits[dim] = size - 1 - starts[dim] - last * strides[dim], size - starts[dim]
+    for name, numbers in zip(names, (starts, limits, strides), strict=True):
+        op.attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+
+
+def _list(op: Operation, name: str) -> list[int]:
+    return [int(number) for number in op.attributes[name]]
+
+
+def _ints(op: Operation, name: str) -> _Dims:
+    return frozenset(_list(op, name))
+
+
+def _is_symmetric(value: Value, dims: _Dims) -> bool:
+    """Whether a value is the same reversed: it has one element along each dimension, or equal ones."""
+    shape, maker = value.type.shape, value.op
+    if all(shape[dim] <= 1 for dim in dims):
+        return True
+    if maker is None:
         return False
+    if maker.name == _CONSTANT:
+        attribute = maker.attributes["value"]
+        return isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat
+    if maker.name == _IOTA:
+        return maker.attributes["iota_dimension"].value not in dims
+    if maker.name == _BROADCAST:
+        (source,) = maker.operands
+        placed = [int(n) for n in maker.attributes["broadcast_dimensions"]]
+        return all(dim not in dims or size == 1 for dim, size in zip(placed, source.type.shape, strict=True))
+    return False
