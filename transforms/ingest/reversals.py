@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
+from gspmd.dialect.errors import Error
 from gspmd.dialect.rule import PASS_THROUGH, REDUCTION
 from gspmd.transforms.ir.op_info import InfoReader
 from gspmd.transforms.ir.operations import Operation, Value
@@ -155,7 +156,10 @@ class _Reversed:
     def _follow_factors(self, op: Operation) -> bool:
         """Dimensions are turned round with all that have a factor in common with them."""
         values = [*op.operands, *op.results]
-        rule = OPS[op.name].rule(self._infos(op, tuple([value.type for value in op.operands])))
+        try:
+            rule = OPS[op.name].rule(self._infos(op, tuple([value.type for value in op.operands])))
+        except Error:
+            return False  # later stages say why
         factors = [[{f for f in dim if rule.sizes[f] > 1} for dim in tensor] for tensor in rule.tensors]
         turned = {f for value, dims in zip(values, factors, strict=True) for d in self._of(value) for f in dims[d]}
         kinds = (PASS_THROUGH, REDUCTION) if self._sums(op) else (PASS_THROUGH,)
