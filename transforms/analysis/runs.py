@@ -124,7 +124,7 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Hashable]:
             inside[result] = len(inside)
 
 
-def find_runs(ops: Sequence[Operation], least: int = LEAST_LAYERS) -> list[LayerRun]:
+def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
     """Runs of at least so many repetitions that do not overlap, the longest first."""
     chosen: list[LayerRun] = []
     found = _runs([fingerprint(op) for op in ops], least)
@@ -137,7 +137,7 @@ def find_runs(ops: Sequence[Operation], least: int = LEAST_LAYERS) -> list[Layer
 def may_have_layers(ops: Sequence[Operation]) -> bool:
     """Whether operations of the same names and types come again and again, however they are annotated."""
     kinds = [(op.name, *[value.type for value in (*op.operands, *op.results)]) for op in ops if op.operands]
-    return any(True for _ in _runs(kinds, LEAST_LAYERS))
+    return next(_runs(kinds, LEAST_LAYERS), None) is not None
 
 
 def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:

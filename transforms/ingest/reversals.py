@@ -19,11 +19,12 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Error
 from gspmd.dialect.rule import PASS_THROUGH, REDUCTION
-from gspmd.transforms.ir.op_info import InfoReader
+from gspmd.transforms.ir.op_info import InfoReader, infos_of
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.ops import OPS, traits_of
+from gspmd.transforms.ops.rules import RuleBook
 
 REVERSE = "stablehlo.reverse"
 _SAID = "sdy.sharding"
@@ -49,11 +50,12 @@ MOST_REVERSED = 4096
 
 
 def cancel_reversals(main: Operation) -> None:
-    """Take out the reversals of a function, without calls, of which nothing is left at the ends."""
-    infos = InfoReader()
+    """Take out the reversals of a function, without calls, whose ends need them no more, or reverse less."""
+    assert main.parent is not None
+    infos, rules = infos_of(main.parent), RuleBook(OPS)
     for op in [op for op in main.walk() if op.name == REVERSE]:
-        if op.block is not None and _SAID not in op.attributes:  # else taken out with another one
-            found = _Reversed(infos)
+        if op.block is not None:  # else taken out with another one
+            found = _Reversed(infos, rules)
             if found.reach(op):
                 found.turn()
 
@@ -61,8 +63,8 @@ def cancel_reversals(main: Operation) -> None:
 class _Reversed:
     """The values of a block that are turned round together, each along some dimensions, `dims`."""
 
-    def __init__(self, infos: InfoReader) -> None:
-        self._infos = infos
+    def __init__(self, infos: InfoReader, rules: RuleBook) -> None:
+        self._infos, self._rules = infos, rules
         self.dims: dict[Value, _Dims] = {}
         self._turned: dict[Operation, None] = {}  # reversals, and what is padded or cut at the other end
         self._pending: list[Value] = []
@@ -157,9 +159,10 @@ class _Reversed:
         """Dimensions are turned round with all that have a factor in common with them."""
         values = [*op.operands, *op.results]
         try:
-            rule = OPS[op.name].rule(self._infos(op, tuple([value.type for value in op.operands])))
+            number = self._rules.of_op(self._infos(op, tuple([value.type for value in op.operands])), op)
         except Error:
             return False  # later stages say why
+        rule = self._rules.rules[number]
         factors = [[{f for f in dim if rule.sizes[f] > 1} for dim in tensor] for tensor in rule.tensors]
         turned = {f for value, dims in zip(values, factors, strict=True) for d in self._of(value) for f in dims[d]}
         kinds = (PASS_THROUGH, REDUCTION) if self._sums(op) else (PASS_THROUGH,)
@@ -201,6 +204,11 @@ class _Reversed:
         return self._of(op.operands[0]) | self._of(op.result)
 
 
+def from_the_end(size: int, start: int, made: int, stride: int) -> tuple[int, int]:
+    """Where a slice of `made` elements starts and where it ends, of `size` elements in reverse order."""
+    return size - 1 - start - (made - 1) * stride, size - start
+
+
 def _turn_pad(op: Operation, dims: _Dims) -> None:
     low, high = _list(op, _LOW), _list(op, _HIGH)
     for dim in dims:
@@ -212,8 +220,8 @@ def _turn_slice(op: Operation, dims: _Dims) -> None:
     names = ("start_indices", "limit_indices", "strides")
     starts, limits, strides = (_list(op, name) for name in names)
     for dim in [dim for dim in dims if op.result.type.shape[dim]]:
-        size, last = op.operands[0].type.shape[dim], op.result.type.shape[dim] - 1
-        starts[dim], limits[dim] = size - 1 - starts[dim] - last * strides[dim], size - starts[dim]
+        size, made = op.operands[0].type.shape[dim], op.result.type.shape[dim]
+        starts[dim], limits[dim] = from_the_end(size, starts[dim], made, strides[dim])
     for name, numbers in zip(names, (starts, limits, strides), strict=True):
         op.attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
 

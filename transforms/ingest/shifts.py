@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from gspmd.transforms.analysis.trip_count import constant_integer
 from gspmd.transforms.ingest.edits import constrain_users, create
+from gspmd.transforms.ingest.reversals import REVERSE, from_the_end
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reducers import is_zero
@@ -23,7 +24,7 @@ from gspmd.transforms.ir.types import TensorType
 
 CONCATENATE = "stablehlo.concatenate"
 ADD, SLICE, WINDOW = "stablehlo.add", "stablehlo.slice", "stablehlo.reduce_window"
-DYNAMIC_SLICE, PAD, REVERSE = "stablehlo.dynamic_slice", "stablehlo.pad", "stablehlo.reverse"
+DYNAMIC_SLICE, PAD = "stablehlo.dynamic_slice", "stablehlo.pad"
 _SAID = "sdy.sharding"
 
 
@@ -181,8 +182,8 @@ def _cut_reversal(op: Operation) -> Operation:
         return op
     starts, limits, strides = _limits(op)
     for dim in _ints(reversal, "dimensions"):
-        last = starts[dim] + (_shape(op.result)[dim] - 1) * strides[dim]
-        starts[dim], limits[dim] = (_shape(value)[dim] - 1 - each for each in (last, starts[dim] - 1))
+        size, made = _shape(value)[dim], _shape(op.result)[dim]
+        starts[dim], limits[dim] = from_the_end(size, starts[dim], made, strides[dim])
     cut = _slice(reversal.operands[0], starts, limits, strides, op, said=False)
     again = {**reversal.attributes, **_said(op)}
     op.replace(create(REVERSE, cut.results, [cut.result.type], again, op).results)

@@ -206,8 +206,8 @@ class Chains:
         it is left out. Layers are not perturbed: those that stand for others have to stay alike.
         """
         start = dict(enumerate(self.places.sharding))
-        may_have_layers = self.places.may_have_layers
         if self._search(start, is_backward=False):
+            may_have_layers = self.places.may_have_layers
             if may_have_layers or self._tried < MOST_TRIED:
                 self._keep_better(lambda: self._search(start, is_backward=True))
             if not may_have_layers:
