@@ -38,6 +38,7 @@ from gspmd.transforms.refine.places import Choice, OpEnds, ValuePlace, ValuePlac
 from gspmd.transforms.reshard.assignments import agreed, valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
 from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
+from gspmd.transforms.reshard.traffic import sent_bytes
 
 MOST_VALUES = 128
 """How many values change together."""
@@ -65,6 +66,9 @@ MOST_SUMMED = 64
 
 AGREED_SUM_WORTH = 4
 """How many times less is sent if a sum along what all operands are split over is not taken as that asks for."""
+
+OTHER_END_WORTH = 4
+"""How many times less is sent if a free result does not lie as arguments of its type, but may be brought there."""
 
 REPEATED_ARITHMETIC = 1.02
 """How many times more a device may contract: something small may be computed on every device."""
@@ -140,11 +144,15 @@ class Refinement:
 
 
 class _Trial(NamedTuple):
-    """Shardings to try: if each device computes the value whole of whole values, and how many times less is sent."""
+    """Shardings to try: if each device computes the value whole of whole values, and how many times less is sent.
+
+    Free results that come to lie otherwise than arguments of their type may have to be brought there.
+    """
 
     choice: Choice
     is_remade: bool = False
     worth: float = 1.0
+    brought_bytes: float = 0.0
 
 
 class _Consequence(NamedTuple):
@@ -443,10 +451,16 @@ class Chains:
         So many times less may have to be sent, unless devices share arithmetic then that each of them would do. What
         each of them makes of whole values may take a part of the time that sending it takes. So may what spares nearly
         all that is sent.
+
+        A free result that comes to lie otherwise than arguments of its type counts as brought there. Even without
+        that, several times less has to be sent, and for no sum that a loop may take once, behind it.
         """
         sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old, is_decided=True)
         is_shared = new.flops < old.flops * (1 - _ROUNDING)
-        if (1.0 if is_shared else trial.worth) * sent_bytes > old_bytes:
+        worth = 1.0 if is_shared else trial.worth
+        if worth * (sent_bytes + trial.brought_bytes) > old_bytes:
+            return False
+        if trial.brought_bytes and (OTHER_END_WORTH * sent_bytes > old_bytes or old.sums_in_a_loop):
             return False
         is_cheap = trial.is_remade or (REPEATED_WORTH * sent_bytes <= old_bytes and not old.sums_in_a_loop)
         hardware = self.chooser.hardware
@@ -529,19 +543,29 @@ class Chains:
                 yield made.with_axes((*dims[:dim], split, *dims[dim + 1 :]))
 
     def _is_agreed_sum(self, value: int) -> bool:
-        """Whether a value is summed along what all operands are split over, as gradients are along the batch."""
+        """Whether a value is summed along what all operands are split over, as gradients are along the batch.
+
+        An argument that nothing is said of is split because the other operand is, so it agrees to nothing.
+        """
         place = self.places.made_at(value)
-        if place is None or place.op is None:
+        if place is None or place.op is None or any(each in self.places.boundary for each in place.op.operands):
             return False
         rule = self.places.rule(place.op)
         return any(
             rule.kinds[factor] is REDUCTION for factor in agreed(rule, self.costs.situation(place.op, {}).split(rule))
         )
 
-    def _may_end_so(self, choice: Choice) -> bool:
-        """Whether free results of the type of an argument lie as that does, as activations come in and go out alike."""
-        ends = {value: self.places.ends_like(value) for value in choice if value in self.places.free_ends}
-        return all(not like or choice[end] in like for end, like in ends.items())
+    def _brought_bytes(self, choice: Choice) -> float:
+        """Bytes that a device sends to bring free results to where arguments of their type lie, if none lies so."""
+        total, all_layers = 0.0, self.places.is_for_all_layers(choice)
+        for value in choice.keys() & self.places.free_ends:
+            like, made = self.places.ends_like(value), self.places.made_at(value)
+            if like and choice[value] not in like:
+                type_ = self.places.program.value_type[value]
+                paths = [self.chooser.planner.plan(type_, choice[value], each) for each in like]
+                copies = made.copies if made is not None and all_layers else 1.0
+                total += copies * min(sent_bytes(type_, choice[value], path.steps) for path in paths)
+        return total
 
     def _ways(self, op: Op) -> list[tuple[TensorSharding, ...]]:
         """The shardings of operands and results as an operation is run now, and in other ways if something is sent.
@@ -593,8 +617,8 @@ class Chains:
         worth = AGREED_SUM_WORTH if self._is_agreed_sum(value) else 1.0
         for offer in self._scattered(value):
             if offer != self.places.sharding[value] and self.places.fits(value, offer):
-                choices = filter(self._may_end_so, self._choices(value, offer))
-                yield from (_Trial(choice, worth=worth) for choice in choices)
+                for choice in self._choices(value, offer):
+                    yield _Trial(choice, worth=worth, brought_bytes=self._brought_bytes(choice))
         for like in self.places.ends_like(value):
             if like != self.places.sharding[value]:
                 yield from map(_Trial, filter(self._is_reduced, self._choices(value, like)))
