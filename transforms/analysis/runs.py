@@ -17,8 +17,8 @@ _MAX_PERIODS = 128  # how many are tried
 _MAX_RUNS = 512
 CHANNEL = "channel_handle"  # of which every collective has its own
 
-LEAST_LAYERS = 6
-"""How often the same has to come again at least so that it may be layers: two in the middle, and two at each end."""
+LEAST_KEPT = 2
+"""How many layers are kept at each end, at least, where others stand for those in the middle."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -134,10 +134,15 @@ def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
     return chosen
 
 
+def fewest_layers(kept: int) -> int:
+    """How often the same has to come again so that there are two layers between those that are kept at each end."""
+    return 2 * kept + 2
+
+
 def may_have_layers(ops: Sequence[Operation]) -> bool:
     """Whether operations of the same names and types come again and again, however they are annotated."""
     kinds = [(op.name, *[value.type for value in (*op.operands, *op.results)]) for op in ops if op.operands]
-    return next(_runs(kinds, LEAST_LAYERS), None) is not None
+    return next(_runs(kinds, fewest_layers(LEAST_KEPT)), None) is not None
 
 
 def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import IN_MIDDLE, NAME
-from gspmd.transforms.analysis.runs import LayerRun
+from gspmd.transforms.analysis.runs import LEAST_KEPT, LayerRun
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
 
-KEPT = (2, 3)
+KEPT = (LEAST_KEPT, LEAST_KEPT + 1)
 """How many layers are kept at each end: where what became of two is not the same in the middle, three may do."""
 
 LEAST = 300

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gspmd.transforms.analysis.runs import LayerRun, find_runs, inputs
+from gspmd.transforms.analysis.runs import LayerRun, fewest_layers, find_runs, inputs
 from gspmd.transforms.ir.operations import Operation, Value
 
 _MOST_TOGETHER = 4
@@ -72,10 +72,10 @@ def find_layers(
 
     Without the first and the last so many there are at least two of them, and `least` operations.
     """
-    found = find_runs(ops, _fewest(kept[0])) if len(ops) >= least else []
+    found = find_runs(ops, fewest_layers(kept[0])) if len(ops) >= least else []
     for each in kept:
         for together in range(1, _MOST_TOGETHER + 1):
-            if not found or found[0].count < together * _fewest(each):
+            if not found or found[0].count < together * fewest_layers(each):
                 break
             layers = Layers(ops, arguments, found, together)
             missing = layers.last - layers.first + 1 - 2 * each
@@ -84,10 +84,6 @@ def find_layers(
             if layers.repeat(layers.first + each - 1, layers.last - each + 1):
                 return layers, each
     return None
-
-
-def _fewest(kept: int) -> int:
-    return 2 * kept + 2
 
 
 class Layers:
