@@ -432,8 +432,10 @@ class Chains:
             gain, is_repeated = old.time_s - new.time_s, new.flops > old.flops * REPEATED_ARITHMETIC
             if value in self.places.names:
                 spared = old.held_bytes + min(gain * self.chooser.hardware.link_bytes_per_s, SPARED_BYTES)
+            elif trial.is_remade:
+                spared = old.held_bytes + SMALL_BYTES
             else:
-                spared = SMALL_BYTES if trial.is_remade or not is_repeated else 0.0
+                spared = 0.0 if is_repeated else SMALL_BYTES
             if not new.is_less(old, spared):
                 continue
             # Of equal gains the first is taken, however sums are rounded.
