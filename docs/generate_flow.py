@@ -71,10 +71,12 @@ row of [contraction.py](../transforms/ops/contraction.py).
     "gspmd-refine": (
         "what is cheapest for neighbours together",
         """\
-Propagation looks at one operation at a time. If an operation cannot run with the shardings that propagation chose,
-the values between it and its neighbours may have a sharding that is cheaper for all of them together. No value of
-this program does, so the program stays as it was. Two attributes of `@main` list the arguments and results without
-annotations, whose shardings may change as well.
+Propagation looks at one operation at a time. If an operation has to communicate with the shardings that propagation
+chose, the values between it and its neighbours may have a sharding that is cheaper for all of them together. Here the
+result of the second matmul does: it is a sum over `model`, and if its rows stay split over `model`, too, every device
+needs only its part of the sum, which sends half as much. Two attributes of `@main` list the arguments and results
+without annotations, whose shardings may change. A result that is annotated, or that has the type of an argument, would
+have stayed as it was.
 
 In the code: for each such value, `Chains` ([chains.py](../transforms/refine/chains.py)) tries the shardings that its
 neighbours prefer, and takes the one that costs least for all of them.
@@ -84,9 +86,9 @@ neighbours prefer, and takes the one that costs least for all of them.
         "collectives, on global shapes",
         """\
 This pass compares, for every operation, the shardings of its operands and results. Both operands of the second matmul
-are split along the contraction, so every device contracts its own part and has a partial sum. The result is needed
-whole along `model`, so an all-reduce over that axis follows, with the reason in its `gspmd.cause`. Shapes are still
-those of the whole tensors, so the module can still be read as the program of one device.
+are split along the contraction, so every device contracts its own part and has a partial sum. Of the result a device
+needs its rows, so a reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those of
+the whole tensors, so the module can still be read as the program of one device.
 
 In the code: `Rewriter` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
 `candidates` ([strategy.py](../transforms/reshard/strategy.py)) lists the ways to compute one, each with its price.
@@ -108,8 +110,8 @@ dimension) have a localizer in the file of their family in [ops](../transforms/o
     "gspmd-optimize": (
         "fewer and smaller collectives",
         """\
-Where possible, collectives are combined, fused, and moved out of loops or behind sums. A single all-reduce stays as
-it is.
+Where possible, collectives are combined, fused, and moved out of loops or behind sums. A single reduce-scatter stays
+as it is.
 
 In the code: each rewrite has a file in [optimize](../transforms/optimize); [optimization.md](optimization.md) shows
 what each one does.
@@ -159,7 +161,7 @@ def _folded(text: str) -> str:
         line = re.sub(r", (%arg\d+: tensor<\d+x)", rf",\n{inner}\1", line)
         line = re.sub(r"\) -> \((tensor<[^>]*> \{)", rf")\n{inner}-> (\1", line)
         line = re.sub(r"\) attributes (\{gspmd)", rf")\n{inner}attributes \1", line)
-        if "dot_general" in line or "all_reduce" in line or line.lstrip().startswith("})"):
+        if "dot_general" in line or "reduce_scatter" in line or line.lstrip().startswith("})"):
             line = re.sub(
                 r" (\{gspmd\.cause|\{sdy\.sharding|: \(?tensor|out_sharding|replica_groups)", rf"\n{inner}\1", line
             )
