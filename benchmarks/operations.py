@@ -144,9 +144,25 @@ def _signature(case: Case) -> Any:
 
 
 def _executable(loaded: Any, signature: Any, devices: tuple[Any, ...]) -> Any:
+    import jax
+
     from gspmd.runtime.executable import Executable
 
-    return Executable(loaded, signature, devices, "zero")
+    class PeerExecutable(Executable):
+        """A program of whose uneven shards jaxlib says that they have no padding."""
+
+        def _result(self, value: Any, buffers: Any) -> Any:
+            shape = value.sharding.local_shape(value.shape)
+            return super()._result(value, [padded(buffer, shape) for buffer in buffers])
+
+    def padded(buffer: Any, shape: tuple[int, ...]) -> Any:
+        if buffer.shape == shape:
+            return buffer
+        shard = np.asarray(buffer)
+        missing = [(0, whole - there) for whole, there in zip(shape, shard.shape, strict=True)]
+        return jax.device_put(np.pad(shard, missing), *buffer.devices())
+
+    return PeerExecutable(loaded, signature, devices, "zero")
 
 
 def _with_hlo_shardings(case: Case, signature: Any) -> str:
