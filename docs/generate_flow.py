@@ -87,8 +87,8 @@ neighbours prefer, and takes the one that costs least for all of them.
         """\
 This pass compares, for every operation, the shardings of its operands and results. Both operands of the second matmul
 are split along the contraction, so every device contracts its own part and has a partial sum. Of the result a device
-needs its rows, so a reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those of
-the whole tensors, so the module can still be read as the program of one device.
+needs its rows, so a reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those
+of the whole tensors, so the module can still be read as the program of one device.
 
 In the code: `Rewriter` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
 `candidates` ([strategy.py](../transforms/reshard/strategy.py)) lists the ways to compute one, each with its price.
