@@ -149,18 +149,14 @@ def _executable(loaded: Any, signature: Any, devices: tuple[Any, ...]) -> Any:
     from gspmd.runtime.executable import Executable
 
     class PeerExecutable(Executable):
-        """A program of whose uneven shards jaxlib says that they have no padding."""
+        """A program of whose uneven shards jaxlib says that they have no padding, though they have."""
 
         def _result(self, value: Any, buffers: Any) -> Any:
             shape = value.sharding.local_shape(value.shape)
-            return super()._result(value, [padded(buffer, shape) for buffer in buffers])
+            return super()._result(value, [each if each.shape == shape else as_it_lies(each) for each in buffers])
 
-    def padded(buffer: Any, shape: tuple[int, ...]) -> Any:
-        if buffer.shape == shape:
-            return buffer
-        shard = np.asarray(buffer)
-        missing = [(0, whole - there) for whole, there in zip(shape, shard.shape, strict=True)]
-        return jax.device_put(np.pad(shard, missing), *buffer.devices())
+    def as_it_lies(buffer: Any) -> Any:
+        return jax.device_put(np.asarray(buffer), *buffer.devices())
 
     return PeerExecutable(loaded, signature, devices, "zero")
 

@@ -457,18 +457,18 @@ class Chains:
         A free result that comes to lie otherwise than arguments of its type counts as brought there. Even without
         that, several times less has to be sent, and for no sum that a loop may take once, behind it.
         """
-        sent_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old, is_decided=True)
+        new_bytes, old_bytes = self.costs.sent_bytes(new), self.costs.sent_bytes(old, is_decided=True)
         is_shared = new.flops < old.flops * (1 - _ROUNDING)
         worth = 1.0 if is_shared else trial.worth
-        if worth * (sent_bytes + trial.brought_bytes) > old_bytes:
+        if worth * (new_bytes + trial.brought_bytes) > old_bytes:
             return False
-        if trial.brought_bytes and (OTHER_END_WORTH * sent_bytes > old_bytes or old.sums_in_a_loop):
+        if trial.brought_bytes and (OTHER_END_WORTH * new_bytes > old_bytes or old.sums_in_a_loop):
             return False
-        is_cheap = trial.is_remade or (REPEATED_WORTH * sent_bytes <= old_bytes and not old.sums_in_a_loop)
+        is_cheap = trial.is_remade or (REPEATED_WORTH * new_bytes <= old_bytes and not old.sums_in_a_loop)
         hardware = self.chooser.hardware
         flops_per_byte = REPEATED_SHARE * hardware.flops_per_s / hardware.link_bytes_per_s
-        spared_flops = flops_per_byte * (old_bytes - sent_bytes) if is_cheap else 0.0
-        if self._held_in_loops(trial.choice) > min(HELD_FOR_SENT * (old_bytes - sent_bytes), SPARED_BYTES):
+        spared_flops = flops_per_byte * (old_bytes - new_bytes) if is_cheap else 0.0
+        if self._held_in_loops(trial.choice) > min(HELD_FOR_SENT * (old_bytes - new_bytes), SPARED_BYTES):
             return False
         return new.flops <= old.flops * REPEATED_ARITHMETIC + spared_flops
 
