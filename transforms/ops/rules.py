@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
+from collections.abc import Callable
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
@@ -17,16 +18,27 @@ from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
 
 
+GivenRule = Callable[[OpInfo, Operation], OpShardingRule | None]
+"""The rule of an operation that its program comes with, None where it has none."""
+
+
 class RuleBook:
     """Rules by number; equal rules share one.
 
     With `replicate_unsupported`, what the table does not know or refuses is computed whole on every device;
     `replicated` lists those operations and why. A rule written on a custom call, or on what the table does not know, is
-    its rule; on other operations it only guides propagation, if `guided`.
+    its rule; on other operations it only guides propagation, if `guided`. What is `given` goes before all of that.
     """
 
-    def __init__(self, table: OpTable, replicate_unsupported: bool = False, guided: bool = False) -> None:
+    def __init__(
+        self,
+        table: OpTable,
+        replicate_unsupported: bool = False,
+        guided: bool = False,
+        given: GivenRule | None = None,
+    ) -> None:
         self.table = table
+        self._given = given
         self._guided = guided
         self.rules: list[OpShardingRule] = []
         self.replicated: dict[OpInfo, str] = {}
@@ -78,6 +90,9 @@ class RuleBook:
 
     def _make(self, info: OpInfo, ir_op: Operation) -> OpShardingRule:
         try:
+            given = None if self._given is None else self._given(info, ir_op)
+            if given is not None:
+                return given
             definition = self.table.get(info.name)
             written = written_rule(info)
             if written is not None and (definition is None or (info.name == CUSTOM_CALL and not is_callback(ir_op))):
@@ -101,7 +116,7 @@ class RuleBook:
 
     def _replicable(self, info: OpInfo) -> bool:
         """Whether running the operation on every device, on equal operands, gives equal results."""
-        definition = self.table.get(info.name)
+        definition = self.definition(info)
         if definition is not None and not definition.replicable:
             return False
         if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:

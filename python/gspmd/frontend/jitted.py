@@ -268,7 +268,8 @@ class Jitted:
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         if found is None:
             args, kwargs = call.with_leaves(leaves.structs)
-            found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+            with jax_stages.any_functions():
+                found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
             raise no_mesh()
         mesh = found.mesh
@@ -290,7 +291,8 @@ class Jitted:
 
         def trace() -> tuple[Any, Any, Any]:
             args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
-            traced = self._inner.trace(*args, **kwargs)
+            with jax_stages.any_functions():
+                traced = self._inner.trace(*args, **kwargs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
         result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)
