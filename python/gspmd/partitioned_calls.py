@@ -12,12 +12,18 @@ from collections.abc import Mapping
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, overlap
+from gspmd.dialect.common_mesh import translated
+from gspmd.dialect.device_order import DeviceOrder
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.orders import aligned_order, renamed
 from gspmd.dialect.rule import OpShardingRule
-from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.sdy_attrs import write_manual_axes
+from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.ingest import Ingest
-from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.manual import ops_in_regions
+from gspmd.transforms.ingest.orders import mark_orders, rename_devices
+from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
+from gspmd.transforms.ir.manual import check_free, ops_in_regions
 from gspmd.transforms.ir.modules import (
     FUNCTION,
     context_of,
@@ -29,12 +35,15 @@ from gspmd.transforms.ir.modules import (
 )
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Attribute, Block, Operation, Point
-from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.program import MANUAL, Op
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ops.custom_rules import CallPartitioner, RuleSource, SplitCall, custom_calls
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops.custom_rules import CallPartitioner, RuleSource, custom_calls
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located, parse_written
-from gspmd.transforms.propagate import Completion, complete
+from gspmd.transforms.propagate import complete
+
+Shardings = tuple[TensorSharding, ...]
 
 
 def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> None:
@@ -53,46 +62,91 @@ class _Splitting:
 
     def __init__(self, module: Operation, partitioners: Mapping[str, CallPartitioner]) -> None:
         self._module = module
-        self._partitioners = partitioners
-        self._regions: dict[tuple[OpInfo, tuple[TensorSharding, ...], Axes], Operation] = {}
+        base = AnnotatedModule(module).mesh
+        self._partitioners = {target: (each, _Readings(each.mesh, base)) for target, each in partitioners.items()}
+        self._made: dict[tuple[OpInfo, Shardings, Axes], Operation] = {}
 
     def run(self) -> None:
         # What is not supported is refused, or remarked on, by the passes.
         completion = complete(self._module, replicate_unsupported=True, given=self._rule)
-        annotated = completion.annotated
+        annotated, solver = completion.annotated, completion.solver
         for op, held, _ in list(ops_in_regions(annotated.program, annotated.codec, annotated.mesh)):
-            partitioner = self._partitioner(op.info)
-            if partitioner is not None:
-                operands = _found(completion, op.operand_slots)
-                results = _found(completion, op.result_slots)
-                key = (op.info, operands + results, held)
+            if op.info.name == CUSTOM_CALL and op.info.text("call_target_name") in self._partitioners:
+                states = [solver.state[slot] for slot in op.operand_slots + op.result_slots]
+                found = tuple(solver.interner.values[state].closed() for state in states)
                 with located(op.ir):
-                    if key not in self._regions:
-                        split = partitioner.split(op.info, operands, results, held)
-                        self._regions[key] = _computation(annotated, op.ir, split, held)
-                    _replace(op.ir, self._regions[key])
-
-    def _partitioner(self, info: OpInfo) -> CallPartitioner | None:
-        return self._partitioners.get(info.text("call_target_name")) if info.name == CUSTOM_CALL else None
+                    _replace(op.ir, self._computation(annotated, op, found, held))
 
     def _rule(self, info: OpInfo, op: Operation) -> OpShardingRule | None:
-        partitioner = self._partitioner(info)
-        rule = None if partitioner is None else partitioner.rule(info)
-        inference = None if rule is None else rule.inference
-        if rule is None or inference is None:
+        target = info.text("call_target_name") if info.name == CUSTOM_CALL else ""
+        if target not in self._partitioners:
+            return None
+        partitioner, readings = self._partitioners[target]
+        rule = partitioner.rule(info)
+        inference = rule.inference
+        if inference is None:
             return rule
 
-        def inferred(shardings: tuple[TensorSharding, ...]) -> tuple[TensorSharding, ...]:
+        def inferred(shardings: Shardings) -> Shardings:
+            given = readings.own(shardings, info)
             with located(op):
-                return inference(shardings)
+                found = inference(given)
+                return tuple(
+                    before if now == known else readings.base(now).evenly(type_.shape)
+                    for before, known, now, type_ in zip(shardings, given, found, _types(info), strict=True)
+                )
 
         return dataclasses.replace(rule, inference=inferred)
 
+    def _computation(self, annotated: AnnotatedProgram, op: Op, found: Shardings, held: Axes) -> Operation:
+        """The manual computation for a call with these shardings, made once."""
+        key = (op.info, found, held)
+        if key not in self._made:
+            partitioner, readings = self._partitioners[op.info.text("call_target_name")]
+            given, count = readings.own(found, op.info), len(op.operands)
+            split = partitioner.split(op.info, given[:count], given[count:])
+            operands, results = (tuple(map(readings.base, s)) for s in (split.operands, split.results))
+            check_free(op, operands + results, held)
+            free = tuple(axis.name for axis in annotated.mesh.all_axes() if not overlap([axis], held))
+            attributes = {
+                "in_shardings": annotated.codec.write_list(operands),
+                "out_shardings": annotated.codec.write_list(results),
+                "manual_axes": write_manual_axes(free, context_of(op.ir)),
+            }
+            self._made[key] = _ingested(split.program, op.ir, attributes, annotated.mesh, readings.order)
+        return self._made[key]
 
-def _found(completion: Completion, slots: list[int]) -> tuple[TensorSharding, ...]:
-    """The shardings that slots have, as far as they divide: a program of one device knows nothing of padding."""
-    values, state, types = completion.solver.interner.values, completion.solver.state, completion.graph.slot_types
-    return tuple(values[state[slot]].closed().evenly(types[slot].shape) for slot in slots)
+
+class _Readings:
+    """Shardings over the mesh of functions, and over the program's `base`.
+
+    Where the two are over device orders that do not factor, `order` is by which devices are renamed.
+    """
+
+    def __init__(self, mesh: Mesh, base: Mesh) -> None:
+        self._mesh, self._base = mesh, base
+        self.order = aligned_order(mesh, base)
+        self._over = mesh if self.order is None else renamed(mesh, self.order, base)
+
+    def own(self, shardings: Shardings, info: OpInfo) -> Shardings:
+        """Over the mesh of the functions, as far as they divide: a program of one device knows nothing of padding."""
+        pairs = zip(shardings, _types(info), strict=True)
+        return tuple(self._own(sharding.closed().evenly(type_.shape)) for sharding, type_ in pairs)
+
+    def _own(self, sharding: TensorSharding) -> TensorSharding:
+        try:
+            found = translated(sharding, self._over)
+        except Unsupported:  # of parts of axes that this mesh does not have
+            found = replicated(self._over, sharding.rank)
+        return dataclasses.replace(found, mesh=self._mesh)
+
+    def base(self, sharding: TensorSharding) -> TensorSharding:
+        """Over the program's."""
+        return translated(dataclasses.replace(sharding, mesh=self._over), self._base).closed()
+
+
+def _types(info: OpInfo) -> tuple[TensorType, ...]:
+    return info.operands + info.results
 
 
 def _replace(call: Operation, computation: Operation) -> None:
@@ -103,36 +157,35 @@ def _replace(call: Operation, computation: Operation) -> None:
     call.replace(made.insert(Point.at(call)).results)
 
 
-def _computation(annotated: AnnotatedProgram, call: Operation, split: SplitCall, held: Axes) -> Operation:
-    """The manual computation for a call, over all axes that are not held around it, in a module of its own.
+def _ingested(
+    program: str, call: Operation, attributes: Mapping[str, Attribute], mesh: Mesh, order: DeviceOrder | None
+) -> Operation:
+    """A manual computation of a program of one device, in a module of its own.
 
-    That is a program like any other: what is in it comes into the one form that passes read.
+    That is ingested as any other, so that what is in it comes into the one form that passes read.
     """
-    mesh, context = annotated.mesh, context_of(call)
-    module = parse_written(split.program, context)
-    top = model_of(module)
+    context = context_of(call)
+    top = model_of(parse_written(program, context))
     inner, content = main_function(top), Point.at_begin(top.regions[0])
     name = free_symbol(top, "part")
     inner.attributes["sym_name"] = ir.StringAttr.get(name, context)
     inner.attributes["sym_visibility"] = ir.StringAttr.get("private", context)
     create_mesh(mesh, content, call.location)
-    count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), mesh.size)
-    top.attributes["mhlo.num_partitions"] = count
-    free = tuple(axis.name for axis in mesh.all_axes() if not overlap([axis], held))
-    attributes = {
-        **_shardings(annotated.codec, split),
-        "manual_axes": write_manual_axes(free, context),
-    }
+    top.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), mesh.size)
+    operands, results = ([value.type for value in values] for values in (call.operands, call.results))
+    block = Block(operands, [call.location] * len(operands))
     body = _calling(inner, name, call)
-    outer = [value.type for value in call.operands]
-    block = Block(outer, [call.location] * len(outer))
-    results = [value.type for value in call.results]
-    made = Operation(MANUAL, block.arguments, results, attributes, call.location, [body]).insert(Point(block))
+    made = Operation(MANUAL, block.arguments, results, dict(attributes), call.location, [body]).insert(Point(block))
     Operation("func.return", made.results, [], {}, call.location).insert(Point(block))
     entry = Operation(FUNCTION, [], [], {"sym_name": ir.StringAttr.get("main", context)}, call.location, [block])
     declare_types(entry.insert(content))
     Ingest().run(top)
-    return next(op for op in main_function(top).regions[0] if op.name == MANUAL)
+    main = main_function(top)
+    found = next(op for op in main.regions[0] if op.name == MANUAL)
+    if order is not None:
+        mark_orders(found, {order})
+        rename_devices(main, mesh)
+    return found
 
 
 def _calling(function: Operation, name: str, call: Operation) -> Block:
@@ -143,7 +196,3 @@ def _calling(function: Operation, name: str, call: Operation) -> Block:
     made = Operation("func.call", block.arguments, results, callee, call.location).insert(Point(block))
     Operation("sdy.return", made.results, [], {}, call.location).insert(Point(block))
     return block
-
-
-def _shardings(codec: SdyCodec, split: SplitCall) -> dict[str, Attribute]:
-    return {"in_shardings": codec.write_list(split.operands), "out_shardings": codec.write_list(split.results)}

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from gspmd.dialect.axes import Axes
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.dialect.rule_notation import check_rule, parse_rule
 from gspmd.dialect.sdy_attrs import write_rule
@@ -31,7 +31,7 @@ class SplitCall:
     """What a call becomes: a program of one device, and how it takes operands and leaves results.
 
     `program` is the text of a module whose @main works on local shapes; its collectives name partitions of the whole
-    mesh. Shardings are over the mesh of the program that calls, and divide.
+    mesh. Shardings divide.
     """
 
     program: str
@@ -40,7 +40,12 @@ class SplitCall:
 
 
 class CallPartitioner(abc.ABC):
-    """Functions that split the custom calls of a target, for a program that comes with such functions."""
+    """Functions that split the custom calls of a target, for a program that comes with such functions.
+
+    Shardings, of operands and of results, are over a mesh of their own, of all devices; those given divide.
+    """
+
+    mesh: Mesh
 
     @abc.abstractmethod
     def rule(self, info: OpInfo) -> OpShardingRule:
@@ -48,12 +53,9 @@ class CallPartitioner(abc.ABC):
 
     @abc.abstractmethod
     def split(
-        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...], held: Axes
+        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]
     ) -> SplitCall:
-        """What becomes of a call for the shardings that were found, which divide.
-
-        `held` are the axes of manual computations around the call, which shardings do not use.
-        """
+        """What becomes of a call for the shardings that were found."""
 
 
 RuleSource = str | Callable[[OpInfo], str] | CallPartitioner

@@ -20,7 +20,7 @@ from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.source_text import as_utf8
 from gspmd.transforms.ingest.survey import callee_of, is_private
 from gspmd.transforms.ir.modules import FUNCTION
-from gspmd.transforms.ir.program import CALLS, Op, Program
+from gspmd.transforms.ir.program import CALLS, MANUAL, Op, Program
 
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
 _NAME = re.compile(r"%[\w$.-]+")
@@ -166,11 +166,12 @@ class GivenNames:
 
     @staticmethod
     def _name_regions(op: Op, made: _GivenOp | None, names: list[str]) -> None:
+        whole = op.operands if op.info.name == MANUAL else op.results
         for index, region in enumerate(op.regions):
             given = made.regions[index] if made and index < len(made.regions) else ()
             for number, value in enumerate(region.arguments):
                 fits = len(given) == len(region.arguments)
-                names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
+                names[value] = given[number] if fits else f"{names[whole[number]]}/argument"
 
     def made_for(self, location: ir.Location) -> tuple[str, tuple[str, ...]]:
         """The operation of the given program that another one, at this location, was made for, and its results."""

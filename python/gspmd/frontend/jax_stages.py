@@ -39,6 +39,7 @@ from gspmd.dialect.errors import AnnotationError, Error, Note, SourceLocation, s
 from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
 from gspmd.transforms.parsing.mlir import source_location
 
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
@@ -226,7 +227,8 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     """
     jaxpr = open_jaxpr(traced.jaxpr)
     around = None
-    if dispatch.jaxpr_has_prim_requiring_devices(jaxpr) and not _for_one_device_only(jaxpr):
+    needing = dispatch.prim_requires_devices_during_lowering - {custom_partitioning_p}
+    if any(equation.primitive in needing for equation in equations(jaxpr)) and not _for_one_device_only(jaxpr):
         around = mesh
     elif any(equation.primitive.name in _COUNTING_DEVICES for equation in equations(jaxpr)):
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
