@@ -67,8 +67,8 @@ class OpShardingRule:
     (`add`, `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations agree but carry
     nothing from one tensor to another; `even` factors are only split over axes that divide them (their shards may not
     be padded); of `exchanged` ones the local form moves about everything, so that other dimensions may rather take the
-    axes; `direction` is the one that elementwise operations carry axes in. Where there is an `inference`, that says what
-    follows from the shardings of the tensors, and factors carry nothing.
+    axes; `direction` is the one that elementwise operations carry axes in. An `inference` says what follows from the
+    shardings of the tensors in place of the factors.
 
     Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
     nowhere or twice in a tensor, or a reduction factor occurs in a result.

@@ -31,7 +31,9 @@ from gspmd.transforms.ir.modules import (
     declare_types,
     free_symbol,
     function_types,
+    functions,
     main_function,
+    symbol,
 )
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Attribute, Block, Operation, Point
@@ -44,6 +46,7 @@ from gspmd.transforms.parsing.mlir import located, parse_written
 from gspmd.transforms.propagate import complete
 
 Shardings = tuple[TensorSharding, ...]
+_CALLED = "called_computations"
 
 
 def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> None:
@@ -74,6 +77,9 @@ class _Splitting:
             if op.info.name == CUSTOM_CALL and op.info.text("call_target_name") in self._partitioners:
                 states = [solver.state[slot] for slot in op.operand_slots + op.result_slots]
                 found = tuple(solver.interner.values[state].closed() for state in states)
+                rule = self._rule(op.info, op.ir)
+                if rule is not None and rule.inference is not None:  # operands may have been reconsidered
+                    found = rule.inference(found)
                 with located(op.ir):
                     _replace(op.ir, self._computation(annotated, op, found, held))
 
@@ -113,7 +119,9 @@ class _Splitting:
                 "out_shardings": annotated.codec.write_list(results),
                 "manual_axes": write_manual_axes(free, context_of(op.ir)),
             }
-            self._made[key] = _ingested(split.program, op.ir, attributes, annotated.mesh, readings.order)
+            made = _ingested(split.program, op.ir, attributes, annotated.mesh, readings.order)
+            _bring_functions(made, self._module)
+            self._made[key] = made
         return self._made[key]
 
 
@@ -186,6 +194,23 @@ def _ingested(
         mark_orders(found, {order})
         rename_devices(main, mesh)
     return found
+
+
+def _bring_functions(computation: Operation, module: Operation) -> None:
+    """Move the functions that custom calls of a computation name, under free names, to where it is going to be."""
+    top = computation
+    while top.parent is not None:
+        top = top.parent
+    for function in functions(top):
+        name = symbol(function)
+        if name != "main":
+            free = ir.FlatSymbolRefAttr.get(free_symbol(module, name), function.location.context)
+            for op in computation.walk():
+                if _CALLED in op.attributes:
+                    called = [free if each.value == name else each for each in op.attributes[_CALLED]]
+                    op.attributes[_CALLED] = ir.ArrayAttr.get(called, function.location.context)
+            function.attributes["sym_name"] = ir.StringAttr.get(free.value, function.location.context)
+            function.move(Point(module.regions[0]))
 
 
 def _calling(function: Operation, name: str, call: Operation) -> Block:

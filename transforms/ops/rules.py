@@ -17,7 +17,6 @@ from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
 from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
 
-
 GivenRule = Callable[[OpInfo, Operation], OpShardingRule | None]
 """The rule of an operation that its program comes with, None where it has none."""
 

@@ -41,9 +41,7 @@ class Completion:
         retire_hints(self.annotated)
 
 
-def complete(
-    module: Operation, replicate_unsupported: bool = False, given: GivenRule | None = None
-) -> Completion:
+def complete(module: Operation, replicate_unsupported: bool = False, given: GivenRule | None = None) -> Completion:
     """Solve for the sharding of every value of an ingested module, where some operations may have `given` rules.
 
     The module is left as it is, except that the collectives users wrote are given their axes.

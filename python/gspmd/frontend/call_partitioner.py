@@ -1,7 +1,4 @@
-"""`jax.experimental.custom_partitioning`: the functions of a call are asked as JAX asks them, and what they say is read.
-
-The mesh is the user's, as those functions see it.
-"""
+"""The functions of `jax.experimental.custom_partitioning`, asked as JAX asks them, over the mesh that users know."""
 
 from __future__ import annotations
 
@@ -22,7 +19,8 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.rule import Inference, OpShardingRule, RuleBuilder, Stage
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.jax_stages import FunctionsOfCall, hlo_text, lower_for_device, of_user, sharding_for
+from gspmd.frontend.jax_stages import FunctionsOfCall, hlo_text, lower_for_device, sharding_for
+from gspmd.frontend.user_code import told_by_user
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
@@ -30,6 +28,7 @@ from gspmd.transforms.ops.custom_rules import CallPartitioner, SplitCall, writte
 
 Shardings = tuple[TensorSharding, ...]
 Types = Sequence[TensorType]
+_NUMBER = "backend_config"  # of a call: the number of its functions
 
 
 class JaxPartitioner(CallPartitioner):
@@ -51,11 +50,12 @@ class JaxPartitioner(CallPartitioner):
         return dataclasses.replace(_unconnected(info), inference=self._inference(info, functions) if asked else None)
 
     def _functions(self, info: OpInfo) -> FunctionsOfCall:
-        return self._calls[int(info.text("backend_config"))]
+        return self._calls[int(info.text(_NUMBER))]
 
     def _inference(self, info: OpInfo, functions: FunctionsOfCall) -> Inference:
         """What operands say of results; where they say nothing, what users of the results may say of these."""
-        infer, take, count = functions.infer_sharding_from_operands, functions.propagate_user_sharding, len(info.operands)
+        infer, take = functions.infer_sharding_from_operands, functions.propagate_user_sharding
+        count = len(info.operands)
 
         def inferred(shardings: Shardings) -> Shardings:
             operands, results = shardings[:count], shardings[count:]
@@ -76,13 +76,13 @@ class JaxPartitioner(CallPartitioner):
         results: Shardings | None,
     ) -> Shardings:
         """The shardings of the results by one of the user's functions, which is given those of either side."""
-        key = (info, operands, results)
+        key = (info.text(_NUMBER), info.operands, info.results, operands, results, ask)
         if key not in self._known:
             what = f"'{_name_of(ask)}' of '{functions.name}'"
             shapes = [self._structs(functions, functions.out_tree, info.results, results)]
             if operands is not None:
                 shapes.insert(0, self._structs(functions, functions.in_tree, info.operands, operands))
-            with of_user(what):
+            with told_by_user(what):
                 said = ask(*functions.static_args, self._jax_mesh, *shapes)
             self._known[key] = self._read(what, "result", functions.out_tree, said, info.results)
         known: Shardings = self._known[key]
@@ -90,7 +90,7 @@ class JaxPartitioner(CallPartitioner):
 
     def split(self, info: OpInfo, operands: Shardings, results: Shardings) -> SplitCall:
         """Ask `partition`, and lower what it returns for one device."""
-        key = (info, operands, results)
+        key = (info.text(_NUMBER), info.operands, info.results, operands, results)
         if key not in self._known:
             self._known[key] = self._split(info, self._functions(info), operands, results)
         known: SplitCall = self._known[key]
@@ -100,11 +100,11 @@ class JaxPartitioner(CallPartitioner):
         what = f"'{_name_of(functions.partition)}' of '{functions.name}'"
         inputs = self._structs(functions, functions.in_tree, info.operands, operands)
         outputs = self._structs(functions, functions.out_tree, info.results, results)
-        with of_user(what):
+        with told_by_user(what):
             said = functions.partition(*functions.static_args, self._jax_mesh, inputs, outputs)
         if not isinstance(said, tuple | list) or len(said) != 4:
             raise _wrong(
-                f"{what} returned {shown(said)}, expected a mesh, a function, and the shardings of results and arguments"
+                f"{what} returned {shown(said)}, expected a mesh, a function, and shardings of results and arguments"
             )
         mesh, fun, of_results, of_arguments = said
         self._check_mesh(what, mesh)
@@ -113,7 +113,7 @@ class JaxPartitioner(CallPartitioner):
         self._check_even(what, "result", made, info.results)
         self._check_even(what, "argument", taken, info.operands)
         inner = self._structs(functions, functions.in_tree, _parts(info.operands, taken), None)
-        with of_user(f"the function that {what} returned"):
+        with told_by_user(f"the function that {what} returned"):
             avals, text = lower_for_device(fun, inner, mesh, functions.platforms)
         expected = [(part.shape, numpy_dtype(part.element)) for part in _parts(info.results, made)]
         found = [(tuple(aval.shape), aval.dtype) for aval in avals]
@@ -154,7 +154,7 @@ class JaxPartitioner(CallPartitioner):
     def _read_one(self, what: str, said: Any, rank: int) -> TensorSharding:
         if not isinstance(said, jax.sharding.Sharding):
             raise _wrong(f"{what} {shown(said)}, expected a sharding")
-        with of_user(f"{what} {shown(said)}"):
+        with told_by_user(f"{what} {shown(said)}"):
             text = hlo_text(said, rank)
         try:
             found = to_tensor_sharding(parse_hlo_sharding(text), rank, self.mesh).closed()

@@ -14,7 +14,6 @@ import contextvars
 import copy
 import dataclasses
 import functools
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -35,8 +34,9 @@ from jaxlib import _jax
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, Error, Note, SourceLocation, shown
-from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
+from gspmd.dialect.errors import Unsupported, shown
+from gspmd.frontend.user_code import told_by_user
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
 from gspmd.transforms.parsing.mlir import source_location
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
@@ -270,7 +270,8 @@ class FunctionsOfCall:
     """The functions that split a call of `jax.experimental.custom_partitioning`, which the user calls `name`.
 
     `static_args` go before their other arguments, and `in_tree` and `out_tree` are the pytrees of these. `platforms`
-    are what the call is lowered for. Without `decode_shardings`, shardings are no `NamedSharding`s.
+    are what the call is lowered for. Without `decode_shardings`, shardings are no `NamedSharding`s. Static arguments
+    are the same if they are one object: 1, 1.0 and True are equal, and mean other programs.
     """
 
     name: str
@@ -280,8 +281,9 @@ class FunctionsOfCall:
     decode_shardings: bool
     in_tree: Any
     out_tree: Any
-    static_args: tuple[Any, ...]
+    static_args: tuple[Any, ...] = dataclasses.field(compare=False)
     platforms: tuple[str, ...]
+    static_ids: tuple[int, ...]
 
 
 class _CallLowering:
@@ -296,19 +298,23 @@ class _CallLowering:
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
         axes = context.module_context.axis_context
-        is_manual = isinstance(axes, SPMDAxisContext) and {*axes.manual_axes} == {*axes.mesh.axis_names}
-        if is_manual or self._mesh.size == 1:
+        held = axes.manual_axes if isinstance(axes, SPMDAxisContext) else ()
+        if all(name in held for name, size in self._mesh.shape.items() if size > 1):
             return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(context, *values)
-        name = open_jaxpr(call).debug_info.func_name
-        functions = FunctionsOfCall(name=name, platforms=tuple(context.module_context.platforms), **given)
+        functions = FunctionsOfCall(
+            name=open_jaxpr(call).debug_info.func_name,
+            platforms=tuple(context.module_context.platforms),
+            static_ids=tuple(map(id, given["static_args"])),
+            **given,
+        )
         if functions not in self.found:
             self.found.append(functions)
         types = [_type_of(aval) for aval in call.out_avals]
         number = str(self.found.index(functions))
         made = mlir.custom_call(CUSTOM_PARTITIONING, result_types=types, operands=values, backend_config=number)
         if sharding_rule is not None:
-            rule = _rule_of_call(functions, sharding_rule, self._mesh, [_type_of(aval) for aval in call.in_avals], types)
-            made.attributes["sdy.sharding_rule"] = rule
+            taken = [_type_of(aval) for aval in call.in_avals]
+            made.attributes[RULE] = _rule_of_call(functions, sharding_rule, self._mesh, taken, types)
         return made.results
 
 
@@ -322,33 +328,17 @@ def _rule_of_call(functions: FunctionsOfCall, rule: Any, mesh: Any, operands: An
 
     Errors: AnnotationError, located, for a rule that does not fit the call, and for whatever the function raises.
     """
-    with of_user(f"the sharding rule of '{functions.name}'", source_location(ir.Location.current), Code.RULE):
+    with told_by_user(f"the sharding rule of '{functions.name}'", source_location(ir.Location.current), Code.RULE):
         if callable(rule) and not isinstance(rule, SdyShardingRule):
             rule = rule(*functions.static_args, mesh, operands, results)
-        more = {}
-        if isinstance(rule, list | tuple) and not isinstance(rule, SdyShardingRule) and len(rule) == 2:
+        more: dict[str, Any] = {}
+        if isinstance(rule, list | tuple) and len(rule) == 2:
             rule, more = rule
         if isinstance(rule, str):
             rule = str_to_sdy_sharding_rule(rule, **more)
         if not isinstance(rule, SdyShardingRule):
             raise TypeError(f"it is {shown(rule)}, expected a text or an SdyShardingRule")
         return sdy_sharding_rule_to_mlir(rule, operands, results)
-
-
-@contextlib.contextmanager
-def of_user(what: str, location: SourceLocation | None = None, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
-    """What the user's code raises inside becomes an error that tells it, and where in that code it was raised."""
-    try:
-        yield
-    except Error as error:
-        raise error.at(location) from None
-    except Exception as error:
-        notes = ()
-        for frame, line in traceback.walk_tb(error.__traceback__):
-            if source_info_util.is_user_filename(frame.f_code.co_filename):
-                notes = (Note("raised here", SourceLocation(frame.f_code.co_filename, line)),)
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise AnnotationError(f"{what}: {said}", location=location, code=code, notes=notes) from error
 
 
 def sharding_for(functions: FunctionsOfCall, sharding: NamedSharding, rank: int) -> jax.sharding.Sharding:
@@ -371,9 +361,12 @@ def lower_for_device(fun: Callable[..., Any], args: Any, mesh: Any, platforms: S
     axes = list(mesh.shape.items())
     with jax.sharding.use_abstract_mesh(empty_abstract_mesh), any_functions():
         jaxpr = jax.make_jaxpr(fun, axis_env=axes)(*args)
-        calls = sorted(e.primitive.name for e in equations(jaxpr) if e.primitive.name.endswith("_callback"))
-        if calls:
-            raise NotImplementedError(f"'{calls[0]}' is not supported in the function that 'partition' returns")
+        if any(equation.primitive.name.endswith("_callback") for equation in equations(jaxpr)):
+            raise Unsupported(
+                "calls Python in the function of one device that 'partition' returned",
+                hint="call it outside of the custom_partitioning",
+                code=Code.HOST,
+            )
         context = SPMDAxisContext(mesh, frozenset(mesh.axis_names))
         with core.extend_axis_env_nd(axes):
             module = mlir.build_mlir_module_helper(
@@ -409,7 +402,7 @@ def _called_by_any(call: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)
+custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)  # type: ignore[method-assign]
 
 
 # ---- calling ----
