@@ -19,11 +19,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.orders import aligned_order, renamed
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sdy_attrs import write_manual_axes
-from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ingest.orders import mark_orders, rename_devices
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
-from gspmd.transforms.ir.manual import check_free, ops_in_regions
+from gspmd.transforms.ir.manual import ops_in_regions
 from gspmd.transforms.ir.modules import (
     FUNCTION,
     context_of,
@@ -110,9 +110,8 @@ class _Splitting:
         if key not in self._made:
             partitioner, readings = self._partitioners[op.info.text("call_target_name")]
             given, count = readings.own(found, op.info), len(op.operands)
-            split = partitioner.split(op.info, given[:count], given[count:])
+            split = partitioner.split(op.info, given[:count], given[count:], readings.own_axes(held))
             operands, results = (tuple(map(readings.base, s)) for s in (split.operands, split.results))
-            check_free(op, operands + results, held)
             free = tuple(axis.name for axis in annotated.mesh.all_axes() if not overlap([axis], held))
             attributes = {
                 "in_shardings": annotated.codec.write_list(operands),
@@ -137,9 +136,21 @@ class _Readings:
         self._over = mesh if self.order is None else renamed(mesh, self.order, base)
 
     def own(self, shardings: Shardings, info: OpInfo) -> Shardings:
-        """Over the mesh of the functions, as far as they divide: a program of one device knows nothing of padding."""
-        pairs = zip(shardings, _types(info), strict=True)
-        return tuple(self._own(sharding.closed().evenly(type_.shape)) for sharding, type_ in pairs)
+        """Over the mesh of the functions, as far as they divide: a program of one device knows nothing of padding.
+
+        What is open stays so.
+        """
+        found = []
+        for sharding, type_ in zip(shardings, _types(info), strict=True):
+            own = self._own(sharding.closed().evenly(type_.shape))
+            dims = zip(own.dims, sharding.dims, strict=True)
+            opened = tuple(dataclasses.replace(dim, is_open=before.is_open) for dim, before in dims)
+            found.append(dataclasses.replace(own, dims=opened))
+        return tuple(found)
+
+    def own_axes(self, axes: Axes) -> Axes:
+        """Axes over it."""
+        return self._own(TensorSharding(self._base, (DimSharding(axes),))).dims[0].axes
 
     def _own(self, sharding: TensorSharding) -> TensorSharding:
         try:

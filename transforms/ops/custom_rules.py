@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
 from gspmd.dialect.mesh import Mesh
@@ -42,7 +43,8 @@ class SplitCall:
 class CallPartitioner(abc.ABC):
     """Functions that split the custom calls of a target, for a program that comes with such functions.
 
-    Shardings, of operands and of results, are over a mesh of their own, of all devices; those given divide.
+    Shardings, of operands and of results, are over a mesh of their own, of all devices. Those given divide; to an
+    `inference` they are open where propagation may still change them.
     """
 
     mesh: Mesh
@@ -53,9 +55,9 @@ class CallPartitioner(abc.ABC):
 
     @abc.abstractmethod
     def split(
-        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...]
+        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...], held: Axes
     ) -> SplitCall:
-        """What becomes of a call for the shardings that were found."""
+        """What becomes of a call for the shardings that were found; manual computations around it hold axes."""
 
 
 RuleSource = str | Callable[[OpInfo], str] | CallPartitioner

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, shown
 from gspmd.dialect.hlo_convert import to_tensor_sharding
@@ -24,11 +24,11 @@ from gspmd.frontend.user_code import told_by_user
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.custom_rules import CallPartitioner, SplitCall, written_rule
+from gspmd.transforms.ops.custom_rules import CallPartitioner, SplitCall, refuse_without_functions, written_rule
 
 Shardings = tuple[TensorSharding, ...]
 Types = Sequence[TensorType]
-_NUMBER = "backend_config"  # of a call: the number of its functions
+NUMBER = "backend_config"  # the attribute of a call by which its functions are known
 
 
 class JaxPartitioner(CallPartitioner):
@@ -36,7 +36,7 @@ class JaxPartitioner(CallPartitioner):
 
     def __init__(self, calls: Sequence[FunctionsOfCall], mesh: DeviceMesh) -> None:
         self.mesh = mesh.mesh
-        self._calls = calls
+        self._calls = {call.number: call for call in calls}
         self._jax_mesh = mesh.jax_mesh()
         self._known: dict[Any, Any] = {}
 
@@ -50,7 +50,10 @@ class JaxPartitioner(CallPartitioner):
         return dataclasses.replace(_unconnected(info), inference=self._inference(info, functions) if asked else None)
 
     def _functions(self, info: OpInfo) -> FunctionsOfCall:
-        return self._calls[int(info.text(_NUMBER))]
+        functions = self._calls.get(info.text(NUMBER))
+        if functions is None:  # of a program that was lowered before, and is called here
+            refuse_without_functions(info)
+        return functions
 
     def _inference(self, info: OpInfo, functions: FunctionsOfCall) -> Inference:
         """What operands say of results; where they say nothing, what users of the results may say of these."""
@@ -60,9 +63,9 @@ class JaxPartitioner(CallPartitioner):
         def inferred(shardings: Shardings) -> Shardings:
             operands, results = shardings[:count], shardings[count:]
             if infer is not None and any(any(s.dim_axes()) for s in operands):
-                return operands + self._asked(info, functions, infer, operands, None)
-            if take is not None and any(any(s.dim_axes()) for s in results):
-                return operands + self._asked(info, functions, take, None, results)
+                return operands + self._asked(info, functions, infer, _closed(operands), None)
+            if take is not None and any(any(s.dim_axes()) and any(dim.is_open for dim in s.dims) for s in results):
+                return operands + self._asked(info, functions, take, None, _closed(results))
             return shardings
 
         return inferred
@@ -76,7 +79,7 @@ class JaxPartitioner(CallPartitioner):
         results: Shardings | None,
     ) -> Shardings:
         """The shardings of the results by one of the user's functions, which is given those of either side."""
-        key = (info.text(_NUMBER), info.operands, info.results, operands, results, ask)
+        key = (info.text(NUMBER), info.operands, info.results, operands, results, ask)
         if key not in self._known:
             what = f"'{_name_of(ask)}' of '{functions.name}'"
             shapes = [self._structs(functions, functions.out_tree, info.results, results)]
@@ -88,15 +91,17 @@ class JaxPartitioner(CallPartitioner):
         known: Shardings = self._known[key]
         return known
 
-    def split(self, info: OpInfo, operands: Shardings, results: Shardings) -> SplitCall:
+    def split(self, info: OpInfo, operands: Shardings, results: Shardings, held: Axes) -> SplitCall:
         """Ask `partition`, and lower what it returns for one device."""
-        key = (info.text(_NUMBER), info.operands, info.results, operands, results)
+        key = (info.text(NUMBER), info.operands, info.results, operands, results, held)
         if key not in self._known:
-            self._known[key] = self._split(info, self._functions(info), operands, results)
+            self._known[key] = self._split(info, self._functions(info), operands, results, held)
         known: SplitCall = self._known[key]
         return known
 
-    def _split(self, info: OpInfo, functions: FunctionsOfCall, operands: Shardings, results: Shardings) -> SplitCall:
+    def _split(
+        self, info: OpInfo, functions: FunctionsOfCall, operands: Shardings, results: Shardings, held: Axes
+    ) -> SplitCall:
         what = f"'{_name_of(functions.partition)}' of '{functions.name}'"
         inputs = self._structs(functions, functions.in_tree, info.operands, operands)
         outputs = self._structs(functions, functions.out_tree, info.results, results)
@@ -110,8 +115,8 @@ class JaxPartitioner(CallPartitioner):
         self._check_mesh(what, mesh)
         made = self._read(what, "result", functions.out_tree, of_results, info.results)
         taken = self._read(what, "argument", functions.in_tree, of_arguments, info.operands)
-        self._check_even(what, "result", made, info.results)
-        self._check_even(what, "argument", taken, info.operands)
+        _check(what, "result", made, info.results, held)
+        _check(what, "argument", taken, info.operands, held)
         inner = self._structs(functions, functions.in_tree, _parts(info.operands, taken), None)
         with told_by_user(f"the function that {what} returned"):
             avals, text = lower_for_device(fun, inner, mesh, functions.platforms)
@@ -164,14 +169,6 @@ class JaxPartitioner(CallPartitioner):
             raise _wrong(f"{what} {shown(said)}, which does more than divide dimensions")
         return found
 
-    def _check_even(self, what: str, kind: str, shardings: Shardings, types: Types) -> None:
-        for number, (sharding, type_) in enumerate(zip(shardings, types, strict=True)):
-            if not sharding.divides(type_.shape):
-                raise _wrong(
-                    f"{what} returned {print_dims(sharding)} for {kind} {number} of shape {list(type_.shape)}, which "
-                    "would have padding"
-                )
-
     def _check_mesh(self, what: str, mesh: Any) -> None:
         """The devices of the mesh that `partition` returned are those that it was given, in their order."""
         own = self._jax_mesh
@@ -186,12 +183,25 @@ class JaxPartitioner(CallPartitioner):
             )
 
 
+def _check(what: str, kind: str, shardings: Shardings, types: Types, held: Axes) -> None:
+    for number, (sharding, type_) in enumerate(zip(shardings, types, strict=True)):
+        said = f"{what} returned {print_dims(sharding)} for {kind} {number} of shape {list(type_.shape)}"
+        if overlap(sharding.used_axes(), held):
+            raise _wrong(f"{said}, with axes that a manual computation around it holds")
+        if not sharding.divides(type_.shape):
+            raise _wrong(f"{said}, which would have padding")
+
+
 def _wrong(message: str) -> AnnotationError:
     return AnnotationError(message, code=Code.CUSTOM_CALL)
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _closed(shardings: Shardings) -> Shardings:
+    return tuple(sharding.closed() for sharding in shardings)
 
 
 def _unconnected(info: OpInfo) -> OpShardingRule:

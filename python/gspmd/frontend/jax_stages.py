@@ -34,10 +34,10 @@ from jaxlib import _jax
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Unsupported, shown
+from gspmd.dialect.errors import Error, SourceLocation, Unsupported, shown
+from gspmd.dialect.own_attributes import PREFIX
 from gspmd.frontend.user_code import told_by_user
 from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
-from gspmd.transforms.parsing.mlir import source_location
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
@@ -239,7 +239,10 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     calls, parameters = _CallLowering(mesh), None
     if any(equation.primitive is custom_partitioning_p for equation in equations(jaxpr)):
         parameters = mlir.LoweringParameters(override_lowering_rules=((custom_partitioning_p, calls),))
-    lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
+    try:
+        lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
+    except Error as error:  # of a rule
+        raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
 
 
@@ -269,6 +272,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 class FunctionsOfCall:
     """The functions that split a call of `jax.experimental.custom_partitioning`, which the user calls `name`.
 
+    The call names them by their `number`.
     `static_args` go before their other arguments, and `in_tree` and `out_tree` are the pytrees of these. `platforms`
     are what the call is lowered for. Without `decode_shardings`, shardings are no `NamedSharding`s. Static arguments
     are the same if they are one object: 1, 1.0 and True are equal, and mean other programs.
@@ -284,6 +288,7 @@ class FunctionsOfCall:
     static_args: tuple[Any, ...] = dataclasses.field(compare=False)
     platforms: tuple[str, ...]
     static_ids: tuple[int, ...]
+    number: str = dataclasses.field(default="", compare=False)
 
 
 class _CallLowering:
@@ -295,6 +300,7 @@ class _CallLowering:
     def __init__(self, mesh: jax.sharding.Mesh | AbstractMesh) -> None:
         self._mesh = mesh
         self.found: list[FunctionsOfCall] = []
+        self.current: Any = None  # the jaxpr of the call that is being lowered
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
         axes = context.module_context.axis_context
@@ -308,14 +314,22 @@ class _CallLowering:
             **given,
         )
         if functions not in self.found:
-            self.found.append(functions)
+            self.found.append(dataclasses.replace(functions, number=f"{PREFIX}{len(self.found)}"))
+        number = self.found[self.found.index(functions)].number
         types = [_type_of(aval) for aval in call.out_avals]
-        number = str(self.found.index(functions))
         made = mlir.custom_call(CUSTOM_PARTITIONING, result_types=types, operands=values, backend_config=number)
         if sharding_rule is not None:
+            self.current = call
             taken = [_type_of(aval) for aval in call.in_avals]
             made.attributes[RULE] = _rule_of_call(functions, sharding_rule, self._mesh, taken, types)
         return made.results
+
+
+def _place_of(call: Any, jaxpr: Any) -> SourceLocation | None:
+    """Where the user calls what has this jaxpr."""
+    equation = next(each for each in equations(jaxpr) if each.params.get("call") is call)
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    return None if frame is None else SourceLocation(frame.file_name, frame.start_line, frame.start_column)
 
 
 def _type_of(aval: Aval) -> ir.Type:
@@ -326,9 +340,9 @@ def _type_of(aval: Aval) -> ir.Type:
 def _rule_of_call(functions: FunctionsOfCall, rule: Any, mesh: Any, operands: Any, results: Any) -> ir.Attribute:
     """The attribute for a rule of the user's: text, JAX's value, or a function that makes one of these.
 
-    Errors: AnnotationError, located, for a rule that does not fit the call, and for whatever the function raises.
+    Errors: AnnotationError for a rule that does not fit the call, and for whatever the function raises.
     """
-    with told_by_user(f"the sharding rule of '{functions.name}'", source_location(ir.Location.current), Code.RULE):
+    with told_by_user(f"the sharding rule of '{functions.name}'", Code.RULE):
         if callable(rule) and not isinstance(rule, SdyShardingRule):
             rule = rule(*functions.static_args, mesh, operands, results)
         more: dict[str, Any] = {}

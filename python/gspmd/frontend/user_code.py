@@ -16,12 +16,12 @@ _NOT_OF_USER = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, _
 
 
 @contextlib.contextmanager
-def told_by_user(what: str, location: SourceLocation | None = None, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
+def told_by_user(what: str, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
     """What the user's code raises inside becomes an error that tells it, and where in that code it was raised."""
     try:
         yield
-    except Error as error:
-        raise error.at(location) from None
+    except Error:
+        raise
     except Exception as error:
         raised = [
             SourceLocation(frame.f_code.co_filename, line)
@@ -30,4 +30,4 @@ def told_by_user(what: str, location: SourceLocation | None = None, code: Code =
         ]
         notes = tuple(Note("raised here", place) for place in raised[-1:])
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise AnnotationError(f"{what}: {said}", location=location, code=code, notes=notes) from error
+        raise AnnotationError(f"{what}: {said}", code=code, notes=notes) from error
