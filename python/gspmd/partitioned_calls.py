@@ -7,7 +7,7 @@ what the passes see then are manual computations over all axes, as those of `jax
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jaxlib.mlir import ir
 
@@ -18,12 +18,12 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.orders import aligned_order, renamed
 from gspmd.dialect.rule import OpShardingRule
-from gspmd.dialect.sdy_attrs import write_manual_axes
+from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ingest.orders import mark_orders, rename_devices
 from gspmd.transforms.ir.annotated import AnnotatedModule, AnnotatedProgram
-from gspmd.transforms.ir.manual import ops_in_regions
+from gspmd.transforms.ir.manual import ManualRegion, ops_in_regions
 from gspmd.transforms.ir.modules import (
     FUNCTION,
     context_of,
@@ -36,7 +36,7 @@ from gspmd.transforms.ir.modules import (
     symbol,
 )
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
-from gspmd.transforms.ir.operations import Attribute, Block, Operation, Point
+from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import MANUAL, Op
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.types import TensorType
@@ -67,7 +67,7 @@ class _Splitting:
         self._module = module
         base = AnnotatedModule(module).mesh
         self._partitioners = {target: (each, _Readings(each.mesh, base)) for target, each in partitioners.items()}
-        self._made: dict[tuple[OpInfo, Shardings, Axes], Operation] = {}
+        self._made: dict[tuple[OpInfo, Shardings, Axes], tuple[ManualRegion, Block]] = {}
 
     def run(self) -> None:
         # What is not supported is refused, or remarked on, by the passes.
@@ -81,7 +81,9 @@ class _Splitting:
                 if rule is not None and rule.inference is not None:  # operands may have been reconsidered
                     found = rule.inference(found)
                 with located(op.ir):
-                    _replace(op.ir, self._computation(annotated, op, found, held))
+                    boundary, body = self._computation(annotated, op, found, held)
+                    made = _computation(op.ir, boundary, annotated.codec, body.clone({}), op.ir.operands)
+                    op.ir.replace(made.insert(Point.at(op.ir)).results)
 
     def _rule(self, info: OpInfo, op: Operation) -> OpShardingRule | None:
         target = info.text("call_target_name") if info.name == CUSTOM_CALL else ""
@@ -104,7 +106,9 @@ class _Splitting:
 
         return dataclasses.replace(rule, inference=inferred)
 
-    def _computation(self, annotated: AnnotatedProgram, op: Op, found: Shardings, held: Axes) -> Operation:
+    def _computation(
+        self, annotated: AnnotatedProgram, op: Op, found: Shardings, held: Axes
+    ) -> tuple[ManualRegion, Block]:
         """The manual computation for a call with these shardings, made once."""
         key = (op.info, found, held)
         if key not in self._made:
@@ -112,15 +116,11 @@ class _Splitting:
             given, count = readings.own(found, op.info), len(op.operands)
             split = partitioner.split(op.info, given[:count], given[count:], readings.own_axes(held))
             operands, results = (tuple(map(readings.base, s)) for s in (split.operands, split.results))
-            free = tuple(axis.name for axis in annotated.mesh.all_axes() if not overlap([axis], held))
-            attributes = {
-                "in_shardings": annotated.codec.write_list(operands),
-                "out_shardings": annotated.codec.write_list(results),
-                "manual_axes": write_manual_axes(free, context_of(op.ir)),
-            }
-            made = _ingested(split.program, op.ir, attributes, annotated.mesh, readings.order)
-            _bring_functions(made, self._module)
-            self._made[key] = made
+            free = tuple(axis for axis in annotated.mesh.all_axes() if not overlap([axis], held))
+            boundary = ManualRegion(free, operands, results)
+            body = _ingested(split.program, op.ir, boundary, annotated.mesh, readings.order)
+            _bring_functions(body, self._module)
+            self._made[key] = boundary, body
         return self._made[key]
 
 
@@ -168,18 +168,20 @@ def _types(info: OpInfo) -> tuple[TensorType, ...]:
     return info.operands + info.results
 
 
-def _replace(call: Operation, computation: Operation) -> None:
-    """Put a copy of the manual computation in place of a call."""
-    types = [result.type for result in call.results]
-    region = computation.regions[0].clone({})
-    made = Operation(MANUAL, call.operands, types, dict(computation.attributes), call.location, [region])
-    call.replace(made.insert(Point.at(call)).results)
-
-
-def _ingested(
-    program: str, call: Operation, attributes: Mapping[str, Attribute], mesh: Mesh, order: DeviceOrder | None
+def _computation(
+    call: Operation, boundary: ManualRegion, codec: SdyCodec, body: Block, operands: Sequence[Value]
 ) -> Operation:
-    """A manual computation of a program of one device, in a module of its own.
+    """A manual computation, not yet in a block, for a call with these operands."""
+    attributes = {
+        "in_shardings": codec.write_list(boundary.in_shardings),
+        "out_shardings": codec.write_list(boundary.out_shardings),
+        "manual_axes": write_manual_axes((axis.name for axis in boundary.axes), codec.context),
+    }
+    return Operation(MANUAL, operands, [value.type for value in call.results], attributes, call.location, [body])
+
+
+def _ingested(program: str, call: Operation, boundary: ManualRegion, mesh: Mesh, order: DeviceOrder | None) -> Block:
+    """The body of a manual computation of a program of one device, in a module of its own.
 
     That is ingested as any other, so that what is in it comes into the one form that passes read.
     """
@@ -189,12 +191,15 @@ def _ingested(
     name = free_symbol(top, "part")
     inner.attributes["sym_name"] = ir.StringAttr.get(name, context)
     inner.attributes["sym_visibility"] = ir.StringAttr.get("private", context)
+    mesh = dataclasses.replace(mesh, name=free_symbol(top, "mesh"))
     create_mesh(mesh, content, call.location)
     top.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), mesh.size)
-    operands, results = ([value.type for value in values] for values in (call.operands, call.results))
-    block = Block(operands, [call.location] * len(operands))
-    body = _calling(inner, name, call)
-    made = Operation(MANUAL, block.arguments, results, dict(attributes), call.location, [body]).insert(Point(block))
+    types = [value.type for value in call.operands]
+    block = Block(types, [call.location] * len(types))
+    codec = SdyCodec(context, {mesh.name: mesh})
+    sides = (boundary.in_shardings, boundary.out_shardings)
+    boundary = ManualRegion(boundary.axes, *(tuple(dataclasses.replace(s, mesh=mesh) for s in side) for side in sides))
+    made = _computation(call, boundary, codec, _calling(inner, name, call), block.arguments).insert(Point(block))
     Operation("func.return", made.results, [], {}, call.location).insert(Point(block))
     entry = Operation(FUNCTION, [], [], {"sym_name": ir.StringAttr.get("main", context)}, call.location, [block])
     declare_types(entry.insert(content))
@@ -204,12 +209,13 @@ def _ingested(
     if order is not None:
         mark_orders(found, {order})
         rename_devices(main, mesh)
-    return found
+    return found.regions[0]
 
 
-def _bring_functions(computation: Operation, module: Operation) -> None:
-    """Move the functions that custom calls of a computation name, under free names, to where it is going to be."""
-    top = computation
+def _bring_functions(body: Block, module: Operation) -> None:
+    """Move the functions that custom calls of a body name, under free names, to where it is going to be."""
+    assert body.owner is not None
+    top = computation = body.owner
     while top.parent is not None:
         top = top.parent
     for function in functions(top):
