@@ -522,6 +522,21 @@ def test_devices_may_look_where_they_are_and_talk_in_every_way() -> None:
     assert kinds == ["all_gather", "collective_permute"]
 
 
+def test_functions_that_its_calls_name_are_brought_along(asked: Asked) -> None:
+    """An approximate top-k names the one that compares."""
+
+    def best(x: Any) -> Any:
+        return jax.lax.approx_max_k(x, 3)[0]
+
+    top = along_rows(best, asked, sharding_rule="b i -> b k", need_replication_factors=("i", "k"))
+
+    def both(best: Any, x: Any) -> Any:
+        return best(x), best(x[:8]), jax.lax.approx_max_k(x, 2)[0]
+
+    same(functools.partial(both, top), functools.partial(both, best), X, in_shardings=P("x"))
+    assert len(asked.partition) == 2
+
+
 # ---- what is made of it ----
 
 
