@@ -19,6 +19,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.partitioned_calls import split_calls
 from gspmd.pass_manager.manager import After, run_passes, run_pipeline
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
@@ -164,11 +165,17 @@ def passes_of(
 
 
 def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
-    """What puts custom rules on custom calls behind `gspmd-ingest`, from where all that is said is on operations."""
+    """What brings custom rules to custom calls behind `gspmd-ingest`, from where all that is said is on operations.
+
+    Raises UsageError for what is no mapping.
+    """
+    if custom_rules is not None and not isinstance(custom_rules, Mapping):
+        raise UsageError(f"custom_rules is {shown(custom_rules)}, expected rules by target", code=Code.BAD_VALUE)
 
     def after(stage: str, top: Operation) -> None:
         if stage == Ingest.argument and custom_rules:
             attach_rules(custom_calls(main_function(top)), custom_rules)
+            split_calls(top, custom_rules)
 
     return after
 

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.operations import Attribute
-from gspmd.transforms.ir.program import WHILE, Body, Op, Program
+from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 _PARTS = 20  # of a program, that are looked at apart
@@ -248,10 +248,16 @@ class _LivenessWalk:
                 self._free(held)
 
     def _regions(self, op: Op) -> None:
-        """What a loop returns goes into its carry, what a branch returns into the results."""
+        """What a loop returns goes into its carry, what others return into the results.
+
+        A manual computation reads its operands where they are.
+        """
         goals = {index: self.memory[result] for index, result in enumerate(op.results)}
+        given = list(goals.values())
+        if op.info.name == MANUAL:
+            given = [self.memory[self.buffers.root(value)] for value in op.operands]
         for index, region in enumerate(op.regions):
-            for argument, held in zip(region.arguments, goals.values(), strict=False):
+            for argument, held in zip(region.arguments, given, strict=False):
                 self.memory[argument] = held
             self._block(region, {} if op.info.name == WHILE and index == 0 else goals)
 

@@ -23,6 +23,7 @@ from gspmd.explanations import explanation
 from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
+from gspmd.frontend.call_partitioner import JaxPartitioner
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
@@ -45,6 +46,7 @@ from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, d
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -78,6 +80,9 @@ class Lowered:
         self.out_info = results
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         self._given = _of_main(computation, mesh, inputs, outputs)
+        if computation.split_calls:
+            functions = {CUSTOM_PARTITIONING: JaxPartitioner(computation.split_calls, mesh)}
+            options = {**options, "custom_rules": {**(options.get("custom_rules") or {}), **functions}}
         self._target = options.get("target", "")
         self._compiler_options = compiler_options
         # Devices that are here say nothing of their speed.
