@@ -11,8 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import dispatch
 from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import BATCHING, SdyShardingRule, custom_partitioning
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting
@@ -294,6 +297,39 @@ def test_layers_that_repeat_are_partitioned_once(asked: Asked) -> None:
     )
     assert {"fold", "unfold"} <= {*stages}
     assert len(asked.partition) == 1
+
+
+def test_a_primitive_of_a_library_may_be_lowered_to_a_call(asked: Asked) -> None:
+    """As those of Transformer Engine and of JAX's cuDNN attention: the call is not in the traced function."""
+    outer = Primitive("library_norm")
+
+    @functools.partial(custom_partitioning, static_argnums=(1,))
+    def norm(x: Any, epsilon: float) -> Any:
+        return x / (epsilon + jnp.abs(x).max(-1, keepdims=True))
+
+    def infer(epsilon: float, mesh: Any, arguments: Any, result: Any) -> Any:
+        return on(*arguments[0].sharding.spec[:-1], None, mesh=mesh)
+
+    def partition(epsilon: float, mesh: Any, arguments: Any, result: Any) -> Any:
+        asked.partition.append((specs(arguments), specs(result)))
+        kept = infer(epsilon, mesh, arguments, result)
+        return mesh, functools.partial(norm.fun, epsilon=epsilon), kept, (kept,)
+
+    norm.def_partition(
+        infer_sharding_from_operands=infer,
+        partition=partition,
+        sharding_rule="b i -> b i",
+        need_replication_factors=("i",),
+    )
+    outer.def_abstract_eval(lambda x, epsilon: x)
+    mlir.register_lowering(outer, mlir.lower_fun(norm, multiple_results=False))
+    dispatch.prim_requires_devices_during_lowering.add(outer)
+    try:
+        lowered = same(lambda x: outer.bind(2 * x, epsilon=0.5), lambda x: norm.fun(2 * x, 0.5), X, in_shardings=P("x"))
+    finally:
+        dispatch.prim_requires_devices_during_lowering.discard(outer)
+    assert asked.partition[0] == ((P("x", None),), (P("x", None),))
+    assert not lowered.partitioned.collectives
 
 
 # ---- values and meshes ----
