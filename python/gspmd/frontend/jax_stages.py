@@ -308,8 +308,8 @@ class _CallLowering:
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
         axes = context.module_context.axis_context
-        held = axes.manual_axes if isinstance(axes, SPMDAxisContext) else ()
-        if all(name in held for name, size in self._mesh.shape.items() if size > 1):
+        mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
+        if all(name in held for name, size in mesh.shape.items() if size > 1):
             return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(context, *values)
         functions = FunctionsOfCall(
             name=open_jaxpr(call).debug_info.func_name,
