@@ -49,15 +49,19 @@ Shardings = tuple[TensorSharding, ...]
 _CALLED = "called_computations"
 
 
-def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> None:
+def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
     """Replace the calls in an ingested module whose targets have a `CallPartitioner` among `rules`.
+
+    Returns whether there are some, so that other calls may have come in.
 
     Errors: those of completing shardings, and of the functions, located at the call.
     """
     partitioners = {target: rule for target, rule in rules.items() if isinstance(rule, CallPartitioner)}
     targets = {text_of(op.attributes["call_target_name"]) for op in custom_calls(main_function(module))}
-    if targets & partitioners.keys():
+    found = bool(targets & partitioners.keys())
+    if found:
         _Splitting(module, partitioners).run()
+    return found
 
 
 class _Splitting:
@@ -84,6 +88,8 @@ class _Splitting:
                     boundary, body = self._computation(annotated, op, found, held)
                     made = _computation(op.ir, boundary, annotated.codec, body.clone({}), op.ir.operands)
                     op.ir.replace(made.insert(Point.at(op.ir)).results)
+                    if overlap(boundary.axes, held):  # all axes are held around it: it is part of that program
+                        made.inline()
 
     def _rule(self, info: OpInfo, op: Operation) -> OpShardingRule | None:
         target = info.text("call_target_name") if info.name == CUSTOM_CALL else ""
@@ -117,7 +123,7 @@ class _Splitting:
             split = partitioner.split(op.info, given[:count], given[count:], readings.own_axes(held))
             operands, results = (tuple(map(readings.base, s)) for s in (split.operands, split.results))
             free = tuple(axis for axis in annotated.mesh.all_axes() if not overlap([axis], held))
-            boundary = ManualRegion(free, operands, results)
+            boundary = ManualRegion(free or held, operands, results)
             body = _ingested(split.program, op.ir, boundary, annotated.mesh, readings.order)
             _bring_functions(body, self._module)
             self._made[key] = boundary, body

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import dispatch
 from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import BATCHING, SdyShardingRule, custom_partitioning
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting
 
 import gspmd
+from gspmd.frontend.device_mesh import DeviceMesh
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((16, 8)).astype(np.float32)
@@ -296,6 +302,61 @@ def test_layers_that_repeat_are_partitioned_once(asked: Asked) -> None:
     assert len(asked.partition) == 1
 
 
+def test_a_primitive_of_a_library_may_be_lowered_to_a_call(asked: Asked) -> None:
+    """As those of Transformer Engine and of JAX's cuDNN attention: the call is not in the traced function."""
+    outer = Primitive("library_norm")
+
+    @functools.partial(custom_partitioning, static_argnums=(1,))
+    def norm(x: Any, epsilon: float) -> Any:
+        return x / (epsilon + jnp.abs(x).max(-1, keepdims=True))
+
+    def infer(epsilon: float, mesh: Any, arguments: Any, result: Any) -> Any:
+        return on(*arguments[0].sharding.spec[:-1], None, mesh=mesh)
+
+    def partition(epsilon: float, mesh: Any, arguments: Any, result: Any) -> Any:
+        asked.partition.append((specs(arguments), specs(result)))
+        kept = infer(epsilon, mesh, arguments, result)
+        return mesh, functools.partial(norm.fun, epsilon=epsilon), kept, (kept,)
+
+    norm.def_partition(
+        infer_sharding_from_operands=infer,
+        partition=partition,
+        sharding_rule="b i -> b i",
+        need_replication_factors=("i",),
+    )
+    outer.def_abstract_eval(lambda x, epsilon: x)
+    mlir.register_lowering(outer, mlir.lower_fun(norm, multiple_results=False))
+    dispatch.prim_requires_devices_during_lowering.add(outer)
+    try:
+        lowered = same(lambda x: outer.bind(2 * x, epsilon=0.5), lambda x: norm.fun(2 * x, 0.5), X, in_shardings=P("x"))
+    finally:
+        dispatch.prim_requires_devices_during_lowering.discard(outer)
+    assert asked.partition[0] == ((P("x", None),), (P("x", None),))
+    assert not lowered.partitioned.collectives
+
+
+def test_attention_of_cudnn_is_split_over_batch_and_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as that can be seen without a GPU: the kernels, forward and backward, are those of a device's part."""
+    attention = importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
+    monkeypatch.setattr(attention, "check_cudnn_version", lambda: 91200)
+    monkeypatch.setattr(attention, "check_compute_capability", lambda capability: True)
+    monkeypatch.setattr(attention, "is_cuda_compute_capability_equal", lambda capability: False)
+    monkeypatch.setattr(DeviceMesh, "platform", "cuda")
+
+    def loss(*qkv: Any) -> Any:
+        return jax.nn.dot_product_attention(*qkv, implementation="cudnn", is_causal=True).astype(jnp.float32).sum()
+
+    shape = jax.ShapeDtypeStruct((8, 128, 4, 64), jnp.bfloat16)
+    split = gspmd.jit(
+        jax.grad(loss, (0, 1, 2)), mesh=MESH, in_shardings=(P("x", None, "y"),) * 3, replicate_unsupported=True
+    )
+    partitioned = split.lower(shape, shape, shape).partitioned
+    assert [str(sharding) for sharding in partitioned.out_shardings] == ['<@mesh, [{"x"}, {}, {"y"}, {}]>'] * 3
+    kernels = re.findall(r"@__cudnn\$(\w+)\(.* : \((tensor<\w+>)", partitioned.module_text)
+    assert kernels == [(f"fmhaSoftmax{which}", "tensor<2x128x2x64xbf16>") for which in ("", "Backward")]
+    assert not partitioned.collectives
+
+
 # ---- values and meshes ----
 
 
@@ -460,6 +521,9 @@ def test_whole_manual_computations_compute_the_function_itself(asked: Asked) -> 
     mapped = jax.shard_map(
         lambda x, w: multiply(x, w, 1.0), mesh=MESH, in_specs=(P(("x", "y")), P()), out_specs=P(("x", "y"))
     )
+    same(mapped, jnp.matmul, X, W)
+    flat = Mesh(MESH.devices.reshape(-1), ("all",))
+    mapped = jax.shard_map(lambda x, w: multiply(x, w, 1.0), mesh=flat, in_specs=(P("all"), P()), out_specs=P("all"))
     same(mapped, jnp.matmul, X, W)
     assert not asked.partition
 

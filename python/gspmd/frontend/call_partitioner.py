@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.extend import source_info_util
 from jax.sharding import NamedSharding, PartitionSpec
 
+from gspmd import api, partitioned_calls
 from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Error, shown
@@ -21,11 +23,15 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.jax_stages import FunctionsOfCall, hlo_text, lower_for_device, sharding_for
 from gspmd.frontend.user_code import told_by_user
+from gspmd.pass_manager import manager
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.custom_rules import CallPartitioner, SplitCall, refuse_without_functions, written_rule
 
+# Operations of a library's functions are where the user has the program partitioned, not on the way from there.
+for _file in (__file__, api.__file__, manager.__file__, partitioned_calls.__file__):
+    source_info_util.register_exclusion(str(_file))
 Shardings = tuple[TensorSharding, ...]
 Types = Sequence[TensorType]
 NUMBER = "backend_config"  # the attribute of a call by which its functions are known

@@ -215,6 +215,9 @@ def _at(aval: Aval, sharding: Any) -> Aval:
 
 # Primitives whose lowering asks how many devices the program has.
 _COUNTING_DEVICES = frozenset({"call_exported"})
+# Those that need the devices themselves. Others that say so are calls of `custom_partitioning`, or are lowered to some,
+# as those of libraries are.
+_NEEDING_DEVICES = frozenset({"inspect_sharding", "io_callback", "pure_callback"})
 
 
 def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> tuple[Any, Computation]:
@@ -227,20 +230,21 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     """
     jaxpr = open_jaxpr(traced.jaxpr)
     around = None
-    needing = dispatch.prim_requires_devices_during_lowering - {custom_partitioning_p}
-    if any(equation.primitive in needing for equation in equations(jaxpr)) and not _for_one_device_only(jaxpr):
+    names = {equation.primitive.name for equation in equations(jaxpr)}
+    if names & _NEEDING_DEVICES and not _for_one_device_only(jaxpr):
         around = mesh
-    elif any(equation.primitive.name in _COUNTING_DEVICES for equation in equations(jaxpr)):
+    elif names & _COUNTING_DEVICES:
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
     wide = copy.copy(traced)
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
         wide._lojax = None
     calls, parameters = _CallLowering(mesh), None
-    if any(equation.primitive is custom_partitioning_p for equation in equations(jaxpr)):
+    if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
         parameters = mlir.LoweringParameters(override_lowering_rules=((custom_partitioning_p, calls),))
     try:
-        lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
+        with any_functions():
+            lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
@@ -304,8 +308,8 @@ class _CallLowering:
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
         axes = context.module_context.axis_context
-        held = axes.manual_axes if isinstance(axes, SPMDAxisContext) else ()
-        if all(name in held for name, size in self._mesh.shape.items() if size > 1):
+        mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
+        if all(name in held for name, size in mesh.shape.items() if size > 1):
             return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(context, *values)
         functions = FunctionsOfCall(
             name=open_jaxpr(call).debug_info.func_name,
@@ -327,9 +331,11 @@ class _CallLowering:
 
 def _place_of(call: Any, jaxpr: Any) -> SourceLocation | None:
     """Where the user calls what has this jaxpr."""
-    equation = next(each for each in equations(jaxpr) if each.params.get("call") is call)
-    frame = source_info_util.user_frame(equation.source_info.traceback)
-    return None if frame is None else SourceLocation(frame.file_name, frame.start_line, frame.start_column)
+    for equation in equations(jaxpr):
+        frame = source_info_util.user_frame(equation.source_info.traceback)
+        if equation.params.get("call") is call and frame is not None:
+            return SourceLocation(frame.file_name, frame.start_line, frame.start_column)
+    return None
 
 
 def _type_of(aval: Aval) -> ir.Type:

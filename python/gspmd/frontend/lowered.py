@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 from jax.errors import JaxRuntimeError
+from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -48,6 +49,7 @@ from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
 from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
 
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
