@@ -42,7 +42,6 @@ from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, c
 from gspmd.transforms.ir.modules import context_of, create_mesh, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import GROUP
-from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, option
@@ -70,7 +69,7 @@ class Ingest(Pass):
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
-            list_groups(module, found.all(*COLLECTIVES))
+            list_groups(module, found.collectives())
             annotations = read_annotations(module, found, devices.said)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
@@ -87,7 +86,7 @@ class Ingest(Pass):
                 number_all_devices(found.main)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
-            if found.all(*COLLECTIVES, REPLICA, PARTITION):
+            if found.collectives() or found.all(REPLICA, PARTITION):
                 dissolve_lone(found.main, devices.module == 1)
             make_bodies_plain(found.main)
             if may_batch:

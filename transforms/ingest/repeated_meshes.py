@@ -19,11 +19,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.own_attributes import REPEATED
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
+from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
 
@@ -65,10 +65,8 @@ def number_all_devices(main: Operation) -> None:
         for inner in list(op.walk()):
             if inner.name == MANUAL:
                 _check_inside(inner, mark)
-            elif inner.name in COLLECTIVES:
-                for name in GROUPS:
-                    if name in inner.attributes:
-                        inner.attributes[name] = _for_each_copy(np.array(inner.attributes[name]), table, context_of(op))
+            elif is_collective(inner):
+                set_groups(inner, _for_each_copy(np.array(groups_of(inner)), table, context_of(op)))
             elif inner.name == "stablehlo.partition_id":
                 rename_partition_id(inner, numbers)
 

@@ -10,7 +10,7 @@ from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep
 from gspmd.explanations.explanation import ExplainedValue, Explanation
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, devices_text, mesh_text
+from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
@@ -62,7 +62,9 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     for collective in conflict.collectives:
         times = "" if collective.count == 1 else f" x {collective.count or '?'}"
         axes = collective.axes.replace('"', "")
-        lines.append(f"    {collective.kind} over {axes}: {bytes_text(collective.bytes)}{times}; {collective.cause}")
+        lines.append(
+            f"    {collective.kind} over {axes}: {sent_text(collective.bytes, [collective])}{times}; {collective.cause}"
+        )
     others = [a for a in conflict.alternatives if not a.chosen]
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:

@@ -85,6 +85,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     refuse_to_run(module)
     with in_memory(module) as program:
         mesh = unannotated.strip_outside_manual_regions(program)
+        repair(program)
         signature = _plain_signature(program, mesh)
         rename_axes(program)
         func = main_function(program)
