@@ -38,9 +38,9 @@ def ragged_config(attributes: Attributes) -> dict[str, ir.Attribute]:
     given = attributes[CONFIG] if CONFIG in attributes else None  # noqa: SIM401
     found = as_dictionary(given) if isinstance(given, ir.DictAttr) else {}
     groups = found.get(GROUPS)
-    if groups is None or not _is_table(groups) or not (table := listed(groups)).size or (table < 0).any():
+    if groups is None or not _is_table(groups):
         raise AnnotationError(
-            f"calls '{RAGGED}' without a table of '{GROUPS}'",
+            f"calls '{RAGGED}' without '{GROUPS}' that are a table of partitions, each of them once",
             hint=f"list the partitions of each group in '{CONFIG}', as dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>",
             code=Code.OPERATION,
         )
@@ -57,7 +57,10 @@ def _is_table(groups: ir.Attribute) -> bool:
         return False
     type_ = ir.ShapedType(groups.type)
     element = type_.element_type
-    return type_.rank == 2 and isinstance(element, ir.IntegerType) and element.width in _READ_BITS
+    if type_.rank != 2 or not isinstance(element, ir.IntegerType) or element.width not in _READ_BITS:
+        return False
+    table = listed(groups)
+    return table.size > 0 and table.min() >= 0 and len(np.unique(table)) == table.size
 
 
 def group_size(op: Operation | OpInfo) -> int:

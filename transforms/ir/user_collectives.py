@@ -24,6 +24,7 @@ from gspmd.transforms.ir.manual import check_free, ops_in_regions
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.parsing.mlir import located
 
 Ids = npt.NDArray[np.int64]
@@ -76,11 +77,8 @@ def _check_device(held: Axes, mesh: Mesh) -> None:
 def _check_collective(op: Operation, name: str, held: Axes, mesh: Mesh) -> None:
     attributes = op.attributes
     if not has_channel(op) or (name in FLAGGED and "use_global_device_ids" not in attributes):
-        raise Unsupported(
-            "has groups of replicas",
-            hint="name partitions: give it a channel handle and 'use_global_device_ids'",
-            code=Code.COMMUNICATION,
-        )
+        has = "a 'channel_id'" if is_ragged(op) else "a channel handle and 'use_global_device_ids'"
+        raise Unsupported("has groups of replicas", hint=f"name partitions: give it {has}", code=Code.COMMUNICATION)
     groups = _ids(groups_of(op), mesh)
     axes = _axes_of(groups, held, mesh)
     if axes is None and not held:

@@ -10,7 +10,7 @@ Programs with manual computations go through Shardy in XLA, and what goes there 
 cannot write `mulhi`, which XLA for CPUs also refuses beside a change of layout, nor random bits that are converted to
 signed integers or floating-point numbers: it takes these for the unsigned ones they are made from.
 
-Of the collectives of users, XLA for CPUs has no ragged all-to-all, no broadcast, and none of integers of two bits.
+What it lacks of the collectives that users write is in `collectives.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.ir.callbacks import target_of
-from gspmd.transforms.ir.collective_groups import COLLECTIVES
 from gspmd.transforms.ir.modules import context_of
-from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.ragged_call import RAGGED
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.repairs.collectives import gather_to_broadcast, send_as_bytes, share_equally
+from gspmd.transforms.repairs.collectives import replace_missing
 from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
 _NUMBER = TensorType((), "i32")
@@ -35,18 +31,13 @@ _SHAPING = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.trans
 
 def repair(root: Operation, platform: str = "") -> None:
     """Rewrite in `root`, in place, what the compiler of a JAX platform gets wrong or refuses; "" stands for any."""
+    replace_missing(root, platform)
     build = Builder(context_of(root))
-    for repairs in (_COLLECTIVES, _REPAIRS, _ELEMENTS):  # what one makes is looked at by the next
-        for op in [op for op in root.walk() if _called(op) in repairs]:
-            only, rewrite = repairs[_called(op)]
-            if not only or platform in ("", only):
-                build.location, build.point = op.location, Point.at(op)
-                rewrite(build, op)
-
-
-def _called(op: Operation) -> str:
-    """The name of an operation, or the target of a call."""
-    return target_of(op) if op.name == CUSTOM_CALL else op.name
+    for op in [op for op in root.walk() if op.name in _REPAIRS]:
+        only, rewrite = _REPAIRS[op.name]
+        if not only or platform in ("", only):
+            build.location, build.point = op.location, Point.at(op)
+            rewrite(build, op)
 
 
 def _keep_dims_in_order(build: Builder, op: Operation) -> None:
@@ -147,12 +138,7 @@ def _draw_unsigned(build: Builder, op: Operation) -> None:
     op.replace([state, build.op(f"stablehlo.{how}", [bits], [type_])])
 
 
-_Repairs = dict[str, tuple[str, Callable[[Builder, Operation], None]]]
-_COLLECTIVES: _Repairs = {
-    RAGGED: ("cpu", share_equally),
-    "stablehlo.collective_broadcast": ("cpu", gather_to_broadcast),
-}
-_REPAIRS: _Repairs = {
+_REPAIRS: dict[str, tuple[str, Callable[[Builder, Operation], None]]] = {
     "chlo.mulhi": ("", _multiply_wider),
     "stablehlo.all_to_all": ("cpu", _keep_together),
     REDUCE: ("", count_once),
@@ -161,4 +147,3 @@ _REPAIRS: _Repairs = {
     "stablehlo.scatter": ("cpu", _keep_apart),
 }
 """By operation: the only platform that it concerns, "" where it is in what all share, and what rewrites it."""
-_ELEMENTS: _Repairs = dict.fromkeys(COLLECTIVES, ("", send_as_bytes))

@@ -40,7 +40,8 @@ def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> 
     total, time_s = sum(c.bytes for c in paid), sum(c.time_s for c in paid)
     if not conflicts:
         return ["no conflicts: nothing is communicated"]
-    sent = f"a device sends {bytes_text(total)} in about {_time(time_s)}"
+    known = sent_text(total, [collective for conflict in paid for collective in conflict.collectives])
+    sent = f"a device sends {known} in about {_time(time_s)}"
     lines = [f"{len(conflicts)} conflict{'s' if len(conflicts) != 1 else ''}, {len(paid)} with communication: {sent}"]
     rows = [(bytes_text(c.bytes), _time(c.time_s), _subject(c), _at(c.location)) for c in paid[:most]]
     return [*lines, *table([("sent", "time", "operation", "at"), *rows], right=(0, 1)), *_more(len(paid), most)]

@@ -36,6 +36,7 @@ from gspmd.transforms.ir.signature import (
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.optimize import platforms
+from gspmd.transforms.repairs.collectives import replace_missing
 from gspmd.transforms.repairs.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
@@ -85,7 +86,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     refuse_to_run(module)
     with in_memory(module) as program:
         mesh = unannotated.strip_outside_manual_regions(program)
-        repair(program)
+        replace_missing(program)
         signature = _plain_signature(program, mesh)
         rename_axes(program)
         func = main_function(program)
