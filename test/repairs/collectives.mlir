@@ -66,7 +66,7 @@ module @broadcast {
 // ANY: stablehlo.add {{.*}} : tensor<i8>
 // ANY: (tensor<4xi8>) -> tensor<4xi8>
 // ANY: stablehlo.convert %[[R]] : (tensor<4xi8>) -> tensor<4xi2>
-// ANY: "stablehlo.all_gather"({{.*}} (tensor<4xi8>) -> tensor<8xi8>
+// ANY: "stablehlo.all_gather"({{.*}} (tensor<4xui8>) -> tensor<8xui8>
 module @tiny_integers {
   func.func public @main(%a: tensor<4xi2>, %b: tensor<4xui2>) -> (tensor<4xi2>, tensor<8xui2>) {
     %0 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
