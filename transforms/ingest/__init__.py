@@ -34,6 +34,7 @@ from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
+from gspmd.transforms.ingest.started_collectives import replace_started
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
@@ -144,6 +145,7 @@ def _prepare(module: Operation) -> Survey:
     if _FROM_HLO in module.attributes:
         drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
+    changed |= replace_started(found.all("stablehlo.custom_call"))
     changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
     if changed:
         found = survey(module)
