@@ -498,11 +498,6 @@ _REFUSED: dict[str, Example] = {
     "stablehlo.async_done": Example(f"!stablehlo.future<tensor<{_F}>> -> {_F}"),
     "stablehlo.collective_broadcast": Example(f"{_F} -> {_F}", _GROUPS),
     "stablehlo.collective_permute": Example(f"{_F} -> {_F}", "source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>"),
-    "stablehlo.custom_call (ragged_all_to_all)": Example(
-        "8x16xf32, 32x16xf32, 4xi32, 4xi32, 4xi32, 4xi32 -> 32x16xf32",
-        'call_target_name = "ragged_all_to_all", api_version = 4 : i32, '
-        f"backend_config = {{channel_id = 1 : i64, {_GROUPS}}}",
-    ),
     "stablehlo.reduce_scatter": Example("8x16xf32 -> 4x16xf32", f"scatter_dimension = 0 : i64, {_GROUPS}", _ADD),
     "stablehlo.dynamic_broadcast_in_dim": Example("16xf32, 2xi64 -> 8x16xf32", "broadcast_dimensions = array<i64: 1>"),
     "stablehlo.dynamic_conv": Example(
