@@ -39,7 +39,7 @@ def as_equal_shares(build: Builder, op: Operation) -> Value:
     rows, output, *_ = op.operands
     if 0 in rows.type.shape or 0 in output.type.shape or not op.operands[2].type.shape[0]:
         return output
-    return _Exchange(build, op, size).result()
+    return _EqualShares(build, op, size).result()
 
 
 class _Slices(NamedTuple):
@@ -50,7 +50,7 @@ class _Slices(NamedTuple):
     sizes: Value
 
 
-class _Exchange:
+class _EqualShares:
     """One ragged all-to-all of groups of `size` devices."""
 
     def __init__(self, build: Builder, op: Operation, size: int) -> None:
