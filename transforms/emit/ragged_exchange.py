@@ -101,10 +101,11 @@ class _EqualShares:
         both = [build.reshape(value, shape) for value in (self.starts, self.places)]
         # Apart from what it is put together of, which XLA for CPUs would exchange by itself, and refuse.
         told = self._all_to_all(build.kept_apart(self._joined(both)))
-        return tuple(
-            build.reshape(build.slice_dim(told, 1, index * self.slices, self.slices), (self.size * self.slices,))
-            for index in range(2)
-        )  # type: ignore[return-value]
+        starts, places = (
+            build.reshape(build.slice_dim(told, 1, first, self.slices), (self.size * self.slices,))
+            for first in (0, self.slices)
+        )
+        return starts, places
 
     def _gathered(self) -> Value:
         """The rows of all devices of the group, in their order."""
