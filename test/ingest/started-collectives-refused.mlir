@@ -135,3 +135,21 @@ func.func public @main(%b: tensor<4x4xf32>) -> tensor<4x8xf32> {
   %0 = stablehlo.custom_call @"all-gather-done"(%b) : (tensor<4x4xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%b: tensor<4x4xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{calls 'all-gather-start' with 'async_collective_config' that does not describe it; write it as JAX does}}
+  %0 = stablehlo.custom_call @"all-gather-start"(%b) {mhlo.frontend_attributes = {async_collective_config = "{\22all_gather_dimension\22: 1, \22channel_id\22: 99999999999, \22replica_groups\22: [[0, 2], [1, 3]]}"}} : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%b: tensor<4x4xf32>) -> tensor<4x8xf32> {
+  // expected-error @+1 {{calls 'all-gather-start' with 'async_collective_config' that does not describe it; write it as JAX does}}
+  %0 = stablehlo.custom_call @"all-gather-start"(%b) {mhlo.frontend_attributes = {async_collective_config = "{\22all_gather_dimension\22: 1, \22channel_id\22: 1, \22replica_groups\22: [[0, 2], [1, 9999999999999999999999]]}"}} : (tensor<4x4xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}

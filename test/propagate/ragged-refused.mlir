@@ -38,7 +38,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{names partitions that a mesh of 4 devices does not have}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 2], [1, 4]]> : tensor<2x2xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -62,7 +62,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -74,7 +74,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, other = 1 : i64}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -86,7 +86,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[0, 2]> : tensor<2xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -98,7 +98,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0.0, 2.0]]> : tensor<1x2xf32>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -110,7 +110,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<0> : tensor<2x2xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -122,7 +122,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 2], [1, -1]]> : tensor<2x2xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -134,7 +134,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi128>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -146,7 +146,7 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
   %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
-    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = "x"}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
@@ -174,5 +174,17 @@ func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xf32>) -> tensor<16x6xf
     %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<8x6xf32>
     sdy.return %1 : tensor<8x6xf32>
   } : (tensor<16x6xf32>, tensor<8xf32>) -> tensor<16x6xf32>
+  return %0 : tensor<16x6xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%a: tensor<16x6xf32>, %c: tensor<8xi32>) -> tensor<16x6xf32> {
+  %0 = sdy.manual_computation(%a, %c) in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"} (%d: tensor<8x6xf32>, %e: tensor<4xi32>) {
+    // expected-error @+1 {{calls 'ragged_all_to_all' without 'replica_groups' that are a table of all partitions, each of them once; list the partitions of each group in 'backend_config'}}
+    %1 = stablehlo.custom_call @ragged_all_to_all(%d, %d, %e, %e, %e, %e) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<0> : tensor<1073741824x1073741824xi64>}} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<8x6xf32>
+    sdy.return %1 : tensor<8x6xf32>
+  } : (tensor<16x6xf32>, tensor<8xi32>) -> tensor<16x6xf32>
   return %0 : tensor<16x6xf32>
 }

@@ -143,7 +143,8 @@ def _rename(op: Operation, mark: ir.Attribute, renaming: npt.NDArray[np.int64]) 
     elif is_collective(op):
         groups = groups_of(op)
         if isinstance(groups, ir.DenseElementsAttr):
-            set_groups(op, renamed_groups(groups, renaming))
+            with located(op):
+                set_groups(op, renamed_groups(groups, renaming))
     elif op.name == "stablehlo.partition_id":
         rename_partition_id(op, np.argsort(renaming))
 

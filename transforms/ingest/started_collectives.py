@@ -68,9 +68,11 @@ def _start(op: Operation, kind: str) -> None:
     try:
         groups = _ids(config["permutation" if is_permute else "replica_groups"], is_permute)
         attributes, result = describe(build, config, op.operands[0].type, groups.shape[1])
-        channel = int(config.get("channel_id", 0))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         raise _mistaken(op) from None
+    channel = config.get("channel_id", 0)
+    if type(channel) is not int or not 0 <= channel < 2**31:
+        raise _mistaken(op)
     if len(op.operands) != 1 or [value.type for value in op.results] != [result]:
         raise _mistaken(op)
     where = "source_target_pairs" if is_permute else "replica_groups"

@@ -7,6 +7,7 @@ and the length of what is received instead.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.limits import MAX_LISTED_DEVICES
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
@@ -40,7 +42,7 @@ def ragged_config(attributes: Attributes) -> dict[str, ir.Attribute]:
     groups = found.get(GROUPS)
     if groups is None or not _is_table(groups):
         raise AnnotationError(
-            f"calls '{RAGGED}' without '{GROUPS}' that are a table of partitions, each of them once",
+            f"calls '{RAGGED}' without '{GROUPS}' that are a table of all partitions, each of them once",
             hint=f"list the partitions of each group in '{CONFIG}', as dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>",
             code=Code.OPERATION,
         )
@@ -59,8 +61,8 @@ def _is_table(groups: ir.Attribute) -> bool:
     element = type_.element_type
     if type_.rank != 2 or not isinstance(element, ir.IntegerType) or element.width not in _READ_BITS:
         return False
-    table = listed(groups)
-    return table.size > 0 and table.min() >= 0 and len(np.unique(table)) == table.size
+    count = math.prod(type_.shape)
+    return 0 < count <= MAX_LISTED_DEVICES and bool((np.sort(listed(groups), None) == np.arange(count)).all())
 
 
 def group_size(op: Operation | OpInfo) -> int:

@@ -19,7 +19,7 @@ from gspmd.dialect.notation import print_axes
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.collective_groups import FLAGGED, groups_of, has_channel, is_collective
 from gspmd.transforms.ir.collective_notes import notes
-from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.groups import check_partitions, replica_groups
 from gspmd.transforms.ir.manual import check_free, ops_in_regions
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
@@ -107,10 +107,7 @@ def _ids(attribute: ir.Attribute, mesh: Mesh) -> Ids:
     found = np.array(ir.DenseIntElementsAttr(attribute), np.int64)
     if not found.size:
         return np.arange(mesh.size, dtype=np.int64).reshape(1, -1)
-    if found.min() < -1 or found.max() >= mesh.size:
-        raise AnnotationError(
-            f"names partitions that a mesh of {mesh.size} devices does not have", code=Code.DEVICE_LIST
-        )
+    check_partitions(found, mesh.size)
     return found.reshape(ir.ShapedType(attribute.type).shape)
 
 
