@@ -23,12 +23,12 @@ def _along(*attributes: str) -> RuleFunction:
         builder = RuleBuilder(
             [t.shape for t in info.operands], [t.shape for t in info.results], stage=Stage.ELEMENTWISE
         )
-        count = len(info.operands)
-        for index, type_ in enumerate(info.operands):
-            for dim, size in enumerate(type_.shape):
+        operands, results = range(len(info.operands)), range(len(info.results))
+        for index in results:  # what comes after their operands says who sends
+            for dim, size in enumerate(info.operands[index].shape):
                 if dim not in whole:
-                    only = [dim if i == index else None for i in range(count)]
-                    builder.factor(only, only, size)
+                    given, made = ([dim if i == index else None for i in which] for which in (operands, results))
+                    builder.factor(given, made, size)
         return builder.build()
 
     return rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -14,10 +15,11 @@ from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.op_info import InfoReader, reducers
 from gspmd.transforms.ir.operations import Block, Operation, Point
 from gspmd.transforms.ir.ragged_call import is_ragged
+from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
 _BYTES = {"i2": "i8", "ui2": "ui8"}
-_BROADCAST = "stablehlo.collective_broadcast"
+_BROADCAST, _ROOT = "stablehlo.collective_broadcast", "has_dynamic_root"
 
 
 def replace_missing(root: Operation, platform: str = "") -> None:
@@ -42,32 +44,36 @@ def _share_equally(build: Builder, op: Operation) -> None:
 
 
 def _gather_to_broadcast(build: Builder, op: Operation) -> None:
-    """Broadcast by taking what the first device of each group has of what all have.
+    """Broadcast by taking, of what all devices of a group have, the part of the first, or of the one that is named.
 
-    One whose first device is known only when the program runs stays as it is.
+    Which one that is may be an operand: one for each value, behind all of these.
     """
     groups = np.array(op.attributes["replica_groups"])
-    if len(op.operands) != 1 or not groups.size:
+    if not groups.size:  # of all devices, however many there are
         return
-    value, type_ = op.operands[0], op.result.type
-    one = build.reshape(value, (1, *type_.shape))
-    kept = {name: attribute for name, attribute in op.attributes.items() if name != "sdy.sharding"}
-    gathered = build.op(
-        "stablehlo.all_gather",
-        [one],
-        [type_.of_shape((groups.shape[1], *type_.shape))],
-        **kept,
-        all_gather_dim=build.i64(0),
-        use_global_device_ids=ir.UnitAttr.get(build.context),
-    )
-    op.replace([build.reshape(build.slice_dim(gathered, 0, 0, 1), type_.shape)])
+    size = groups.shape[1]
+    kept = {name: attribute for name, attribute in op.attributes.items() if name not in ("sdy.sharding", _ROOT)}
+    kept |= {"all_gather_dim": build.i64(0), "use_global_device_ids": ir.UnitAttr.get(build.context)}
+    found = []
+    for value, root in itertools.zip_longest(op.operands[: len(op.results)], op.operands[len(op.results) :]):
+        shape = value.type.shape
+        one = build.reshape(value, (1, *shape))
+        all_ = build.op("stablehlo.all_gather", [one], [value.type.of_shape((size, *shape))], **kept)
+        if root is None:
+            part = build.slice_dim(all_, 0, 0, 1)
+        else:
+            zero = build.constant(TensorType((), root.type.element), 0)
+            part = build.dynamic_slice(all_, [build.reshape(root, ()), *[zero] * len(shape)], (1, *shape))
+        found.append(build.reshape(part, shape))
+    op.replace(found)
 
 
 def _send_as_bytes(build: Builder, op: Operation) -> None:
     """Let a collective of integers of two bits be one of bytes, unless it combines them in a way of its own."""
     types = [value.type for value in op.operands]
-    is_own = bool(op.regions) and not reducers(InfoReader()(op, tuple(types)))
-    if is_own or not any(type_.element in _BYTES for type_ in types):
+    if not any(type_.element in _BYTES for type_ in types):
+        return
+    if op.regions and not reducers(InfoReader()(op, tuple(types))):
         return
     for index, type_ in enumerate(types):
         op.operands[index] = build.convert(op.operands[index], _BYTES.get(type_.element, type_.element))
