@@ -133,3 +133,15 @@ def test_it_is_checked_and_its_exchanges_are_counted() -> None:
     assert back.at_most
     tokens_sent = TOKENS // 4 * CHOSEN
     assert there.bytes == back.bytes == tokens_sent * WIDTH * 4
+
+
+def test_it_is_compared_with_what_xla_makes_of_it() -> None:
+    """Which cannot run it on CPUs either, and gets the same exchanges of equal shares."""
+    weights, tokens = problem(skewed=False)
+    lowered = jax.jit(layer(mesh_of((4, 2)))).lower(weights, tokens)
+    ours, of_gspmd, of_shardy = gspmd.compare(lowered).opinions
+    assert ours.results is not None
+    assert ours.results.passed
+    assert of_shardy.results is not None
+    assert of_shardy.results.passed
+    assert "has no form that GSPMD reads" in of_gspmd.failure

@@ -26,8 +26,6 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature
-from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.repairs.collectives import replace_missing
 
 GSPMD, SHARDY = "XLA GSPMD", "XLA Shardy"
 PEERS = (GSPMD, SHARDY)
@@ -54,14 +52,11 @@ def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices) 
     """A program, in place, partitioned by a peer and compiled, as PJRT has it.
 
     Each gets the program as it is if that is annotated in its own notation; XLA with Shardy does not look at GSPMD's.
-    What the platform lacks of the collectives that users write is replaced as for us.
     Errors: Unsupported for what has no word in the other notation, and what XLA raises.
     """
     for_shardy = is_annotated_for_shardy(module)
     if peer == SHARDY and not for_shardy:
         run_passes([Ingest(num_partitions=mesh.size)], module)
-    with in_memory(module) as program:
-        replace_missing(program, devices[0].platform)
     free = free_values(module)
     if peer == GSPMD and for_shardy:
         use_gspmd_annotations(module, mesh)
