@@ -253,13 +253,19 @@ class _LivenessWalk:
         A manual computation reads its operands where they are.
         """
         goals = {index: self.memory[result] for index, result in enumerate(op.results)}
-        given = list(goals.values())
-        if op.info.name == MANUAL:
-            given = [self.memory[self.buffers.root(value)] for value in op.operands]
         for index, region in enumerate(op.regions):
+            given = self._given(op, region) if op.info.name == MANUAL else goals.values()
             for argument, held in zip(region.arguments, given, strict=False):
                 self.memory[argument] = held
             self._block(region, {} if op.info.name == WHILE and index == 0 else goals)
+
+    def _given(self, op: Op, region: Body) -> list[Allocation]:
+        """The memory of what a manual computation is given; what its operands are made from is made for it."""
+        sources = [sorted(self.buffers.sources([operand])) for operand in op.operands]
+        return [
+            self.memory[found[0]] if found else self.hold(argument, TEMPORARY)
+            for argument, found in zip(region.arguments, sources, strict=True)
+        ]
 
 
 class _Scope:
