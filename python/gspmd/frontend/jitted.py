@@ -32,7 +32,7 @@ from gspmd.frontend.value_shardings import (
     wanted_by_array,
     wanted_by_ref,
 )
-from gspmd.runtime import arguments
+from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.target_file import is_topology
 
@@ -157,13 +157,17 @@ class Jitted:
             **self._settings,
         )
         self._compiled: dict[Any, Compiled] = {}
+        self._shares_threads = False
         self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:
             self._check_donated(args, kwargs)
         try:
-            return self._call(*args, **kwargs)
+            if not self._shares_threads:
+                return self._call(*args, **kwargs)
+            in_flight.make_room()
+            return in_flight.started(self._call(*args, **kwargs))
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
             told = explained(error, self._leaves_with_paths(args, kwargs))
             if told is None:
@@ -209,6 +213,7 @@ class Jitted:
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
                 raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
             compiled = self._compiled[key] = self._lower(found, call).compile(timeout_s=self._timeout_s)
+            self._shares_threads |= compiled.shares_threads
         return compiled
 
     def _check_here(self) -> None:

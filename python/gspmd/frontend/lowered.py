@@ -32,7 +32,7 @@ from gspmd.plan_search import searching
 from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
 from gspmd.reports import report
-from gspmd.runtime import arguments, executable_module, processes, refusals
+from gspmd.runtime import arguments, executable_module, in_flight, processes, refusals
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
@@ -250,6 +250,11 @@ class Compiled:
 
     # ---- what it is ----
 
+    @property
+    def shares_threads(self) -> bool:
+        """Whether the devices are those of `in_flight`, which few calls may be on their way to."""
+        return in_flight.share_threads(self._devices)
+
     @functools.cached_property
     def executable(self) -> Executable:
         """The program as `gspmd.compile` gives it: values in and out are `gspmd.ShardedArray`s, without a pytree."""
@@ -320,7 +325,8 @@ class Compiled:
         jax_stages.place_refs(zip(self._computation.refs, self._refs, strict=True))
         jax_stages.place_refs((leaves[leaf], value) for leaf, value in self._kept.items())
         try:
-            results = jax_stages.call(self._jax, self._constants, taken)
+            with in_flight.turn(self._devices) as started:
+                results = started(jax_stages.call(self._jax, self._constants, taken))
         except (JaxRuntimeError, RuntimeError, ValueError) as error:
             told = explained(error, list(zip(self._paths, leaves, strict=True)))
             if told is None:
@@ -341,7 +347,7 @@ class Compiled:
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
         """What C++ has to know to make the next call like this one; None where it cannot."""
-        if self._calls:
+        if self._calls or not all(value.lies_right(leaves[leaf]) for leaf, value in self._kept.items()):
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
