@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
+from gspmd.frontend.kept_programs import shelf
+from gspmd.frontend.partitioning import Partitioning
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
 from gspmd.plan_search import searching
 from gspmd.plan_search.plan import ShardingPlan
@@ -78,7 +81,10 @@ class Lowered:
         self.out_info = results
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         self._given = _of_main(computation, mesh, inputs, outputs)
+        self._names = [self._paths[leaf] for leaf in computation.kept_leaves()]
+        self._annotated = functools.cache(functools.partial(annotated, computation, mesh, self._given, self._names))
         self._target = options.get("target", "")
+        self._compiled: dict[Any, Any] = {}
         self._compiler_options = compiler_options
         # Devices that are here say nothing of their speed.
         self._options = {**options, "target": ""} if machines.is_here(self._target) else options
@@ -97,13 +103,9 @@ class Lowered:
         """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
         return self._as_annotated if self._search is None else self.plan.module
 
-    @functools.cached_property
+    @property
     def _as_annotated(self) -> ir.Module:
-        module = read_program(self._computation.module)
-        names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
-        with in_memory(module) as top:
-            _annotate(top, self._computation, self.mesh, *self._given, names)
-        return module
+        return self._annotated()
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
         """The annotated module, with places in the source; of another `dialect`, as `hlo`, what JAX lowered."""
@@ -134,7 +136,20 @@ class Lowered:
 
         Errors: as `gspmd.partition`.
         """
-        return api.partition(self.program, **self._options)
+        return self._partitioning.partitioned
+
+    @functools.cached_property
+    def _partitioning(self) -> Partitioning:
+        if self._search is not None:  # which depends on the time that it is given
+            return Partitioning(functools.partial(getattr, self.plan, "module"), self._options, None)
+        try:
+            devices = self._devices(None)
+        except Error:  # they need not be here
+            return Partitioning(self._annotated, self._options, None)
+        said = (self._given, self.mesh.mesh, self._names)
+        name = self._computation.name
+        place = shelf(name, self._computation.module, said, self._options, devices, self._computation.host_callbacks)
+        return Partitioning(self._annotated, self._options, place)
 
     def cost(self, target: str | None = None) -> CostReport:
         """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
@@ -166,11 +181,18 @@ class Lowered:
 
         `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. For a target that is a topology, as
         `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and errors: as for `gspmd.compile`.
+        Compiled once for each of these, also where a call of the function asks for it.
         """
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
+        key = (None if devices is None else tuple(devices), *((name, str(xla_options[name])) for name in xla_options))
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(xla_options, devices, timeout_s)
+        return self._compiled[key]
+
+    def _compile(self, xla_options: Options, devices: Sequence[Any] | None, timeout_s: float) -> Any:
         if devices is None and is_topology(self._target):
             return self.compile_for(self._target, xla_options)
-        return Compiled(self.partitioned, self, self._devices(devices), xla_options, timeout_s)
+        return Compiled(self._partitioning, self, self._devices(devices), xla_options, timeout_s)
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
@@ -197,17 +219,17 @@ class Compiled:
 
     def __init__(
         self,
-        partitioned: Partitioned,
+        partitioning: Partitioning,
         lowered: Lowered,
         devices: tuple[Any, ...],
         compiler_options: Options,
         timeout_s: float,
     ) -> None:
-        self.partitioned = partitioned
+        self._partitioning = partitioning
         self.in_tree = lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
-        module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
+        module, signature = partitioning.for_platform(devices[0].platform)
         if jax.process_count() > 1:
             processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
         self._signature, self._devices = signature, devices
@@ -226,7 +248,9 @@ class Compiled:
         ]
         # With several processes, only one would know of an error, and the others would go on with zeros.
         self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
+        partitioning.keep(time.perf_counter() - started)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
@@ -249,6 +273,11 @@ class Compiled:
             raise refusals.refusal(error, module, compile_) from None
 
     # ---- what it is ----
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """The program of one device, as that of `Lowered`."""
+        return self._partitioning.partitioned
 
     @property
     def shares_threads(self) -> bool:
@@ -383,6 +412,16 @@ def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs:
 def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
     """What the type of a value says, where axes of the mesh are of type Explicit."""
     return wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+
+
+def annotated(
+    computation: Computation, mesh: DeviceMesh, given: tuple[Given, Given], names: Sequence[str]
+) -> ir.Module:
+    """What JAX lowered, with what is said of arguments and results and with the names of arguments."""
+    module = read_program(computation.module)
+    with in_memory(module) as top:
+        _annotate(top, computation, mesh, *given, names)
+    return module
 
 
 def _annotate(
