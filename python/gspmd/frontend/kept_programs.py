@@ -20,6 +20,7 @@ import io
 import json
 import logging
 import os
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +36,6 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, SourceLocation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.jax_stages import DiskCache
-from gspmd.transforms import ops
 from gspmd.transforms.parsing.mlir import new_context, parse_written
 
 _log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ def shelf(
     except Exception as error:  # noqa: BLE001 - whatever the file system, or a library for remote ones, raises
         _remark(f"cannot use the compilation cache: {_told(error)}")
         return None
-    if cache is None or host_calls or ops.is_extended():
+    if cache is None or host_calls or _is_extended():
         return None
     given, version = _plain(options), _version()
     text = str(module.operation.get_asm(enable_debug_info=False))
@@ -196,6 +196,12 @@ def shelf(
     parts = (version, jax.__version__, jaxlib.__version__, text, repr(said), given, repr(hardware))
     key = _DIGEST("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
     return Shelf(cache, key, name, _DIGEST(bytecode_of(module)).hexdigest(), devices[0].platform)
+
+
+def _is_extended() -> bool:
+    """Whether there are operations that functions of the user partition; the table is loaded where there may be."""
+    table = sys.modules.get("gspmd.transforms.ops")
+    return table is not None and table.is_extended()
 
 
 def _hardware(device: Any) -> tuple[Any, ...]:

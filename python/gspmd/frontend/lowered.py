@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.errors import JaxRuntimeError
@@ -14,14 +14,9 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.compiled import ahead_of_time, machines
-from gspmd.compiled.ahead_of_time import CompiledProgram
-from gspmd.costs import program_cost
-from gspmd.costs.program_cost import CostReport
+from gspmd.compiled import machines
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dialect.own_attributes import NAME
-from gspmd.explanations import explanation
-from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.device_mesh import DeviceMesh
@@ -31,23 +26,26 @@ from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
 from gspmd.frontend.partitioning import Partitioning
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
-from gspmd.plan_search import searching
-from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
-from gspmd.reports import report
 from gspmd.runtime import arguments, executable_module, in_flight, processes, refusals
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
-from gspmd.suggestions import suggesting
-from gspmd.suggestions.suggesting import Suggestions
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
+
+if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+    from gspmd.compiled.ahead_of_time import CompiledProgram
+    from gspmd.costs.program_cost import CostReport
+    from gspmd.explanations.explanation import Explanation
+    from gspmd.plan_search.plan import ShardingPlan
+    from gspmd.reports import report
+    from gspmd.suggestions.suggesting import Suggestions
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -96,6 +94,8 @@ class Lowered:
 
         Errors: as `gspmd.search`.
         """
+        from gspmd.plan_search import searching
+
         return searching.search(self._as_annotated, **self._explained, **(self._search or {}))
 
     @functools.cached_property
@@ -153,22 +153,32 @@ class Lowered:
 
     def cost(self, target: str | None = None) -> CostReport:
         """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
+        from gspmd.costs import program_cost
+
         target = self._options.get("target", "") if target is None else target
         return program_cost.cost(self.partitioned, target=target, original=self.program)
 
     def explain(self) -> Explanation:
         """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
+        from gspmd.explanations import explanation
+
         return explanation.explain(self.program, **self._explained)
 
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
         """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""
+        from gspmd.reports import report
+
         return report.report(self.program, **self._explained, compiled=compiled)
 
     def suggest(
-        self, *, save: str = "time", tries: int = suggesting.TRIES, time_limit_s: float = suggesting.TIME_LIMIT_S
+        self, *, save: str = "time", tries: int | None = None, time_limit_s: float | None = None
     ) -> Suggestions:
         """Annotations that would pay, as changes of the source where it shows them. Errors: as `gspmd.suggest`."""
-        return suggesting.suggest(self.program, **self._explained, save=save, tries=tries, time_limit_s=time_limit_s)
+        from gspmd.suggestions import suggesting
+
+        given = {"tries": tries, "time_limit_s": time_limit_s}
+        limits: dict[str, Any] = {name: limit for name, limit in given.items() if limit is not None}
+        return suggesting.suggest(self.program, **self._explained, save=save, **limits)
 
     def compile(
         self,
@@ -196,6 +206,8 @@ class Lowered:
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
+        from gspmd.compiled import ahead_of_time
+
         if target == self._target:
             return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
@@ -387,7 +399,7 @@ def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | No
     if isinstance(error, Error):
         return None
     for index, (path, leaf) in enumerate(leaves):
-        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        if jax_stages.is_array(leaf) and leaf.is_deleted():
             return arguments.gone(f"argument {index} '{path}'")
     text = str(error).strip()
     if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
