@@ -189,7 +189,7 @@ def heard(use: Callable[[], Any]) -> tuple[Any, list[Diagnostic]]:
 def test_another_process_does_not_partition_again(work: Work, folder: Path) -> None:
     first = jitted()
     expected = first(W, X)
-    second = jitted()
+    second = jitted(in_shardings=(P("x", "y"), P("x", None)))
     compiled = second.lower(*SHAPES).compile()
     np.testing.assert_array_equal(second(W, X), expected)
     assert work.partitioned == 1

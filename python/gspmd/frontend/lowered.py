@@ -146,7 +146,8 @@ class Lowered:
             devices = self._devices(None)
         except Error:  # they need not be here
             return Partitioning(self._annotated, self._options, None)
-        said = (self._given, self.mesh.mesh, self._names)
+        given = [[dataclasses.replace(wanted, spec=None) for wanted in values] for values in self._given]
+        said = (given, self.mesh.mesh, self._names)
         name = self._computation.name
         place = shelf(name, self._computation.module, said, self._options, devices, self._computation.host_callbacks)
         return Partitioning(self._annotated, self._options, place)
