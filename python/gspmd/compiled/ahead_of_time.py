@@ -32,7 +32,7 @@ from gspmd.runtime import executable as runtime
 from gspmd.runtime import executable_module, refusals
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 # What the compilers say of programs that do not fit: what is needed, and what there is.
 _OUT_OF_MEMORY = (
@@ -61,20 +61,24 @@ class CompiledMemory:
 
 
 class CompiledProgram:
-    """A partitioned program as PJRT compiled it for a machine, `seconds` long."""
+    """A partitioned program as PJRT compiled it for a machine, `compile_s` seconds long."""
 
-    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, seconds: float) -> None:
-        self.partitioned, self.machine, self.compile_s = partitioned, machine, seconds
-        self.executable = executable
+    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, compile_s: float) -> None:
+        self.partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
+        self._pjrt = executable
+
+    def runtime_executable(self) -> Any:
+        """PJRT's executable."""
+        return self._pjrt
 
     @property
     def hlo_text(self) -> str:
         """The optimised HLO."""
-        return str(self.executable.hlo_modules()[0].to_string())
+        return str(self.runtime_executable().hlo_modules()[0].to_string())
 
     @property
     def memory(self) -> CompiledMemory:
-        stats = self.executable.get_compiled_memory_stats()
+        stats = self.runtime_executable().get_compiled_memory_stats()
         limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
         return CompiledMemory(
             stats.argument_size_in_bytes,
@@ -88,7 +92,7 @@ class CompiledProgram:
     @property
     def flops(self) -> float:
         """Operations of a device by the compiler's own count, in which bodies of loops count once."""
-        return float(self.executable.cost_analysis().get("flops", 0.0))
+        return float(self.runtime_executable().cost_analysis().get("flops", 0.0))
 
     def cost(self) -> CostReport:
         """Our own account of the same program on the same machine."""
@@ -117,7 +121,7 @@ class CompiledProgram:
             jaxlib=jaxlib.__version__,
             compiler=platform_version(self.machine.devices),
         )
-        return compiled_bytes(CompiledFile(about, module.getvalue(), self.executable.serialize()))
+        return compiled_bytes(CompiledFile(about, module.getvalue(), self.runtime_executable().serialize()))
 
 
 def compile_for(
@@ -152,12 +156,24 @@ def compile_for(
     module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
     refuse_to_run(module)
     started = time.perf_counter()
+    executable = compiled_by(compile_, module, partitioned, place, given, f"the compiler for '{place.target}'")
+    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+
+
+def compiled_by(
+    compile_: Callable[..., Any],
+    module: ir.Module,
+    partitioned: Partitioned,
+    place: Machine,
+    given: Mapping[str, Any],
+    compiler: str,
+) -> Any:
+    """What `compile_` makes of a module, by default with the options `given`; errors are those of the `compiler`."""
     try:
-        executable = _begun_early(compile_, module, given) if target.startswith(_LATE) else compile_(module)
+        return _begun_early(compile_, module, given) if place.target.startswith(_LATE) else compile_(module)
     except refusals.REFUSED as error:
         found = _refused(error, partitioned, place)
-        raise found or refusals.refusal(error, module, compile_, f"the compiler for '{place.target}'") from None
-    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+        raise found or refusals.refusal(error, module, compile_, compiler) from None
 
 
 def _begun_early(compile_: Callable[..., Any], module: ir.Module, given: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type
@@ -217,23 +218,29 @@ def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[Axis
 
 
 def _permute_s(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
-    """All messages at once, each routed dimension by dimension: the busiest link decides."""
+    """All messages at once, each routed dimension by dimension: the busiest link decides, also of those outside."""
     assert target.torus is not None, "places are those of a torus"
-    load: dict[tuple[tuple[int, ...], int, int], int] = {}
+    dims = len(target.torus.dims)
+    crossing = [move for move in moves if move[0][dims + 1 :] != move[1][dims + 1 :]]
+    inside = [(source[:dims], goal[:dims]) for source, goal in moves if source[dims + 1 :] == goal[dims + 1 :]]
+    load: Counter[tuple[tuple[int, ...], int, int]] = Counter()
     hops = 0
-    for source, goal in moves:
-        at, length = list(source[:-1]), 0
+    for source, goal in inside:
+        at, length = list(source), 0
         for dim, size in enumerate(target.torus.dims):
             steps, way = _way(at[dim], goal[dim], size, target.network.closes(size))
             for _ in range(steps):
-                link = (tuple(at), dim, way)
-                load[link] = load.get(link, 0) + 1
+                load[tuple(at), dim, way] += 1
                 at[dim] = (at[dim] + way) % size
             length += steps
         hops = max(hops, length)
     # The devices of a chip have its links together.
     rate = target.network.bytes_per_s * target.torus.cores
-    return hops * target.network.latency_s + local * max(load.values(), default=0) / rate
+    inside_s = hops * target.network.latency_s + local * max(load.values(), default=0) / rate
+    if not crossing:
+        return inside_s
+    outside = target.torus_links(dims + 1, target.torus.slices, 1)
+    return max(inside_s, outside.latency_s + local / outside.bytes_per_s)
 
 
 def _way(start: int, goal: int, size: int, ring: bool) -> tuple[int, int]:

@@ -181,6 +181,35 @@ class Computation:
             return lowering.compile()
 
 
+def make_stage(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
+    """Let one of JAX's stages, which comes from what JAX lowered, have this executable."""
+    stages.Compiled.__init__(
+        compiled,
+        executable,
+        lowered._lowering.const_args,
+        lowered.args_info,
+        lowered.out_tree,
+        lowered._no_kwargs,
+        lowered._in_types,
+        lowered._out_types,
+    )
+
+
+class Unserializable:
+    """In the place of what JAX pickles of an executable, where JAX alone could not use it: raises `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __reduce__(self) -> Any:
+        raise self._error
+
+
+def refuse_to_serialize(executable: Any, error: Exception) -> None:
+    """Let `jax.experimental.serialize_executable.serialize` raise `error` for an executable."""
+    executable._unloaded_executable = Unserializable(error)
+
+
 def _explicit(aval: Aval) -> NamedSharding | None:
     sharding = getattr(aval, "sharding", None)
     known = isinstance(sharding, NamedSharding) and AxisType.Explicit in sharding.mesh.axis_types
@@ -218,8 +247,15 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
         wide._lojax = None
-    lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
+    with _device_of(mesh, platform):
+        lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
     return lowered, Computation(lowered._lowering)
+
+
+def _device_of(mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> contextlib.AbstractContextManager[Any]:
+    """What calls of Python are lowered for asks the client of a device, which is that of the mesh if it has one."""
+    device = None if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0]
+    return contextlib.nullcontext() if device is None or device.platform != platform else jax.default_device(device)
 
 
 def _for_one_device_only(jaxpr: Any) -> bool:

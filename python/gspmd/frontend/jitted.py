@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -14,14 +15,16 @@ from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
 from gspmd import api
+from gspmd.compiled import machines
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ExecutionError, UsageError, shown
+from gspmd.dialect.errors import UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
+from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
-from gspmd.frontend.lowered import Compiled, Lowered, explained
+from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.frontend.value_shardings import (
     NOTHING,
@@ -34,7 +37,7 @@ from gspmd.frontend.value_shardings import (
 )
 from gspmd.runtime import arguments
 from gspmd.runtime.processes import TIMEOUT_S
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Names = str | Iterable[str] | None
@@ -198,10 +201,10 @@ class Jitted:
         return results, compiled.fast_call(call.leaves, results), False
 
     def _compiled_for(self, call: BoundCall) -> Compiled:
-        self._check_here()
         split = self._takes_as_split
         found = self._find_mesh(call.leaves)
         mesh = None if found is None else found.mesh
+        self._check_here(mesh)
         config = jax.config
         key = (mesh, call.key, kinds_of(call.leaves, split), *[getattr(config, name) for name in _SETTINGS])
         compiled = self._compiled.get(key)
@@ -211,14 +214,12 @@ class Jitted:
             compiled = self._compiled[key] = self._lower(found, call).compile(timeout_s=self._timeout_s)
         return compiled
 
-    def _check_here(self) -> None:
+    def _check_here(self, mesh: DeviceMesh | None) -> None:
         target = self._options.get("target", "")
-        if is_topology(target):
-            raise ExecutionError(
-                f"'{self._name}' is for '{target}', which is not here",
-                hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
-                code=Code.OTHER_MACHINE,
-            )
+        if mesh is not None and mesh.devices is not None and machines.is_compile_only(mesh.devices):
+            raise not_here(f"'{self._name}'", f"{len(mesh.devices)} x {mesh.devices[0].device_kind}")
+        if is_topology(target) and (mesh is None or mesh.stands_in):
+            raise not_here(f"'{self._name}'", target)
 
     def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
@@ -271,6 +272,7 @@ class Jitted:
             found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
             raise no_mesh()
+        found = dataclasses.replace(found, mesh=mesh_on_target(found.mesh, self._options.get("target", "")))
         mesh = found.mesh
         split = self._takes_as_split
         inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)

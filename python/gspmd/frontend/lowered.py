@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,16 +14,21 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
+from gspmd.collectives import traffic_of
 from gspmd.compiled import ahead_of_time, machines
 from gspmd.compiled.ahead_of_time import CompiledProgram
+from gspmd.compiled.looked_up import machine_of
+from gspmd.compiled.machines import Machine
 from gspmd.costs import program_cost
 from gspmd.costs.program_cost import CostReport
-from gspmd.dialect.errors import Error, ExecutionError, UsageError
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, Unsupported, UsageError
 from gspmd.dialect.own_attributes import NAME
 from gspmd.explanations import explanation
 from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
+from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
@@ -32,7 +38,7 @@ from gspmd.plan_search import searching
 from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
 from gspmd.reports import report
-from gspmd.runtime import arguments, executable_module, processes, refusals
+from gspmd.runtime import arguments, executable_module, processes
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
@@ -41,10 +47,11 @@ from gspmd.suggestions import suggesting
 from gspmd.suggestions.suggesting import Suggestions
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -79,10 +86,14 @@ class Lowered:
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         self._given = _of_main(computation, mesh, inputs, outputs)
         self._target = options.get("target", "")
+        self.hardware = assumed_hardware(self._target, mesh)
         self._compiler_options = compiler_options
-        # Devices that are here say nothing of their speed.
-        self._options = {**options, "target": ""} if machines.is_here(self._target) else options
+        self._options = {**options, "target": self.hardware.target}
         self._explained = {name: self._options[name] for name in _EXPLAINED if name in self._options}
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name}={size}" for name, size in self.mesh.mesh.axes)
+        return f"Lowered(mesh: {axes}; hardware: {self.hardware})"
 
     @functools.cached_property
     def plan(self) -> ShardingPlan:
@@ -162,15 +173,14 @@ class Lowered:
         devices: Sequence[Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """A `Compiled`, ready to run on the given devices, by default those of the mesh or the target.
+        """A `Compiled` for the given devices, by default those of the mesh or the target.
 
-        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. For a target that is a topology, as
-        `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and errors: as for `gspmd.compile`.
+        It is ready to run, or only for reading, saving and sending where the devices are those of a topology.
+        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. `timeout_s` and errors: as for
+        `gspmd.compile`.
         """
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
-        if devices is None and is_topology(self._target):
-            return self.compile_for(self._target, xla_options)
-        return Compiled(self.partitioned, self, self._devices(devices), xla_options, timeout_s)
+        return Compiled(self.partitioned, self, self._machine(devices), xla_options, timeout_s)
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
@@ -178,6 +188,13 @@ class Lowered:
             return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
         return ahead_of_time.compile_for(self.program, target, compiler_options=compiler_options, **options)
+
+    def _machine(self, devices: Sequence[Any] | None) -> Machine:
+        """What to compile for; the axes of a mesh that is only sizes are laid onto a topology in the best way."""
+        mesh = self.partitioned.mesh
+        if devices is None and is_topology(self._target) and self.mesh.stands_in:
+            return machines.machine(self._target, mesh, traffic_of(model_of(self.partitioned.module), mesh))
+        return machine_of(self._devices(devices), mesh, [size for _, size in self.mesh.mesh.axes])
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
@@ -192,19 +209,22 @@ class Lowered:
         return self.mesh.devices
 
 
-class Compiled:
-    """A partitioned function on its devices. Called as the function, without static arguments."""
+class Compiled(jax.stages.Compiled, CompiledProgram):
+    """A partitioned function, compiled for its devices; called as the function, without static arguments.
+
+    It is one of `jax.stages`, so that JAX's own functions take it, as `jax.experimental.serialize_executable` does.
+    """
 
     def __init__(
         self,
         partitioned: Partitioned,
         lowered: Lowered,
-        devices: tuple[Any, ...],
+        machine: Machine,
         compiler_options: Options,
         timeout_s: float,
     ) -> None:
-        self.partitioned = partitioned
-        self.in_tree = lowered.in_tree
+        self.partitioned, self.machine = partitioned, machine
+        devices, self._in_tree = machine.devices, lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
         module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
@@ -226,11 +246,17 @@ class Compiled:
         ]
         # With several processes, only one would know of an error, and the others would go on with zeros.
         self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
+        self.compile_s = time.perf_counter() - started
+        jax_stages.make_stage(self, lowered._lowered, self._jax)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
-        self._constants = jax_stages.place_constants(self._jax, self._computation.const_args)
+        self._check_serializable([*self._inputs, *outs])
+        self._constants: Sequence[Any] = self._computation.const_args
+        if machine.is_here:
+            self._constants = jax_stages.place_constants(self._jax, self._constants)
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
@@ -238,17 +264,27 @@ class Compiled:
         self._refs = self._inputs[own.stop :]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
-        def compile_(module: ir.Module) -> Any:
+        def compile_(module: ir.Module, options: Options = options) -> Any:
             with quiet():
                 calls = self._calls.functions
                 return self._computation.compile(module, self._devices, self._inputs, outputs, calls, options)
 
-        try:
-            return compile_(module)
-        except refusals.REFUSED as error:
-            raise refusals.refusal(error, module, compile_) from None
+        compiler = "PJRT" if self.machine.is_here else f"the compiler for '{self.machine.target}'"
+        return ahead_of_time.compiled_by(compile_, module, self.partitioned, self.machine, options, compiler)
+
+    def _check_serializable(self, values: Sequence[Held]) -> None:
+        """JAX alone would pass others than it should, where it holds a value in another form."""
+        if any(not value.is_itself for value in values):
+            hint = "save it by compiled.save(path), for gspmd.load_compiled"
+            error = Unsupported("has a value that JAX cannot hold as it is, as one that is split unevenly", hint=hint)
+            jax_stages.refuse_to_serialize(self._jax, error)
 
     # ---- what it is ----
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of `((positional, ...), {keyword: ...})`."""
+        return self._in_tree
 
     @functools.cached_property
     def executable(self) -> Executable:
@@ -281,22 +317,6 @@ class Compiled:
             return jax_sharding(value.sharding, self._devices)
         return api.Sharding(value.sharding)
 
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return str(self._jax.as_text())
-
-    def cost_analysis(self) -> Any:
-        """XLA's estimate for one device, as a dictionary."""
-        return self._jax.cost_analysis()
-
-    def memory_analysis(self) -> Any:
-        """What XLA allocates on one device, in bytes."""
-        return self._jax.memory_analysis()
-
-    def runtime_executable(self) -> Any:
-        """PJRT's executable."""
-        return self._jax.runtime_executable()
-
     # ---- calls ----
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -313,6 +333,8 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
+        if not self.machine.is_here:
+            raise not_here("the function", self.machine.target)
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
         taken = list(leaves)
         for leaf, value in self._kept.items():
@@ -345,6 +367,15 @@ class Compiled:
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
+
+
+def not_here(what: str, target: str) -> ExecutionError:
+    """What to say of a call of something that is for devices of a topology."""
+    return ExecutionError(
+        f"{what} is for '{target}', which is not here",
+        hint="compile it by lower(...).compile(), or call it on a mesh of devices that are here",
+        code=Code.OTHER_MACHINE,
+    )
 
 
 def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | None:
