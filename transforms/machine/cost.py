@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.axes import Axes, Axis, canonical
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,6 +111,25 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
     if kind == "collective_permute":
         return _shift_time(local_bytes, parts)
     return _ring_time(sent, parts)
+
+
+def tiers(axes: Axes, hardware: Hardware) -> tuple[Axes, Axes]:
+    """The parts of axes along which devices are in one domain, and those that lead from one domain to others.
+
+    Where parts of axes are no products of these, or their links are not known, all of it counts as inside.
+    """
+    inside: list[Axis] = []
+    outside: list[Axis] = []
+    for axis in axes:
+        end = 1
+        for link in hardware.axes.get(axis.name, ()):
+            begin, end = end, end * link.size
+            low, high = max(begin, axis.pre), min(end, axis.end)
+            if low < high:
+                if high % low or low % axis.pre or axis.end % high:
+                    return axes, ()
+                (outside if link.outside else inside).append(Axis(axis.name, low, high // low))
+    return canonical(inside), canonical(outside)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.primes import divisors
 
 MOST_PLACEMENTS = 4096
-_BEYOND_CHIPS = {"C": "devices of a chip", "S": "slices"}
 
 
 class Slot(NamedTuple):
@@ -107,8 +106,13 @@ class Placement:
         parts = []
         for slot in dict(self.slots)[name]:
             letter, length = self.torus.letters[slot.dim], self.torus.lengths[slot.dim]
-            if letter in _BEYOND_CHIPS:
-                parts.append(f"{slot.size} {_BEYOND_CHIPS[letter]}")
+            is_switch = len(self.torus.dims) == 1
+            if letter == "C":
+                parts.append(f"{slot.size} devices of a chip")
+            elif letter == "S":
+                parts.append(f"{slot.size} {'domains' if is_switch else 'slices'}")
+            elif is_switch:
+                parts.append(f"{slot.size} of {length} devices of a domain")
             else:
                 apart = f", {slot.stride} apart" if slot.stride > 1 else ""
                 parts.append(f"{letter} ({slot.size} of {length} chips{apart})")
