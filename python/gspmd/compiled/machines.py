@@ -155,6 +155,12 @@ def slice_of(device: Any) -> int:
     return 0 if found is None else int(found)
 
 
+def quieten() -> None:
+    """Let libtpu not look for a TPU, and not say that there is none."""
+    for key, value in _QUIET.items():
+        os.environ.setdefault(key, value)
+
+
 def _devices(target: str) -> list[Any]:
     """The devices of a topology, from libtpu's compile-only client."""
     if importlib.util.find_spec("libtpu") is None:
@@ -163,8 +169,7 @@ def _devices(target: str) -> list[Any]:
             hint="pip install 'gspmd[tpu]'",
             code=Code.OTHER_MACHINE,
         )
-    for key, value in _QUIET.items():
-        os.environ.setdefault(key, value)
+    quieten()
     from jax.experimental import topologies
 
     _, version, shape = target.partition("@")[0].split(":")
