@@ -12,8 +12,9 @@ import pytest
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.machine.axis_slots import order_of, slots_of_axes
 from gspmd.transforms.machine.cost import collective_time, tiers
-from gspmd.transforms.machine.device_order import order_of, order_text, parse_order, slots_of_axes
+from gspmd.transforms.machine.device_order import order_text, parse_order
 from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import TARGETS, Traffic
 from gspmd.transforms.machine.topology import machine_text

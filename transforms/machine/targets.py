@@ -28,7 +28,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.limits import MAX_TOPOLOGY_CHIPS
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.machine.cost import AxisLinks, Hardware, ScatterTiles, collective_time
-from gspmd.transforms.machine.device_order import ordered_placement
+from gspmd.transforms.machine.device_order import Order
 from gspmd.transforms.machine.torus import Placement, Slot, Torus, best_placement
 
 GIB = 2**30
@@ -117,9 +117,9 @@ class Target:
     clock_hz: float = 0.0
     torus: Torus | None = None
     scatter_tiles: ScatterTiles | None = None
-    order: tuple[Slot, ...] = ()
+    order: Order = ()
 
-    def on(self, dims: tuple[int, ...], slices: int = 1, order: tuple[Slot, ...] = ()) -> Target:
+    def on(self, dims: tuple[int, ...], slices: int = 1, order: Order = ()) -> Target:
         """The target as so many tori of chips, or switches of one dimension, with devices in an order.
 
         Errors: UsageError for a wrong number of dimensions, or too many chips.
@@ -178,6 +178,8 @@ class Target:
         """
         assert self.torus is not None, "only a torus has places"
         if self.order:
+            from gspmd.transforms.machine.axis_slots import ordered_placement  # which loads NumPy
+
             return ordered_placement(mesh, self.torus, self.order)
         usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
         joined = [*_joined(traffic), *others] or usual
@@ -294,7 +296,7 @@ def _gpu(
 ) -> Target:
     """`memory` is bytes and bytes a second, `nvlink` and `port` what a device sends inside a domain and outside.
 
-    f16 has the rate of bf16, and one type of f8 that of the other.
+    Elements of f16 have the rate of bf16, and both types of f8 one rate.
     """
     alike = {"f16": "bf16", "f8E5M2": "f8E4M3FN"}
     flops = {**flops, **{element: flops[other] for element, other in alike.items() if other in flops}}

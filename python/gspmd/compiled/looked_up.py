@@ -18,7 +18,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.sharded_array import Devices
-from gspmd.transforms.machine.device_order import Order, order_of
+from gspmd.transforms.machine.axis_slots import order_of
+from gspmd.transforms.machine.device_order import Order
 from gspmd.transforms.machine.targets import GPUS, MEGACORE, TOPOLOGIES
 from gspmd.transforms.machine.topology import is_topology, machine_text, read_machine, version_in
 from gspmd.transforms.machine.torus import Torus

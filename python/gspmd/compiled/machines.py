@@ -174,7 +174,8 @@ def _devices(target: str) -> list[Any]:
 
     _, version, shape = target.partition("@")[0].split(":")
     dims, _, slices = shape.partition("*")
-    name, options = f"{version.removesuffix(MEGACORE)}:{dims}", {}
+    name = f"{version.removesuffix(MEGACORE)}:{dims}"
+    options: dict[str, Any] = {}
     if slices:
         options["num_slices"] = int(slices)
     if version.endswith(MEGACORE):
