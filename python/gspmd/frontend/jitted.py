@@ -89,12 +89,12 @@ def jit(
     there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
     `timeout_s` seconds of the others. `shardings="search"` lets `gspmd.search` find the shardings that are not given; a
     dictionary is its options, as `{"time_limit_s": 10}`. Further keyword arguments are those of `gspmd.partition`;
-    `target` may also say where to run, as `tpu` or `cpu`.
+    `target` may also say where to run, as `tpu` or `cpu`; where it names no hardware, that of the mesh is looked up.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
     has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
-    `partitioned` and `compile()`, which also compiles for a `target` that is a topology, as `tpu:v5p:8x8x8`; functions
-    for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
+    `partitioned` and `compile()`, which also compiles for a `target` or a mesh that is a topology, as `tpu:v5p:8x8x8`;
+    functions for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
     annotated function is; within a function of `gspmd.jit` it becomes part of that one.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
