@@ -94,8 +94,8 @@ def jit(
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
     has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
     `partitioned` and `compile()`, which also compiles for a `target` or a mesh that is a topology, as `tpu:v5p:8x8x8`;
-    functions for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
-    annotated function is; within a function of `gspmd.jit` it becomes part of that one.
+    functions for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit`
+    of the annotated function is; within a function of `gspmd.jit` it becomes part of that one.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.

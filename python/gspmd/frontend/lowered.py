@@ -223,7 +223,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         compiler_options: Options,
         timeout_s: float,
     ) -> None:
-        self.partitioned, self.machine = partitioned, machine
+        self.partitioned, self.machine, self._is_here = partitioned, machine, machine.is_here
         devices, self._in_tree = machine.devices, lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
@@ -255,7 +255,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         ]
         self._check_serializable([*self._inputs, *outs])
         self._constants: Sequence[Any] = self._computation.const_args
-        if machine.is_here:
+        if self._is_here:
             self._constants = jax_stages.place_constants(self._jax, self._constants)
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
@@ -269,7 +269,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
                 calls = self._calls.functions
                 return self._computation.compile(module, self._devices, self._inputs, outputs, calls, options)
 
-        compiler = "PJRT" if self.machine.is_here else f"the compiler for '{self.machine.target}'"
+        compiler = "PJRT" if self._is_here else f"the compiler for '{self.machine.target}'"
         return ahead_of_time.compiled_by(compile_, module, self.partitioned, self.machine, options, compiler)
 
     def _check_serializable(self, values: Sequence[Held]) -> None:
@@ -333,7 +333,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
-        if not self.machine.is_here:
+        if not self._is_here:
             raise not_here("the function", self.machine.target)
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
         taken = list(leaves)
