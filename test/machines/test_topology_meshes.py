@@ -201,8 +201,10 @@ def test_a_hybrid_mesh_is_priced_and_compiled_by_its_slices() -> None:
     assert steps == [("reduce_scatter", inside), ("all_reduce", across), ("all_gather", inside)]
     flat = gspmd.cost(gspmd.partition(lowered.program), target=lowered.hardware.target)
     assert lowered.cost().communication_s < 0.9 * flat.communication_s
-    compiled = lowered.compile()
-    assert compiled.step_time().communication_s > 0
+    step_time = lowered.compile().step_time()
+    between = [each for each in step_time.collectives if "recv" in each.name]
+    assert [(each.kind, each.devices, each.sent_bytes) for each in between] == [("all_reduce", 2, 2048 * 1024 * 4 / 2)]
+    assert between[0].time_s == pytest.approx(1e-5 + 2048 * 1024 * 4 / 2 / 3.125e9)
 
 
 @needs_libtpu

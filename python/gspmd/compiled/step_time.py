@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type
+from gspmd.compiled.optimized_hlo import Between, Instruction, OptimizedModule, Visit, bytes_of_type
 from gspmd.compiled.schedule import Alone, schedule
 from gspmd.costs.timeline import COMPILER, COMPUTE, Timeline
 from gspmd.dialect.axes import Axis
@@ -27,7 +27,7 @@ _FREE = frozenset(
     (
         *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id", "after-all"),
         *("while", "conditional", "call", "custom-call", "opt-barrier", "domain", "async-start", "async-update"),
-        "copy-start",
+        *("copy-start", "send"),
     )
 )
 Coordinates = Callable[[int], tuple[int, ...]]  # of the chip, and the device on it, that a partition runs on
@@ -108,8 +108,11 @@ def step_time(
     for visit in module.visits():
         if not visit.known:
             loops.add(visit.computation)
-        found = collective_in(module, visit)
-        if found is not None:
+        found, between = collective_in(module, visit), visit.instruction.between_slices
+        if between is not None:
+            collectives.append(_priced_between(module, visit, between, target))
+            seconds, lane = collectives[-1].time_s, f"{between.kind} between slices"
+        elif found is not None:
             axes = "" if mesh is None else _axes_between(_exchanging(module, found), mesh)
             collectives.append(dataclasses.replace(_priced(module, visit, found, target, coordinates), axes=axes))
             priced = collectives[-1]
@@ -186,6 +189,17 @@ def _priced(
     seconds = collective_time(kind, local, len(group), hardware, (Axis("group", 1, math.prod(k.size for k in links)),))
     sent = sent_bytes(kind, local, len(group))
     return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
+
+
+def _priced_between(module: OptimizedModule, visit: Visit, between: Between, target: Target) -> CompiledCollective:
+    """What goes over the network between slices, each device with its own part."""
+    kind, slices, local = between
+    assert target.torus is not None, "slices are of a torus"
+    links = (target.torus_links(len(target.torus.dims) + 1, slices, 1),)
+    hardware = dataclasses.replace(Hardware(), axes={"group": links})
+    seconds = collective_time(kind, local, slices, hardware, (Axis("group", 1, slices),))
+    name, source = visit.instruction.name, module.source(visit.instruction)
+    return CompiledCollective(kind, name, source, slices, sent_bytes(kind, local, slices), seconds, visit.times, True)
 
 
 def _exchanging(module: OptimizedModule, instruction: Instruction) -> list[tuple[int, ...]]:
