@@ -121,6 +121,18 @@ def test_calls_of_python_compile_for_a_topology(body: str) -> None:
     assert gspmd.jit(function, in_shardings=sharding).lower(X).compile().machine.target == "tpu:v5e:2x4@Y4.X2"
 
 
+def test_calls_of_python_are_partitioned_for_a_target_whose_devices_are_not_here() -> None:
+    def function(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x.sum())
+        return x + 1
+
+    lowered = gspmd.jit(function, mesh={"d": 8}, in_shardings=P("d"), target="tpu:v5e:2x4").lower(X)
+    assert [each.kind for each in lowered.partitioned.collectives] == ["all_reduce"]
+    if importlib.util.find_spec("libtpu") is not None:
+        with pytest.raises(Unsupported, match="calls Python, as "):
+            lowered.compile()
+
+
 # ---- tracing and lowering for the platform ----
 
 

@@ -90,6 +90,10 @@ class Computation:
         module: ir.Module = self.lowering.stablehlo()
         return mlir.refine_polymorphic_shapes(module) if poly is not None and poly.uses_dim_vars else module
 
+    def is_for(self, platform: str) -> bool:
+        """Whether it was lowered for a platform."""
+        return platform in self.lowering._platforms
+
     @property
     def num_tokens(self) -> int:
         return len(self._args["ordered_effects"])
@@ -248,7 +252,13 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
         wide._params = {**traced._params, "ctx_mesh": around}
         wide._lojax = None
     with _device_of(mesh, platform):
-        lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
+        try:
+            lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
+        except ValueError as error:
+            if "different from the lowering platform" not in str(error):
+                raise
+            # It calls Python, for which JAX needs a device. What is here suffices to partition it.
+            lowered = stages.Traced.lower(wide, lowering_platforms=(jax.default_backend(),))
     return lowered, Computation(lowered._lowering)
 
 

@@ -39,6 +39,7 @@ from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
 from gspmd.reports import report
 from gspmd.runtime import arguments, executable_module, processes
+from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
@@ -228,6 +229,8 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
         module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
+        if not (self._is_here or self._computation.is_for(devices[0].platform)):
+            refuse_to_run(module)
         if jax.process_count() > 1:
             processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
         self._signature, self._devices = signature, devices
