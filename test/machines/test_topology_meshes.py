@@ -56,6 +56,7 @@ def test_a_mesh_of_a_topology_compiles(name: str, slices: int, spec: P) -> None:
     assert "HloModule" in compiled.as_text()
     assert compiled.input_formats[0][0].sharding.is_equivalent_to(NamedSharding(mesh, spec), 2)
     assert jax.tree.leaves(compiled.args_info)[0].shape == X.shape
+    assert compiled.out_info.sharding.is_equivalent_to(compiled.out_shardings, 2)
 
 
 @needs_libtpu
@@ -259,6 +260,7 @@ def test_what_jax_cannot_hold_is_not_serialized() -> None:
     sharding = NamedSharding(mesh_of("v5e:2x4", (4, 2), ("d", "t")), P("d"))
     uneven = jax.ShapeDtypeStruct((63, 64), jnp.float32)
     compiled = gspmd.jit(lambda x: x * 2, in_shardings=sharding).lower(uneven).compile()
+    assert jax.tree.leaves(compiled.in_avals)[0].shape == compiled.out_info.shape == (63, 64)
     with pytest.raises(Unsupported, match="that JAX cannot hold as it is, as one that is split unevenly; save it by"):
         serialize(compiled)
 

@@ -289,6 +289,22 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         """The structure of `((positional, ...), {keyword: ...})`."""
         return self._in_tree
 
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, of whole values."""
+        return jax.tree.map(lambda info: jax.core.ShapedArray(info.shape, info.dtype), self.args_info)
+
+    @property
+    def out_info(self) -> Any:
+        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s; with shardings where JAX has these."""
+        shardings = jax.tree.leaves(self.out_shardings, is_leaf=lambda leaf: leaf is None)
+        known = [each if isinstance(each, jax.sharding.Sharding) else None for each in shardings]
+        structs = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+            for aval, sharding in zip(self._out_avals, known, strict=True)
+        ]
+        return jax.tree.unflatten(self.out_tree, structs)
+
     @functools.cached_property
     def executable(self) -> Executable:
         """The program as `gspmd.compile` gives it: values in and out are `gspmd.ShardedArray`s, without a pytree."""
