@@ -240,12 +240,33 @@ def test_a_mesh_of_two_topologies_is_refused() -> None:
 
 
 @needs_libtpu
-@pytest.mark.parametrize("target", ["tpu:v5p:2x2x2", "tpu:v5e:4x4", "gpu:h100:8"])
+@pytest.mark.parametrize("target", ["tpu:v5p:2x2x2", "tpu:v5e:4x4", "gpu:h100:8", "tpu-v5p", "h100"])
 def test_a_target_that_is_not_the_mesh_is_refused(target: str) -> None:
     sharding = NamedSharding(mesh_of("v5e:2x4", (4, 2), ("d", "t")), P("d"))
     message = f"has devices of kind 'TPU v5 lite', which are 'tpu:v5e:2x4'; the target is '{target}'; leave the target"
     with pytest.raises(UsageError, match=message):
         gspmd.jit(product, in_shardings=(sharding, None), target=target).lower(X, W)
+
+
+@needs_libtpu
+@pytest.mark.parametrize(
+    ("target", "assumed"),
+    [("tpu:v5e:2x4", "tpu:v5e:2x4@Y4.X2"), ("tpu:v5e:2x4@X2.Y4", "tpu:v5e:2x4@X2.Y4"), ("tpu-v5e", "tpu-v5e")],
+)
+def test_a_target_that_is_the_mesh_is_taken(target: str, assumed: str) -> None:
+    sharding = NamedSharding(mesh_of("v5e:2x4", (4, 2), ("d", "t")), P("d"))
+    lowered = gspmd.jit(product, in_shardings=(sharding, None), target=target).lower(X, W)
+    assert lowered.hardware.target == assumed
+    assert lowered.compile().machine.target == "tpu:v5e:2x4@Y4.X2"
+
+
+@needs_libtpu
+def test_devices_in_no_order_compile() -> None:
+    chips = devices("v5e:4x4")
+    mesh = Mesh(np.array([chips[i] for i in (0, 5, 3, 10, 6, 9, 15, 12)], object), ("d",))
+    lowered = gspmd.jit(product, in_shardings=(NamedSharding(mesh, P("d")), None)).lower(X, W)
+    assert lowered.hardware.target.startswith("tpu")
+    assert lowered.partitioned.mesh.size == 8
 
 
 @needs_libtpu

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.sharded_array import Devices
 from gspmd.transforms.machine.axis_slots import order_of
 from gspmd.transforms.machine.device_order import Order
-from gspmd.transforms.machine.targets import GPUS, MEGACORE, TOPOLOGIES
-from gspmd.transforms.machine.topology import is_topology, machine_text, read_machine, version_in
+from gspmd.transforms.machine.targets import GPUS, MEGACORE, TARGETS, TOPOLOGIES, Target
+from gspmd.transforms.machine.topology import is_machine, is_topology, machine_text, read_machine, version_in
 from gspmd.transforms.machine.torus import Torus
 
 # Those with NVLink switches between them, by what JAX calls them.
@@ -76,15 +76,18 @@ def check_one_kind(devices: Sequence[Any]) -> None:
 
 
 def in_order(target: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
-    """A machine that was named, with the order that its devices have in a mesh, unless it is named with one.
+    """A target that was named; a machine with the order that its devices have in a mesh, unless it is named with one.
 
-    Errors: UsageError where the devices are others than those of the machine.
+    Errors: UsageError where the devices are others than those of the target.
     """
-    found = target_of(devices, sizes)
+    found, kind = target_of(devices, sizes), version_of(str(devices[0].device_kind))
     named, is_ordered, _ = target.partition("@")
     if found.partition("@")[0] == named:
         return target if is_ordered else found
-    if found and not is_topology(target) and version_in(found) == version_in(target):
+    known = TARGETS.get(target)
+    if not is_machine(target) and (known is None or kind is None or known == _kinds(kind[0])[kind[1]]):
+        return target  # a description, or the same without a shape
+    if is_machine(target) and not is_topology(target) and kind == ("gpu", version_in(target)):
         return target  # some GPUs, as a part of more
     raise UsageError(
         f"the mesh has devices of kind '{devices[0].device_kind}'"
@@ -93,6 +96,10 @@ def in_order(target: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
         hint="leave the target out, which is looked up then, or make the mesh of its devices",
         code=Code.TOPOLOGY,
     )
+
+
+def _kinds(kind: str) -> Mapping[str, Target]:
+    return TOPOLOGIES if kind == "tpu" else GPUS
 
 
 def _tori(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
@@ -113,7 +120,7 @@ def _tori(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
 def machine_of(devices: Devices, mesh: Mesh, sizes: Sequence[int]) -> Machine:
     """Given devices as what the program of `mesh` is compiled for; they are in the order of a mesh of `sizes`."""
     target = target_of(devices, sizes)
-    if not target:
+    if not is_machine(target):
         return Machine(devices[0].platform, devices)
     hardware = read_machine(target)
     assert hardware.torus is not None, "a machine has places"
@@ -141,5 +148,5 @@ def _named(kind: str, version: str, torus: Torus, order: Order) -> str:
     try:
         read_machine(text)
     except UsageError:
-        return ({**TOPOLOGIES, **GPUS})[version.removesuffix(MEGACORE)].name
+        return _kinds(kind)[version.removesuffix(MEGACORE)].name
     return text

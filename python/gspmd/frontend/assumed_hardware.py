@@ -9,7 +9,7 @@ from gspmd.compiled.looked_up import check_one_kind, in_order, target_of, versio
 from gspmd.dialect.errors import ExecutionError
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.transforms.machine.targets import GPUS, TOPOLOGIES
-from gspmd.transforms.machine.topology import is_machine, is_topology, read_machine, version_in
+from gspmd.transforms.machine.topology import is_topology, read_machine, version_in
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class AssumedHardware:
 def assumed_hardware(target: str, mesh: DeviceMesh) -> AssumedHardware:
     """What a function over the mesh is partitioned for, where the user named `target`, which may be ''.
 
-    Errors: UsageError for devices of several kinds, and for a machine that is not the one of the mesh's devices.
+    Errors: UsageError for devices of several kinds, and for a target that is not what the mesh's devices are.
     """
     if mesh.devices is not None:
         check_one_kind(mesh.devices)
     sizes = [size for _, size in mesh.mesh.axes]
     if target and not machines.is_here(target):
-        if mesh.devices is not None and not mesh.stands_in and is_machine(target):
+        if mesh.devices is not None and not mesh.stands_in:
             target = in_order(target, mesh.devices, sizes)
         return AssumedHardware(target, "as given")
     if not mesh.is_here():
