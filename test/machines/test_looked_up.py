@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import gspmd
 from gspmd.compiled.looked_up import target_of
-from gspmd.dialect.errors import UsageError
+from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.machine.targets import TARGETS
@@ -121,6 +121,19 @@ def test_an_abstract_mesh_may_say_the_kind_of_its_devices() -> None:
     mesh = AbstractMesh((64, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2, abstract_device=device)
     lowered = gspmd.jit(lambda x: x * 2, in_shardings=NamedSharding(mesh, P("x"))).lower(np.ones(128, np.float32))
     assert str(lowered.hardware) == "tpu-v5p (looked up: 128 x TPU v5p)"
+
+
+def test_an_abstract_mesh_of_devices_that_are_not_here_is_lowered_for_them() -> None:
+    device = jax.sharding.AbstractDevice("TPU v5 lite", 1, "tpu")
+    mesh = AbstractMesh((8,), ("x",), axis_types=(AxisType.Auto,), abstract_device=device)
+    lowered = gspmd.jit(
+        lambda x: jax.lax.platform_dependent(x, cpu=lambda x: x + 3, tpu=lambda x: x + 7),
+        in_shardings=NamedSharding(mesh, P("x")),
+    ).lower(np.ones(16, np.float32))
+    assert "dense<7.0" in lowered.as_text()
+    assert str(lowered.hardware) == "tpu-v5e (looked up: 8 x TPU v5 lite)"
+    with pytest.raises(ExecutionError, match="the mesh is of tpu devices, but there are cpu devices; give the devices"):
+        lowered.compile()
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -108,16 +108,30 @@ class DeviceMesh:
     @property
     def platform(self) -> str:
         """What JAX lowers for: the platform of the devices, of those that JAX has where these are not here."""
-        return self.lowered_for or str((self.devices or jax.devices())[0].platform)
+        return self.lowered_for or self._elsewhere or str((self.devices or jax.devices())[0].platform)
 
     def is_here(self) -> bool:
-        return self.devices is not None or self.mesh.size <= len(jax.devices())
+        return self.devices is not None or (self.mesh.size <= len(jax.devices()) and not self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> str:
+        """The platform of an abstract mesh that says what its devices are, where JAX has others; else ''."""
+        device = None if self.kind is None else self.kind.abstract_device
+        if self.devices is not None or device is None or device.platform == jax.devices()[0].platform:
+            return ""
+        return str(device.platform)
 
     def here(self) -> tuple[Any, ...]:
         """The devices to run on. Raises ExecutionError where there are too few."""
         if self.devices is not None:
             return self.devices
         devices = jax.devices()
+        if self._elsewhere:
+            raise ExecutionError(
+                f"the mesh is of {self._elsewhere} devices, but there are {devices[0].platform} devices",
+                hint="give the devices to compile for, as compile(devices=...), or a target",
+                code=Code.OTHER_MACHINE,
+            )
         if len(devices) < self.mesh.size:
             platform = devices[0].platform
             raise ExecutionError(
