@@ -83,7 +83,7 @@ class Instruction:
     def between_slices(self) -> Between | None:
         """What it brings to an end that goes from one slice of TPUs to others; None for what does no such thing.
 
-        libtpu leaves these to the hosts, as a pair of send and receive.
+        These are left to the hosts by libtpu, as a pair of send and receive.
         """
         found = _BETWEEN.search(self.attributes) if self.opcode == "recv" else None
         target = _BETWEEN_WHICH.search(self.attributes)
