@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.frontend.value_shardings import usual_memory
+from gspmd.frontend.value_shardings import Wanted, usual_memory
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
@@ -125,23 +125,25 @@ class TypedLeaves:
         """Errors: UsageError for a leaf that is no array."""
         return TypedLeaves([_struct(leaf, path) for leaf, path in zip(leaves, paths, strict=True)], paths)
 
-    def typed(self, shardings: Sequence[TensorSharding | None]) -> list[Any]:
+    def typed(self, given: Sequence[Wanted]) -> list[Any]:
         """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
         mesh = jax.sharding.get_abstract_mesh()
         if mesh.empty or not any(kind == jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
             return self.structs
         return [
             struct
-            if sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
-            else struct.update(sharding=NamedSharding(mesh, _spec(sharding)))
-            for struct, sharding in zip(self.structs, shardings, strict=True)
+            if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
+            else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec)))
+            for struct, wanted in zip(self.structs, given, strict=True)
         ]
 
 
-def _spec(sharding: TensorSharding) -> PartitionSpec:
-    """By whole axes, as all are that a mesh of JAX's knows."""
+def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None) -> PartitionSpec:
+    """By whole axes, as all are that a mesh of JAX's knows; reduced over what the user said."""
     dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
-    return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced})
+    words = said.spec if isinstance(said, NamedSharding) else said
+    reduced = frozenset() if words is None else words.reduced
+    return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced}, reduced=reduced)
 
 
 def _struct(leaf: Any, path: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from gspmd.frontend.jax_stages import concrete_mesh
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
 from gspmd.runtime.dtypes import numpy_dtype
@@ -69,19 +70,44 @@ def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:
 
 def _named(value: ValueSignature, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh) -> NamedSharding:
     """Where the value is, in the user's own words, if there are any, else by axes of the program's mesh."""
-    sharding = jax_sharding(value.sharding, devices)
-    if sharding.mesh.shape_tuple == mesh.shape_tuple:
-        sharding = NamedSharding(mesh, sharding.spec)
-    own = NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec
-    if own is not None and _says_the_same(own, sharding, len(value.shape)):
-        sharding = own
-    return sharding if value.memory_kind is None else sharding.with_memory_kind(value.memory_kind)
+    sharding = jax_sharding(value.sharding, devices, mesh)
+    if value.memory_kind is not None:
+        sharding = sharding.with_memory_kind(value.memory_kind)
+    own = _over_devices(wanted.spec, mesh)
+    return own if own is not None and _says_the_same(own, sharding, len(value.shape)) else sharding
+
+
+def _over_devices(spec: PartitionSpec | NamedSharding | None, mesh: jax.sharding.Mesh) -> NamedSharding | None:
+    """What a user said, over the mesh that it was said of, which is the program's where it has no devices."""
+    if spec is None or isinstance(spec, PartitionSpec):
+        return None if spec is None else NamedSharding(mesh, spec)
+    if not isinstance(spec.mesh, AbstractMesh):
+        return spec
+    if spec.mesh.shape_tuple == mesh.shape_tuple:
+        return NamedSharding(mesh, spec.spec, memory_kind=spec.memory_kind)
+    if spec.mesh.size != mesh.size:
+        return None
+    return NamedSharding(concrete_mesh(spec.mesh, list(mesh.devices.flat)), spec.spec, memory_kind=spec.memory_kind)
 
 
 def _says_the_same(own: NamedSharding, sharding: NamedSharding, rank: int) -> bool:
-    if isinstance(own.mesh, AbstractMesh) or PartitionSpec.UNCONSTRAINED in own.spec.partitions:
+    if PartitionSpec.UNCONSTRAINED in own.spec.partitions or len(own.spec.partitions) > rank:
         return False
-    return len(own.spec.partitions) <= rank and own.is_equivalent_to(sharding, rank)
+    return own.is_equivalent_to(sharding, rank)
+
+
+def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]]) -> Wanted:
+    """What is said of a result, else the words for the first argument that is split as it is.
+
+    So a step that keeps its state in place returns it with the shardings that it came with.
+    """
+    if wanted.spec is not None:
+        return wanted
+    for other, said in inputs:
+        alike = (other.sharding, other.memory_kind) == (value.sharding, value.memory_kind)
+        if isinstance(said.spec, NamedSharding) and not said.spec.spec.reduced and alike:
+            return dataclasses.replace(wanted, spec=said.spec)
+    return wanted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

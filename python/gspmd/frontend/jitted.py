@@ -318,7 +318,7 @@ class Jitted:
         return inputs
 
     def _trace(self, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> Any:
-        args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
+        args, kwargs = call.with_leaves(leaves.typed(inputs))
         with jax_stages.any_functions():
             return self._inner.trace(*args, **kwargs)
 

@@ -26,7 +26,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.held_values import Held, held
+from gspmd.frontend.held_values import Held, held, in_words_of
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
@@ -283,7 +283,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(value, form, aval, devices, wanted, mesh)
+            held(value, form, aval, devices, in_words_of(value, wanted, zip(self._values, inputs, strict=True)), mesh)
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
         # With several processes, only one would know of an error, and the others would go on with zeros.
@@ -366,22 +366,24 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
 
         Where JAX has none, as for uneven shards, of `gspmd.Sharding`; None for an argument that is not used.
         """
-        known = dict(zip(self._kept, self._kept_signature, strict=True))
+        known = dict(zip(self._kept, zip(self._kept_signature, self._kept.values(), strict=True), strict=True))
         leaves = range(self.in_tree.num_leaves)
-        return jax.tree.unflatten(self.in_tree, [self._sharding(known.get(leaf)) for leaf in leaves])
+        found = [self._sharding(*known[leaf]) if leaf in known else None for leaf in leaves]
+        return jax.tree.unflatten(self.in_tree, found)
 
     @property
     def out_shardings(self) -> Any:
         """The same of the results."""
         refs = self._computation.ref_results()
         values = [value for value, ref in zip(self._results, refs, strict=True) if ref is None]
-        return jax.tree.unflatten(self.out_tree, [self._sharding(value) for value in values])
+        found = [self._sharding(*known) for known in zip(values, self._outputs, strict=True)]
+        return jax.tree.unflatten(self.out_tree, found)
 
     input_shardings, output_shardings = in_shardings, out_shardings
 
-    def _sharding(self, value: ValueSignature | None) -> Any:
-        if value is None:
-            return None
+    def _sharding(self, value: ValueSignature, as_held: Held) -> Any:
+        if as_held.is_itself:
+            return as_held.sharding
         if jax_can_hold(value.sharding, value.shape):
             return jax_sharding(value.sharding, self._devices)
         return api.Sharding(value.sharding)
