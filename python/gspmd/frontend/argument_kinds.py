@@ -13,6 +13,7 @@ from jax.api_util import shaped_abstractify
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.value_shardings import Wanted, usual_memory
 from gspmd.runtime.sharded_array import ShardedArray
@@ -124,6 +125,18 @@ class TypedLeaves:
     def of(leaves: Sequence[Any], paths: list[str]) -> TypedLeaves:
         """Errors: UsageError for a leaf that is no array."""
         return TypedLeaves([_struct(leaf, path) for leaf, path in zip(leaves, paths, strict=True)], paths)
+
+    def have_types(self, given: Sequence[Wanted], mesh: Mesh) -> bool:
+        """Whether types can say how all of them are split: evenly, over whole axes of the mesh."""
+        return all(
+            wanted.sharding is None
+            or (
+                wanted.sharding.mesh == mesh
+                and wanted.sharding.divides(tuple(struct.shape))
+                and all(map(mesh.is_full, wanted.sharding.used_axes()))
+            )
+            for struct, wanted in zip(self.structs, given, strict=True)
+        )
 
     def typed(self, given: Sequence[Wanted]) -> list[Any]:
         """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
