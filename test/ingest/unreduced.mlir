@@ -58,3 +58,27 @@ sdy.mesh @mesh = <["x"=4, "u"=1]>
 func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}], unreduced={"u"}>}) -> tensor<8xf32> {
   return %a : tensor<8xf32>
 }
+
+// -----
+
+// What crosses the boundary of a manual computation does so in a dimension of summands, one for each device inside. What
+// is unreduced over an axis that the computation does not hold is whole there.
+
+// CHECK-LABEL: func.func public @main
+// CHECK-NEXT: %[[IN:.*]] = stablehlo.custom_call @gspmd.taken_apart(%arg0) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : (tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT: %[[OUT:.*]] = sdy.manual_computation(%[[IN]], %arg1) in_shardings=[<@mesh, [{"x"}, {}]>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}, {?}], replicated={"y"}>] manual_axes={"x"} (%[[A:.*]]: tensor<1x8xf32>, %[[B:.*]]: tensor<2xf32>) {
+// CHECK-NEXT: %[[SUMMAND:.*]] = stablehlo.reshape %[[A]] : (tensor<1x8xf32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[TANH:.*]] = stablehlo.tanh %[[SUMMAND]]
+// CHECK-NEXT: %[[COUNTED:.*]] = stablehlo.reshape %[[TANH]] : (tensor<8xf32>) -> tensor<1x8xf32>
+// CHECK-NEXT: sdy.return %[[COUNTED]]
+// CHECK: (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[OUT]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+// CHECK-NEXT: return %[[SUM]]
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%a, %b) in_shardings=[<@mesh, [{}], unreduced={"x"}>, <@mesh, [{"x"}], unreduced={"y"}>] out_shardings=[<@mesh, [{?}], replicated={"y"}, unreduced={"x"}>] manual_axes={"x"} (%c: tensor<8xf32>, %d: tensor<2xf32>) {
+    %1 = stablehlo.tanh %c : tensor<8xf32>
+    sdy.return %1 : tensor<8xf32>
+  } : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

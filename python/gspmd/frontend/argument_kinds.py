@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
-from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
@@ -146,17 +146,19 @@ class TypedLeaves:
         return [
             struct
             if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
-            else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec)))
+            else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec, mesh)))
             for struct, wanted in zip(self.structs, given, strict=True)
         ]
 
 
-def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None) -> PartitionSpec:
-    """By whole axes, as all are that a mesh of JAX's knows; reduced over what the user said."""
-    dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
+def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:
+    """What the user said in axes of the mesh, else by whole axes, as all are that a mesh of JAX's knows."""
+    of_mesh = not isinstance(said, NamedSharding) or said.mesh.shape_tuple == mesh.shape_tuple
     words = said.spec if isinstance(said, NamedSharding) else said
-    reduced = frozenset() if words is None else words.reduced
-    return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced}, reduced=reduced)
+    if words is not None and of_mesh and PartitionSpec.UNCONSTRAINED not in words.partitions:
+        return words
+    dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
+    return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced})
 
 
 def _struct(leaf: Any, path: str) -> Any:

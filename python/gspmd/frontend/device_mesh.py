@@ -303,7 +303,8 @@ def mesh_around() -> DeviceMesh | None:
     except ValueError:  # while JAX traces, devices are not known, nor needed
         concrete = None
     if concrete is not None and concrete.shape_tuple == abstract.shape_tuple:
-        return device_mesh(concrete)
+        # The types of axes are those of the innermost, as `jax.sharding.auto_axes` changes them.
+        return dataclasses.replace(device_mesh(concrete), kind=abstract)
     return device_mesh(abstract)
 
 

@@ -38,7 +38,6 @@ from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
-from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.reading import model_of
@@ -382,11 +381,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     input_shardings, output_shardings = in_shardings, out_shardings
 
     def _sharding(self, value: ValueSignature, as_held: Held) -> Any:
-        if as_held.is_itself:
-            return as_held.sharding
-        if jax_can_hold(value.sharding, value.shape):
-            return jax_sharding(value.sharding, self._devices)
-        return api.Sharding(value.sharding)
+        return as_held.shown or api.Sharding(value.sharding)
 
     # ---- calls ----
 
