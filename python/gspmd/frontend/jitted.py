@@ -124,6 +124,12 @@ def jit(
     )  # fmt: skip
 
 
+@functools.cache
+def _also(kind: type[Exception]) -> type[UsageError]:
+    """An error that is caught as what JAX raises, too."""
+    return type(UsageError.__name__, (UsageError, kind), {})
+
+
 class Jitted:
     """A function to be partitioned; compiled once for each kind of arguments."""
 
@@ -392,7 +398,7 @@ class Jitted:
                 if isinstance(error, jax_stages.ShardingTypeError) or not _OF_MESHES.search(str(error)):
                     raise
                 first = first or error
-        raise UsageError(
+        raise _also(type(first))(
             f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
             hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",
         ) from first

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
+from jax.sharding import AxisType
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -19,6 +20,7 @@ from gspmd.compiled import ahead_of_time, machines
 from gspmd.compiled.ahead_of_time import CompiledProgram
 from gspmd.compiled.looked_up import machine_of
 from gspmd.compiled.machines import Machine
+from gspmd.dialect.axes import without
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, Unsupported, UsageError
 from gspmd.dialect.own_attributes import NAME
@@ -473,8 +475,15 @@ def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs:
 
 
 def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
-    """What the type of a value says, where axes of the mesh are of type Explicit."""
-    return wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+    """What the type of a value says, where axes of the mesh are of type Explicit: nothing of axes that are Auto."""
+    wanted = wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+    said, kinds = wanted.sharding, dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+    if said is None or AxisType.Auto not in kinds.values():
+        return wanted
+    unused = without(said.mesh.all_axes(), said.used_axes())
+    kept = tuple(axis for axis in unused if kinds.get(axis.name) == AxisType.Explicit)
+    dims = tuple(dataclasses.replace(dim, is_open=True) for dim in said.dims)
+    return dataclasses.replace(wanted, sharding=dataclasses.replace(said, dims=dims, replicated=kept))
 
 
 def annotated(
