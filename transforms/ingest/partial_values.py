@@ -16,7 +16,8 @@ from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_a
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
-from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.types import TensorType
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
@@ -82,14 +83,9 @@ def _counted(sharding: TensorSharding, held: Collection[str]) -> tuple[TensorSha
     return (apart_sharding(whole, axes), size_of(axes)) if axes else (whole, 0)
 
 
-def left_partial(op: Operation, value: Value, said: Said, target: TargetMesh) -> Value | None:
-    """The value, in front of `op`, as the sum of summands, split as is said; None if it is not to be partial."""
-    sharding, axes = target.resolve(said, 0, [value.type]), target.unreduced(said, value.type)
-    if sharding is None or not axes:
-        return None
-    build = _builder(op, Point.at(op))
-    apart = target.write_list([apart_sharding(sharding, axes)])
-    return summed(build, taken_apart(build, value, size_of(axes), apart))
+def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:
+    """Whether a constraint says that a value is to be partial, and so nothing: sums wait until they are needed."""
+    return bool(target.unreduced(said, type_))
 
 
 def _builder(op: Operation, point: Point) -> Builder:
