@@ -90,6 +90,128 @@ def test_gradients_of_reduced_weights_are_unreduced() -> None:
         np.testing.assert_allclose(gspmd.jit(lambda g: jax.reshard(g, P()))(gradient), expected, rtol=1e-4, atol=1e-3)
 
 
+X_SPLIT, W_REDUCED = placed(P("x", None)), placed(P(None, None, reduced={"x"}))
+
+
+def scaled(a: Any) -> Any:
+    return a / 64
+
+
+def loss(w: Any, x: Any) -> Any:
+    return jnp.sin(scaled(x) @ w).sum()
+
+
+def scanned(w: Any, x: Any) -> Any:
+    return jax.grad(lambda w: jax.lax.scan(lambda c, _: (jnp.sin(scaled(c) @ w), None), x, length=3)[0].sum())(w)
+
+
+def accumulated(w: Any, x: Any) -> Any:
+    zero = jax.reshard(jnp.zeros((8, 8)), P(None, None, unreduced={"x"}))
+    return jax.lax.scan(lambda g, k: (g + jax.grad(loss)(w, x * k), None), zero, jnp.arange(1.0, 4.0))[0]
+
+
+def branches(w: Any, x: Any) -> Any:
+    return jax.lax.cond(x.sum() > 0, lambda: jax.grad(loss)(w, x), lambda: jax.grad(loss)(w, 2 * x))
+
+
+def manual(w: Any, x: Any) -> Any:
+    def mapped(w: Any) -> Any:
+        in_specs = (P("x"), P(None, None, reduced={"x"}))
+        return jax.shard_map(lambda x, w: jnp.sin(scaled(x) @ w), in_specs=in_specs, out_specs=P("x"))(x, w).sum()
+
+    return jax.grad(mapped)(w)
+
+
+def manual_summands(w: Any, x: Any) -> Any:
+    def summed(gradient: Any) -> Any:
+        return jax.lax.psum(gradient, "x")
+
+    return jax.shard_map(summed, in_specs=P(None, None, unreduced={"x"}), out_specs=P())(jax.grad(loss)(w, x))
+
+
+@jax.custom_vjp
+def product(w: Any, x: Any) -> Any:
+    return scaled(x) @ w
+
+
+def _backward(kept: Any, given: Any) -> Any:
+    w, x = kept
+    unreduced = P(None, None, unreduced={"x"})
+    return jnp.einsum("bi,bo->io", scaled(x), given, out_sharding=unreduced), scaled(given @ jax.reshard(w, P()).T)
+
+
+product.defvjp(lambda w, x: (product(w, x), (w, x)), _backward)
+
+
+def custom(w: Any, x: Any) -> Any:
+    return jax.grad(lambda w: jnp.sin(product(w, x)).sum())(w)
+
+
+def remade(w: Any, x: Any) -> Any:
+    return jax.grad(jax.checkpoint(loss))(w, x)
+
+
+def reshards(w: Any, x: Any) -> Any:
+    return jax.reshard(jax.reshard(jax.grad(loss)(w, x), P("x")), P(None, "y")) * 2
+
+
+WITH_TYPES = [scanned, accumulated, branches, manual, manual_summands, custom, remade, reshards]
+
+
+@pytest.mark.parametrize("f", WITH_TYPES, ids=lambda f: f.__name__)
+def test_reduced_and_unreduced_values(f: Any) -> None:
+    """Results are typed as those of JAX, and what their summands add up to is as JAX computes it."""
+    with jax.set_mesh(EXPLICIT):
+        expected, found = jax.jit(f)(W_REDUCED, X_SPLIT), gspmd.jit(f)(W_REDUCED, X_SPLIT)
+        assert found.sharding == expected.sharding
+        whole = [np.asarray(jax.reshard(each, P())) for each in (expected, found)]
+    np.testing.assert_allclose(whole[1], whole[0], rtol=1e-4, atol=1e-3)
+
+
+def test_gradients_of_microbatches_are_summed_once() -> None:
+    with jax.set_mesh(EXPLICIT):
+        lowered = gspmd.jit(lambda w, x: jax.reshard(accumulated(w, x), P("x"))).lower(W_REDUCED, X_SPLIT)
+    assert [each.kind for each in lowered.partitioned.collectives] == ["reduce_scatter"]
+
+
+@pytest.mark.parametrize("f", [manual, custom, remade], ids=lambda f: f.__name__)
+def test_summands_leave_without_a_collective(f: Any) -> None:
+    with jax.set_mesh(EXPLICIT):
+        assert not gspmd.jit(f).lower(W_REDUCED, X_SPLIT).partitioned.collectives
+
+
+MIXED = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
+
+
+def test_auto_axes_beside_explicit_ones_are_the_partitioner_s() -> None:
+    x = jax.device_put(X, NamedSharding(MIXED, P("x")))
+    with jax.set_mesh(MIXED):
+        f = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, P("y")))
+        assert f(x).sharding == NamedSharding(MIXED, P(("x", "y")))
+        assert gspmd.jit(doubled)(x).sharding == NamedSharding(MIXED, P("x", None))
+
+
+def test_the_innermost_types_of_axes_count() -> None:
+    def inner(x: Any) -> Any:
+        assert jax.typeof(x).sharding.spec == P(None, None)
+        return x * 2
+
+    with jax.set_mesh(EXPLICIT):
+        found = jax.sharding.auto_axes(gspmd.jit(inner), out_sharding=P("x", "y"))(placed(P("x", "y")))
+    assert found.sharding == NamedSharding(EXPLICIT, P("x", "y"))
+
+
+def test_types_have_axes_of_size_one() -> None:
+    mesh = Mesh(DEVICES.reshape(8, 1), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+
+    def f(x: Any) -> Any:
+        assert jax.typeof(x).sharding.spec == P("x", "y")
+        return x * 2
+
+    found = gspmd.jit(f)(jax.device_put(X, NamedSharding(mesh, P("x", "y"))))
+    assert found.sharding == NamedSharding(mesh, P("x", "y"))
+
+
 # ---- one device ----
 
 
