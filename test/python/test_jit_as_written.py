@@ -1,4 +1,4 @@
-"""What results say of themselves: the mesh, specs, memory and types that the user wrote, and one device where that is all."""
+"""What results say of themselves: the mesh, specs and types that the user wrote, and one device where that is all."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from jit_meshes import MESH, counting, split
 
 import gspmd
 from gspmd import api, output
-from gspmd.dialect.diagnostic import Diagnostic, telling
+from gspmd.dialect.diagnostic import Diagnostic, remark_once, telling
 from gspmd.dialect.errors import InputError
 from gspmd.frontend import jax_stages, kept_programs
 from gspmd.transforms import ops
@@ -162,7 +162,7 @@ def settings(**given: Any) -> Iterator[None]:
     for name, value in given.items():
         jax.config.update(f"jax_{name}", value)
     compilation_cache.reset_cache()
-    kept_programs._remark.cache_clear()
+    remark_once.cache_clear()
     yield
     for name, value in before.items():
         jax.config.update(f"jax_{name}", value)

@@ -42,8 +42,8 @@ def test_stages() -> None:
     assert compiled.memory_analysis().argument_size_in_bytes == 64
     assert "HloModule" in compiled.as_text()
     assert compiled.runtime_executable() is not None
-    assert compiled.input_shardings[0][0].spec == P("x", None)
-    assert compiled.output_shardings.spec == P("x", None)
+    assert compiled.input_shardings[0][0].spec == P("x")
+    assert compiled.output_shardings.spec == P("x")
     assert f.trace(X).jaxpr.in_avals[0].shape == (8, 8)
 
 
@@ -136,7 +136,7 @@ def test_mutable_arguments(where: str) -> None:
     for _ in range(3):
         f(total, counting(8))
     np.testing.assert_array_equal(total[...], 3 * counting(8))
-    assert total.sharding.spec == (P(None) if where == "one device" else P("x"))
+    assert total.sharding.spec == (P() if where == "one device" else P("x"))
 
 
 def test_layouts() -> None:

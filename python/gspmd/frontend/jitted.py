@@ -124,7 +124,6 @@ def jit(
     )  # fmt: skip
 
 
-@functools.cache
 def _also(kind: type[Exception]) -> type[UsageError]:
     """An error that is caught as what JAX raises, too."""
     return type(UsageError.__name__, (UsageError, kind), {})
@@ -324,7 +323,7 @@ class Jitted:
             out_shardings=self._out_shardings,
             donate_argnums=self._parameters.donate_argnums,
             donate_argnames=self._parameters.donate_argnames,
-            compiler_options=self._compiler_options,
+            compiler_options=dict(self._compiler_options) if self._compiler_options else None,
             **self._settings,
             **self._place,
         )
@@ -341,7 +340,8 @@ class Jitted:
             with jax_stages.any_functions():
                 found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
-            if self._search is not None or is_topology(self._options.get("target", "")) or any(spec is not None for spec in self._specs):
+            of_a_mesh = any(spec is not None for spec in self._specs)
+            if of_a_mesh or self._search is not None or is_topology(self._options.get("target", "")):
                 raise no_mesh()
             return None
         found = self._on_target(found)
@@ -389,7 +389,7 @@ class Jitted:
         if found.mesh.has_explicit_axes and typed:
             with around(program, found.mesh.abstract(explicit=True)):
                 return trace()
-        first: Exception | None = None
+        first: Exception = RuntimeError()
         for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
             try:
                 with way:
@@ -397,7 +397,7 @@ class Jitted:
             except jax_stages.TRACING_ERRORS as error:
                 if isinstance(error, jax_stages.ShardingTypeError) or not _OF_MESHES.search(str(error)):
                     raise
-                first = first or error
+                first = error if not str(first) else first
         raise _also(type(first))(
             f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
             hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",

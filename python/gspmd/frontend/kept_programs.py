@@ -31,7 +31,7 @@ import jaxlib
 from jaxlib.mlir import ir
 
 import gspmd
-from gspmd.dialect.diagnostic import Diagnostic, Severity, listener, remark_once, send, telling
+from gspmd.dialect.diagnostic import Diagnostic, Severity, listener, remark_once, telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, SourceLocation
 from gspmd.frontend import jax_stages
@@ -130,7 +130,8 @@ class Shelf:
         except Exception as error:
             if _setting("raise_persistent_cache_errors"):
                 raise error if isinstance(error, Error) else InputError(f"cannot {what} the cache: {error}") from error
-            remark_once(f"cannot {what} the compilation cache, so '{self._name}' may be partitioned again: {_told(error)}")
+            again = f"so '{self._name}' may be partitioned again"
+            remark_once(f"cannot {what} the compilation cache, {again}: {_told(error)}")
 
     def _tell(self, setting: str, message: str) -> None:
         level = logging.WARNING if _setting(setting) else logging.DEBUG

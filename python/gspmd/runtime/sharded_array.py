@@ -406,10 +406,10 @@ def jax_sharding(placement: TensorSharding, devices: Devices, known: jax.shardin
     """
     mesh = placement.mesh
     if known is not None and not mesh.device_ids and _has_axes(known, placement):
-        dims = [tuple(axis.name for axis in axes) or None for axes in placement.dim_axes()]
-        while dims and dims[-1] is None:
-            dims.pop()
-        return NamedSharding(known, PartitionSpec(*dims, unreduced={axis.name for axis in placement.unreduced}))
+        entries = [tuple(axis.name for axis in axes) or None for axes in placement.dim_axes()]
+        while entries and entries[-1] is None:
+            entries.pop()
+        return NamedSharding(known, PartitionSpec(*entries, unreduced={axis.name for axis in placement.unreduced}))
     axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
     cuts = atoms([axes, *placement.dim_axes(), placement.unreduced])
     parts = [part for axis in axes for part in split_at((axis,), cuts) or (axis,)]
