@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from gspmd.dialect.error_codes import Code
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
 from gspmd.runtime.dtypes import numpy_dtype
+from gspmd.runtime.familiar_errors import OtherPlace
 from gspmd.runtime.manual_program import WholeForm
 from gspmd.runtime.sharded_array import Devices, ShardedArray, jax_sharding, local_partitions
 from gspmd.transforms.ir.signature import ValueSignature
@@ -58,6 +60,26 @@ def held(
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
     return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), given)
+
+
+def check_place(path: str, leaf: Any, value: Held) -> None:
+    """Raise OtherPlace for an array that the user put elsewhere than its argument is said to be, as JAX does.
+
+    What JAX cannot hold as it is said is brought in place: there is no way to put it there first.
+    """
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, ShardedArray) or not value.is_itself or not leaf.committed:
+        return
+    if not _same_place(leaf.sharding, value.sharding, leaf.ndim):
+        raise OtherPlace(
+            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}",
+            hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
+            code=Code.ARGUMENTS,
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _same_place(one: Any, other: Any, rank: int) -> bool:
+    return bool(one.is_equivalent_to(other, rank))
 
 
 def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import ExecutionError
 from gspmd.runtime.dtypes import numpy_dtype
+from gspmd.runtime.familiar_errors import ProgramFailed
 from gspmd.transforms.ir.callbacks import is_callback
 
 Function = Callable[..., Any]
@@ -51,7 +51,7 @@ class HostCalls:
         errors, self._errors[:] = [*self._errors], []
         if errors:
             first = errors[0]
-            raise ExecutionError(f"a function that the program calls raised {type(first).__name__}: {first}") from first
+            raise ProgramFailed(f"a function that the program calls raised {type(first).__name__}: {first}") from first
 
 
 def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:

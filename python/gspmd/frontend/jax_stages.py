@@ -219,7 +219,20 @@ class Computation:
             return lowering.compile()
 
 
-def make_stage(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
+def make_lowered(own: stages.Lowered, lowered: stages.Lowered) -> None:
+    """Let one of JAX's stages have what JAX lowered."""
+    stages.Lowered.__init__(
+        own,
+        lowered._lowering,
+        lowered.args_info,
+        lowered.out_tree,
+        lowered._no_kwargs,
+        lowered._in_types,
+        lowered._out_types,
+    )
+
+
+def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
     """Let one of JAX's stages, which comes from what JAX lowered, have this executable."""
     stages.Compiled.__init__(
         compiled,

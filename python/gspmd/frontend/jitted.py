@@ -18,7 +18,7 @@ from jax.extend import source_info_util
 from gspmd import api
 from gspmd.compiled import machines
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError, shown
+from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
@@ -30,6 +30,7 @@ from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
+    check_specs,
     given_shardings,
     shardings,
     specs_in,
@@ -37,6 +38,7 @@ from gspmd.frontend.value_shardings import (
     wanted_by_ref,
 )
 from gspmd.runtime import arguments, in_flight
+from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.topology import is_topology
 
@@ -105,10 +107,10 @@ def jit(
         given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
         return functools.partial(jit, **given, **options)
     if not callable(fun):
-        raise UsageError(f"{shown(fun)} is not a function")
+        raise WrongType(f"{shown(fun)} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
-        raise UsageError(
+        raise WrongType(
             f"gspmd.jit has no option '{unknown[0]}'",
             hint=f"it also takes {', '.join(sorted(_OPTIONS))}",
             code=Code.UNKNOWN_OPTION,
@@ -116,6 +118,7 @@ def jit(
     if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
         raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
     return Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
@@ -209,7 +212,7 @@ class Jitted:
         found = self._find_mesh(call.leaves)
         self._check_here(None if found is None else found.mesh)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
-            raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
+            raise WrongType(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
         compiled: Compiled = self._lowered_for(call).compile(timeout_s=self._timeout_s)
         self._shares_threads |= compiled.shares_threads
         return compiled
@@ -304,7 +307,7 @@ class Jitted:
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(
-            lowered, computation, mesh, inputs, outputs, call.tree, results, leaves.paths,
+            lowered, computation, mesh, inputs, outputs, results, leaves.paths,
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
@@ -340,7 +343,7 @@ class Jitted:
                 with way:
                     return trace()
             except jax_stages.TRACING_ERRORS as error:
-                if not _OF_MESHES.search(str(error)):
+                if isinstance(error, Error) or not _OF_MESHES.search(str(error)):
                     raise
                 first = first or error
         raise UsageError(
@@ -354,7 +357,7 @@ class Jitted:
             return [NOTHING] * len(call.leaves)
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
-            raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
+            raise WrongValue(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
         values, _ = jax.tree.unflatten(call.tree, leaves.structs)
         return given_shardings(mesh, self._in_shardings, values, "in_shardings")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -26,7 +27,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.held_values import Held, held
+from gspmd.frontend.held_values import Held, check_place, held
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
@@ -36,6 +37,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
+from gspmd.runtime.familiar_errors import ProgramFailed, WrongType
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
@@ -61,7 +63,7 @@ _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
 
 
-class Lowered:
+class Lowered(jax.stages.Lowered):
     """A function lowered for arguments of known shapes, with what is said of its shardings.
 
     `inputs` are what is said of the leaves of the arguments, `outputs` of the results; `paths` are what errors call
@@ -75,7 +77,6 @@ class Lowered:
         mesh: DeviceMesh,
         inputs: Given,
         outputs: Given,
-        in_tree: Any,
         results: Any,
         paths: Sequence[str],
         compiler_options: Options | None,
@@ -84,9 +85,9 @@ class Lowered:
     ) -> None:
         self.mesh = mesh
         self._search = search
-        self.in_tree = in_tree
-        self.out_info = results
+        self._results, self._outputs = results, outputs
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
+        jax_stages.make_lowered(self, lowered)
         self._given = _of_main(computation, mesh, inputs, outputs)
         if computation.split_calls:
             from gspmd.frontend.call_partitioner import JaxPartitioner
@@ -126,8 +127,8 @@ class Lowered:
     def _as_annotated(self) -> ir.Module:
         return self._annotated()
 
-    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The annotated module, with places in the source; of another `dialect`, as `hlo`, what JAX lowered."""
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The annotated module, with places in the source if asked for; of another `dialect`, as `hlo`, JAX's own."""
         if dialect not in (None, "stablehlo"):
             return str(self._lowered.as_text(dialect, debug_info=debug_info))
         return str(self.program.operation.get_asm(enable_debug_info=debug_info))
@@ -141,13 +142,19 @@ class Lowered:
         return self._lowered.cost_analysis()
 
     @property
-    def args_info(self) -> Any:
-        """The arguments as JAX describes them."""
-        return self._lowered.args_info
-
-    @property
-    def out_tree(self) -> Any:
-        return self._lowered.out_tree
+    def out_info(self) -> Any:
+        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s, with the shardings that the user gave them."""
+        values, tree = jax.tree.flatten(self._results)
+        mesh = self.mesh.jax_mesh()
+        infos = [
+            jax.ShapeDtypeStruct(
+                value.shape,
+                value.dtype,
+                sharding=NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec,
+            )
+            for value, wanted in zip(values, self._outputs, strict=True)
+        ]
+        return jax.tree.unflatten(tree, infos)
 
     @functools.cached_property
     def partitioned(self) -> Partitioned:
@@ -205,14 +212,17 @@ class Lowered:
         compiler_options: Options | None = None,
         *,
         devices: Sequence[Any] | None = None,
+        device_assignment: Sequence[Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """A `Compiled` for the given devices, by default those of the mesh or the target.
 
         It is ready to run, or only for reading, saving and sending where the devices are those of a topology.
-        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. `timeout_s` and errors: as for
-        `gspmd.compile`. Compiled once for each of these, also where a call of the function asks for it.
+        `device_assignment` is what JAX calls `devices`. `compiler_options` are XLA's own, in addition to those of
+        `gspmd.jit`. `timeout_s` and errors: as for `gspmd.compile`. Compiled once for each of these, also where a call
+        of the function asks for it.
         """
+        devices = device_assignment if devices is None else devices
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
         key = (None if devices is None else tuple(devices), *((name, str(xla_options[name])) for name in xla_options))
         if key not in self._compiled:
@@ -266,7 +276,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._partitioning, self.machine, self._is_here = partitioning, machine, machine.is_here
         devices, self._in_tree = machine.devices, lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
-        self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
+        self._out_avals, self.out_tree = jax.tree.flatten(lowered._results)
         module, signature = partitioning.for_platform(devices[0].platform)
         if not (self._is_here or self._computation.is_for(devices[0].platform)):
             refuse_to_run(module)
@@ -292,7 +302,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._jax = self._compile(module, outs, compiler_options)
         self.compile_s = time.perf_counter() - started
         partitioning.keep(self.compile_s)
-        jax_stages.make_stage(self, lowered._lowered, self._jax)
+        jax_stages.make_compiled(self, lowered._lowered, self._jax)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
@@ -305,6 +315,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
         self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
         self._refs = self._inputs[own.stop :]
+        self._placed = [leaf for leaf, wanted in zip(kept, inputs[own], strict=True) if wanted.sharding is not None]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
         def compile_(module: ir.Module, options: Options = options) -> Any:
@@ -391,20 +402,28 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
-            raise UsageError(
+            raise WrongType(
                 f"compiled for arguments {self.in_tree}, called with {tree}",
                 hint="static arguments are part of the program: leave them out",
             )
+        if any(isinstance(leaf, jax_stages.Tracer) for leaf in leaves):
+            raise WrongType("a compiled function is called while JAX traces", hint="call the function it was made of")
         known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
         for index, (leaf, value, aval) in enumerate(known):
             arguments.check(index, value, leaves[leaf], aval)
         return self.run(leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
+        """Call it with the leaves of its arguments.
+
+        Errors: ExecutionError, as `gspmd.compile`d programs, and for an array that was put elsewhere than the user
+        said that the argument is, by `in_shardings` or by what it was lowered for.
+        """
         if not self._is_here:
             raise not_here("the function", self.machine.target)
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
+        for leaf in self._placed:
+            check_place(self._paths[leaf], leaves[leaf], self._kept[leaf])
         taken = list(leaves)
         for leaf, value in self._kept.items():
             taken[leaf] = value.taken(leaves[leaf])
@@ -457,7 +476,7 @@ def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | No
             return arguments.gone(f"argument {index} '{path}'")
     text = str(error).strip()
     if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
-        return ExecutionError(f"the program failed: {text}")
+        return ProgramFailed(f"the program failed: {text}")
     return None
 
 
