@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import gc
+import operator
+import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -110,3 +116,90 @@ def test_stages_have_what_those_of_jax_have() -> None:
     assert program.output_formats["r"].sharding.mesh.devices.flat[0] == jax.devices()[7]
     assert program.runtime_executable() is not None
     assert program.out_info["r"].sharding.spec[0] == "x"
+
+
+@gspmd.jit
+def decorated(x: Any) -> Any:
+    return x * 3
+
+
+class Scale:
+    """An object that can be called, with attributes of names that others may use as well."""
+
+    def __init__(self) -> None:
+        self._annotated = self._mesh = 5
+
+    def __call__(self, x: Any) -> Any:
+        return x * self._mesh
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
+def test_functions_are_copied_and_pickled_as_they_were_made(copied: Callable[[Any], Any]) -> None:
+    for function, factor in ((doubled, 2), (Scale(), 5)):
+        f = copied({"f": gspmd.jit(function, mesh={"x": 8}, in_shardings=P("x"))})["f"]
+        assert f(X).sharding.spec[0] == "x"
+        np.testing.assert_array_equal(f(X), factor * X)
+    np.testing.assert_array_equal(copied(decorated)(split(X, "x")), 3 * X)
+
+
+def test_a_function_and_what_it_closes_over_are_freed_without_the_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        constant: Any = jnp.ones(8)
+        f: Any = gspmd.jit(lambda x: x + constant.sum(), mesh=MESH)
+        f(X)
+        jax.grad(lambda x: f(x).sum())(X)
+        found = weakref.ref(f), weakref.ref(constant)
+        f = constant = None
+        assert [each() for each in found] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_parameters_that_are_given_by_position_only_are_static_or_donated() -> None:
+    def power(x: Any, n: int, /, *, plus: Any = 0) -> Any:
+        return x**n + plus
+
+    x = jnp.asarray(X)
+    np.testing.assert_allclose(
+        gspmd.jit(power, mesh=MESH, static_argnums=1, donate_argnums=0)(x + 0, 3, plus=1), X**3 + 1
+    )
+    np.testing.assert_allclose(gspmd.jit(operator.add, mesh=MESH, static_argnums=-1, donate_argnums=0)(x + 0, 3), X + 3)
+    with pytest.raises(ValueError, match="static_argnames has 'n', which the function does not take by name"):
+        gspmd.jit(power, mesh=MESH, static_argnames="n")
+
+
+@pytest.mark.parametrize(("names", "static"), [(None, True), ((), False), ("y", True)])
+def test_names_complete_numbers_only_where_they_are_not_given(names: Any, static: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x + isinstance(y, int)
+
+    for jit in (jax.jit, functools.partial(gspmd.jit, mesh=MESH)):
+        jitted = jit(f, static_argnums=1, static_argnames=names)
+        np.testing.assert_array_equal(jitted(X, 3), X + 1)
+        np.testing.assert_array_equal(jitted(X, y=3), X + static)
+
+
+def test_a_random_key_that_is_used_up_is_found() -> None:
+    for jit in (jax.jit, functools.partial(gspmd.jit, mesh=MESH)):
+        f, key = jit(jax.random.normal), jax.random.key(3)
+        with jax.debug_key_reuse(True):
+            f(key)
+            with pytest.raises(jax.errors.KeyReuseError, match="Previously-consumed key"):
+                f(key)
+        f(key)
+
+
+def test_tokens_are_refused_by_their_argument() -> None:
+    with pytest.raises(TypeError, match="argument t is a token; pass a value"):
+        gspmd.jit(lambda t, x: x, mesh=MESH)(jax.lax.create_token(), X)
+    with pytest.raises(gspmd.Unsupported, match="returns a token; return a value"):
+        gspmd.jit(lambda x: (x, jax.lax.create_token(x)), mesh=MESH)(X)
+
+
+def test_compiler_options_of_an_inner_function_are_refused_as_by_jax() -> None:
+    for jit in (jax.jit, functools.partial(gspmd.jit, mesh=MESH)):
+        inner = jit(doubled, compiler_options={"xla_embed_ir_in_executable": True})
+        with pytest.raises(ValueError, match="can only be passed to top-level"):
+            jit(lambda x, inner=inner: inner(x))(X)

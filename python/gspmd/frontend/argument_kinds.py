@@ -165,4 +165,6 @@ def _struct(leaf: Any, path: str) -> Any:
         raise NumberTooLarge(
             f"argument {path} is {leaf}, which JAX's integers cannot hold", hint="pass an array of a larger dtype"
         ) from None
+    if not hasattr(aval, "shape"):
+        raise WrongType(f"argument {path} is a token", hint="pass a value that depends on what it orders")
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

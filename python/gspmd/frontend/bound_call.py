@@ -59,11 +59,12 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def _both(
     what: str, numbers: Any, names: Any, parameters: list[inspect.Parameter] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names, each completed by the other as far as the function's signature says."""
+    """Positions and names; where one of these is not given, it is what the function's signature makes of the other."""
     found, named = _numbers(what, numbers), _names(what, names)
     if parameters is None:
         return found, named
     positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    only = {p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY}
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         for number in found:
@@ -73,13 +74,17 @@ def _both(
                     code=Code.BAD_VALUE,
                 )
         found = tuple(n % len(positional) for n in found)
-    known = {p.name for p in parameters}
+    known = {p.name for p in parameters} - only
     for name in named:
         if name not in known and inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise WrongValue(f"{what}_argnames has '{name}', which the function does not take", code=Code.BAD_VALUE)
-    more_names = tuple(positional[n] for n in found if 0 <= n < len(positional))
-    more_numbers = tuple(positional.index(name) for name in named if name in positional)
-    return tuple(dict.fromkeys(found + more_numbers)), tuple(dict.fromkeys(named + more_names))
+            raise WrongValue(
+                f"{what}_argnames has '{name}', which the function does not take by name", code=Code.BAD_VALUE
+            )
+    if names is None:
+        named = tuple(positional[n] for n in found if 0 <= n < len(positional) and positional[n] not in only)
+    elif numbers is None:
+        found = tuple(positional.index(name) for name in named if name in positional)
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(named))
 
 
 def _numbers(what: str, given: Any) -> tuple[int, ...]:

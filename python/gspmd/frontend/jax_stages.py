@@ -592,7 +592,7 @@ def dispatched(fun: Callable[..., Any], like: Any, cache_miss: Callable[..., Any
 
 def fast_call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any], results: Any) -> Any:
     """What C++ has to know to call the program by itself the next time; None where Python has something to do."""
-    if executable._mut is not None:
+    if executable._mut is not None or checks_keys():
         return None
     flat, tree = jax.tree.flatten(results)
     return pjit._get_fastpath_data(executable, tree, leaves, flat, set(), [], None, const_args)
@@ -602,6 +602,19 @@ def place_constants(executable: Any, const_args: Sequence[Any]) -> Sequence[Any]
     """Bring the arrays that the function closes over to the devices."""
     placed: Sequence[Any] = executable.shard_const_args(const_args)
     return placed
+
+
+def checks_keys() -> bool:
+    """Whether JAX is to find random keys that are used twice."""
+    return bool(config.debug_key_reuse.value)
+
+
+def checking_keys(jaxpr: Any, run: Callable[..., list[Any]], leaves: Sequence[Any]) -> list[Any]:
+    """What `run` returns of the leaves of a traced function's arguments, of which none is a random key used before."""
+    from jax.experimental.key_reuse import _core
+
+    results: list[Any] = _core.call_impl_with_key_reuse_checks(pjit.jit_p, run, *leaves, jaxpr=jaxpr)
+    return results
 
 
 @contextlib.contextmanager

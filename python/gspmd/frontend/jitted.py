@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
 import re
+import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +21,7 @@ from jax.extend import source_info_util
 from gspmd import api
 from gspmd.compiled import machines
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Error, UsageError, shown
+from gspmd.dialect.errors import Error, Unsupported, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
@@ -103,9 +106,9 @@ def jit(
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.
     """
+    given = {name: value for name, value in locals().items() if name not in ("fun", "options")} | options
     if fun is None:
-        given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
-        return functools.partial(jit, **given, **options)
+        return functools.partial(jit, **given)
     if not callable(fun):
         raise WrongType(f"{shown(fun)} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
@@ -120,10 +123,12 @@ def jit(
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
-    return Jitted(
+    jitted = Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
         {} if shardings == "search" else shardings,
     )  # fmt: skip
+    jitted._made_of = given
+    return jitted
 
 
 class Jitted:
@@ -143,7 +148,9 @@ class Jitted:
         options: dict[str, Any],
         search: Any,
     ) -> None:
-        functools.update_wrapper(self, fun)
+        # What an object that can be called has besides is its own.
+        functools.update_wrapper(self, fun, updated=("__dict__",) if isinstance(fun, types.FunctionType) else ())
+        self._made_of: dict[str, Any] = {}
         self._search: Mapping[str, Any] | None = search
         self._fun = fun
         self._name = getattr(fun, "__name__", "function")
@@ -165,7 +172,9 @@ class Jitted:
         )
         self._lowered: dict[Any, Lowered] = {}  # by kinds of arguments; each keeps what it was compiled to
         self._shares_threads = False
-        self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
+        self._call: Any = jax_stages.dispatched(
+            _weakly(self._by_operations), self._inner, _weakly(self._call_of_new_kind)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:
@@ -205,7 +214,8 @@ class Jitted:
             return self._annotated(*args, **kwargs), None, False
         compiled = self._compiled_for(call)
         with jax_stages.found_nan(self._by_operations, args, kwargs):
-            results = compiled.run(call.leaves)
+            run = compiled.run_checking_keys if jax_stages.checks_keys() else compiled.run
+            results = run(call.leaves)
         return results, compiled.fast_call(call.leaves, results), False
 
     def _compiled_for(self, call: BoundCall) -> Compiled:
@@ -243,6 +253,19 @@ class Jitted:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        """As it was made; one that is found in its module by its name is found there again."""
+        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", "")
+        if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
+            return name
+        return _made, (self._fun, self._made_of)
+
+    def __copy__(self) -> Jitted:
+        return _made(self._fun, self._made_of)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
+        return _made(copy.deepcopy(self._fun, memo), self._made_of)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
@@ -304,10 +327,12 @@ class Jitted:
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
         traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
+            raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(
-            lowered, computation, mesh, inputs, outputs, results, leaves.paths,
+            traced.jaxpr, lowered, computation, mesh, inputs, outputs, results, leaves.paths,
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
@@ -367,23 +392,23 @@ class Jitted:
     def _annotated(self) -> Any:
         """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
 
-        @functools.wraps(self._fun)
-        def annotated(*args: Any, **kwargs: Any) -> Any:
-            call = bind(self._parameters, args, kwargs)
-            program: TracedProgram | None = PROGRAM.value
-            found = self._mesh_inside(program)
-            if found is None:
-                return self._fun(*args, **kwargs)
-            if program is not None:
-                return self._annotated_results(call, found.mesh)
-            return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
-
         return jax.jit(
-            annotated,
+            functools.wraps(self._fun)(_weakly(self._as_annotated)),
+            compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
             donate_argnums=self._parameters.donate_argnums,
             donate_argnames=self._parameters.donate_argnames,
             **self._settings,
         )
+
+    def _as_annotated(self, *args: Any, **kwargs: Any) -> Any:
+        call = bind(self._parameters, args, kwargs)
+        program: TracedProgram | None = PROGRAM.value
+        found = self._mesh_inside(program)
+        if found is None:
+            return self._fun(*args, **kwargs)
+        if program is not None:
+            return self._annotated_results(call, found.mesh)
+        return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
 
     def _mesh_inside(self, program: TracedProgram | None) -> FoundMesh | None:
         """The mesh of the program that it becomes a part of, else its own."""
@@ -408,3 +433,19 @@ class Jitted:
         results, tree = jax.tree.flatten(self._fun(*args, **kwargs))
         given = given_shardings(own, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
         return jax.tree.unflatten(tree, annotate_as(results, shardings(given), own))
+
+
+def _made(fun: Callable[..., Any], given: Mapping[str, Any]) -> Jitted:
+    """`jit` of a function, with what was given for another one."""
+    made: Jitted = jit(fun, **given)
+    return made
+
+
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method without a reference to its object, for what that object holds: it is freed when it is out of use."""
+    found: Any = weakref.WeakMethod(method)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return found()(*args, **kwargs)
+
+    return call

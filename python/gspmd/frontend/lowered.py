@@ -72,6 +72,7 @@ class Lowered(jax.stages.Lowered):
 
     def __init__(
         self,
+        jaxpr: Any,
         lowered: Any,
         computation: Computation,
         mesh: DeviceMesh,
@@ -85,7 +86,7 @@ class Lowered(jax.stages.Lowered):
     ) -> None:
         self.mesh = mesh
         self._search = search
-        self._results, self._outputs = results, outputs
+        self._results, self._outputs, self._jaxpr = results, outputs, jaxpr
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         jax_stages.make_lowered(self, lowered)
         self._given = _of_main(computation, mesh, inputs, outputs)
@@ -274,7 +275,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         timeout_s: float,
     ) -> None:
         self._partitioning, self.machine, self._is_here = partitioning, machine, machine.is_here
-        devices, self._in_tree = machine.devices, lowered.in_tree
+        devices, self._in_tree, self._jaxpr = machine.devices, lowered.in_tree, lowered._jaxpr
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered._results)
         module, signature = partitioning.for_platform(devices[0].platform)
@@ -449,6 +450,14 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for array, result in zip(results, self._outputs, strict=True)
         ]
         return jax.tree.unflatten(self.out_tree, found)
+
+    def run_checking_keys(self, leaves: Sequence[Any]) -> Any:
+        """`run`, with what JAX does under `jax.debug_key_reuse`. Errors: KeyReuseError, for a key that is used up."""
+
+        def run(*leaves: Any, **_: Any) -> list[Any]:
+            return jax.tree.leaves(self.run(leaves))
+
+        return jax.tree.unflatten(self.out_tree, jax_stages.checking_keys(self._jaxpr, run, leaves))
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
         """What C++ has to know to make the next call like this one; None where it cannot."""
