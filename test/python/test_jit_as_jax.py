@@ -203,3 +203,35 @@ def test_compiler_options_of_an_inner_function_are_refused_as_by_jax() -> None:
         inner = jit(doubled, compiler_options={"xla_embed_ir_in_executable": True})
         with pytest.raises(ValueError, match="can only be passed to top-level"):
             jit(lambda x, inner=inner: inner(x))(X)
+
+
+AUTO = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, jax.jit, gspmd.jit, lambda f: jax.grad(lambda x: f(x).sum())])
+@pytest.mark.parametrize("given", [{}, {"mesh": AUTO}, {"out_shardings": P(None, "y")}, {"donate_argnums": 0}])
+@pytest.mark.parametrize("names", [{"x"}, {"x", "y"}])
+def test_inside_a_shard_map_a_function_is_a_part_of_it(outer: Any, given: Any, names: Any) -> None:
+    inner = gspmd.jit(jax.nn.relu, **given)
+    with jax.set_mesh(AUTO):
+        mapped = jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names=names)
+        plain = jax.shard_map(jax.nn.relu, in_specs=P("x"), out_specs=P("x"), axis_names=names)
+        if "out_shardings" in given and "y" in names:
+            with pytest.raises(gspmd.Error, match='over "y", which a manual computation around it holds'):
+                outer(mapped)(X - 9)
+        else:
+            np.testing.assert_array_equal(outer(mapped)(X - 9), outer(plain)(X - 9))
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, jax.jit, gspmd.jit])
+def test_functions_inside_auto_and_explicit_axes_are_parts_of_these(outer: Any) -> None:
+    inner = gspmd.jit(jax.nn.relu)
+    for mesh, around in (
+        (EXPLICIT, functools.partial(jax.sharding.auto_axes, out_sharding=P("x"))),
+        (EXPLICIT, functools.partial(jax.sharding.auto_axes, axes="y", out_sharding=P("x"))),
+        (AUTO, functools.partial(jax.sharding.explicit_axes, in_sharding=P("x"))),
+    ):
+        with jax.set_mesh(mesh):
+            found = outer(around(inner))(jax.device_put(X - 9, NamedSharding(mesh, P("x"))))
+            np.testing.assert_array_equal(found, jax.nn.relu(X - 9))

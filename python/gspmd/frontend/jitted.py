@@ -27,7 +27,16 @@ from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
 from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
+from gspmd.frontend.device_mesh import (
+    PROGRAM,
+    DeviceMesh,
+    MeshLike,
+    TracedProgram,
+    device_mesh,
+    device_mesh_on,
+    has_manual_axes,
+    no_mesh,
+)
 from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.frontend.value_shardings import (
@@ -406,12 +415,14 @@ class Jitted:
         found = self._mesh_inside(program)
         if found is None:
             return self._fun(*args, **kwargs)
-        if program is not None:
+        if program is not None or has_manual_axes():
             return self._annotated_results(call, found.mesh)
         return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
 
     def _mesh_inside(self, program: TracedProgram | None) -> FoundMesh | None:
-        """The mesh of the program that it becomes a part of, else its own."""
+        """The mesh of the program, or of the manual computation, that it becomes a part of, else its own."""
+        if program is None and has_manual_axes():
+            program = TracedProgram(device_mesh(), by_gspmd=False)
         if program is None:
             return self._find_mesh(())
         if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
@@ -425,7 +436,7 @@ class Jitted:
     def _annotated_results(self, call: BoundCall, mesh: DeviceMesh) -> Any:
         args: Sequence[Any] = call.args
         kwargs = call.kwargs
-        own = mesh if self._mesh is None else self._mesh
+        own = mesh if self._mesh is None or has_manual_axes() else self._mesh
         if self._in_shardings is not None:
             values = [jax.numpy.asarray(leaf) for leaf in call.leaves]
             leaves = TypedLeaves.of(values, call.paths(self._parameters))
