@@ -59,7 +59,7 @@ def held(
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
-    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), given)
+    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices), sharding), given)
 
 
 def check_place(path: str, leaf: Any, value: Held) -> None:
@@ -111,14 +111,26 @@ class _Taken:
     """Leaves that JAX puts in place by itself, and those that it would not take."""
 
     is_local: bool
+    sharding: NamedSharding
 
     def __call__(self, leaf: Any) -> Any:
         if isinstance(leaf, ShardedArray):
             return leaf.to_jax()
         if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             # JAX would ask the other processes whether they pass the same.
-            return leaf if leaf.sharding.num_devices > 1 else np.asarray(leaf)
+            if leaf.sharding.num_devices > 1:
+                return leaf
+            return self._keys(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
         return leaf
+
+    def _keys(self, leaf: jax.Array) -> jax.Array:
+        """Random keys, of which NumPy has none, in place."""
+        data = np.asarray(jax.random.key_data(leaf))
+        dims = [*self.sharding.spec.partitions, *(None,) * (leaf.ndim - len(self.sharding.spec.partitions))]
+        parts = NamedSharding(self.sharding.mesh, PartitionSpec(*dims))
+        placed = jax.make_array_from_callback(data.shape, parts, data.__getitem__)
+        keys: jax.Array = jax.random.wrap_key_data(placed, impl=jax.random.key_impl(leaf))
+        return keys
 
 
 def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
