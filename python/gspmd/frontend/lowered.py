@@ -297,8 +297,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             held(value, form, aval, devices, wanted, mesh)
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
-        # With several processes, only one would know of an error, and the others would go on with zeros.
-        self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        self._calls = HostCalls(known.module, known.host_callbacks, devices)
         started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
         self.compile_s = time.perf_counter() - started
