@@ -147,7 +147,7 @@ def test_devices_in_another_order() -> None:
     np.testing.assert_allclose(g(counting(8, 8)), counting(8, 8) @ counting(8, 8))
 
 
-def test_arrays_of_other_meshes_are_moved() -> None:
+def test_arrays_that_were_put_elsewhere_than_in_shardings_say_are_refused_as_by_jax() -> None:
     part = jax.sharding.Mesh(np.array(jax.devices()[4:]), ("x",))
     f = gspmd.jit(lambda x: x + 1, mesh=MESH, in_shardings=P("y"))
     for array in (
@@ -155,7 +155,18 @@ def test_arrays_of_other_meshes_are_moved() -> None:
         jax.device_put(counting(8), jax.devices()[5]),
         split(counting(8), "x"),
     ):
-        np.testing.assert_array_equal(f(array), counting(8) + 1)
+        for jitted in (f, jax.jit(lambda x: x + 1, in_shardings=NamedSharding(MESH, P("y")))):
+            with pytest.raises(ValueError, match=r"argument x is placed as .*device_put first|Sharding passed to jit"):
+                jitted(array)
+        for lying in (jax.device_put(array, NamedSharding(MESH, P("y"))), np.asarray(array)):
+            np.testing.assert_array_equal(f(lying), counting(8) + 1)
+
+
+def test_arrays_are_moved_where_nothing_is_said_of_them() -> None:
+    f = gspmd.jit(lambda x: x + 1, mesh=MESH)
+    np.testing.assert_array_equal(f(jax.device_put(counting(8), jax.devices()[5])), counting(8) + 1)
+    uneven = gspmd.jit(lambda x: x + 1, mesh=MESH, in_shardings=P("y"))  # as JAX cannot hold an array
+    np.testing.assert_array_equal(uneven(split(counting(9))), counting(9) + 1)
 
 
 def test_results_are_arrays_as_any() -> None:
@@ -175,10 +186,14 @@ def test_results_are_arrays_as_any() -> None:
     assert found.is_deleted()
 
 
-def test_an_array_that_lies_otherwise_than_given_is_moved_in_every_call() -> None:
+def test_an_array_that_lies_otherwise_than_given_is_refused_in_every_call() -> None:
     """C++ takes arrays over all devices for what they should be."""
     f = gspmd.jit(lambda w, x: x @ w, mesh=MESH, in_shardings=(P("x", "y"), P("x")), out_shardings=P("x", "y"))
     w, x = counting(8, 8), counting(8, 8)
     for lying in (split(x, "x"), split(x, "x", "y"), split(x, None, "y"), split(x, "x")):
         for _ in range(3):
-            np.testing.assert_array_equal(f(split(w, "x", "y"), lying), x @ w)
+            if lying.sharding.spec == P("x"):
+                np.testing.assert_array_equal(f(split(w, "x", "y"), lying), x @ w)
+            else:
+                with pytest.raises(ValueError, match="argument x is placed as"):
+                    f(split(w, "x", "y"), lying)

@@ -199,3 +199,39 @@ def test_an_ordered_call_that_goes_wrong_ends_the_call(devices: int, where: str,
             with pytest.raises(gspmd.ExecutionError, match="that the program calls raised"):
                 f(x * 1000)
         np.testing.assert_array_equal(f(x), expected)
+
+
+def test_calls_in_functions_without_arguments_and_results(capfd: pytest.CaptureFixture[str]) -> None:
+    def loop() -> None:
+        jax.lax.fori_loop(0, 2, lambda i, _: jax.debug.print("{}", i), None)
+
+    def unused(x: Any) -> None:
+        jax.debug.print("unused")
+
+    gspmd.jit(loop, mesh=MESH)()
+    gspmd.jit(unused, mesh=MESH)(np.ones(8))
+    gspmd.jit(lambda: jax.debug.print("ordered", ordered=True), mesh=MESH)()
+    jax.effects_barrier()
+    assert capfd.readouterr().out.split() == ["0", "1", "unused", "ordered"]
+
+
+def test_a_function_that_inspects_shardings_is_told_what_values_have() -> None:
+    found: list[Any] = []
+    mesh = gspmd.make_mesh((4, 2), ("x", "y"))
+
+    def inspected(x: Any) -> Any:
+        jax.debug.inspect_array_sharding(x, callback=found.append)
+        return x
+
+    def f(x: Any) -> Any:
+        y = lax.scan(lambda c, _: (inspected(c @ c), None), x, None, length=2)[0]
+        jax.shard_map(inspected, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(x)
+        jax.shard_map(inspected, mesh=mesh, in_specs=P(), out_specs=P(), axis_names={"y"})(x)
+        return inspected(y.T), inspected(y.sum())
+
+    x = np.eye(8, dtype=np.float32)
+    jitted = gspmd.jit(f, mesh=mesh, in_shardings=P("x"))
+    for _ in range(2):
+        np.testing.assert_array_equal(jitted(x)[0], x)
+        assert sorted(str(each.spec) for each in found) == sorted(map(str, (P("x"), P(), P("x"), P(None, "x"), P())))
+    assert all(each.mesh == mesh for each in found)

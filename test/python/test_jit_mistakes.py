@@ -79,7 +79,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "static array": (call(first, {"a": X}, X, static_argnames="n"), "static argument 'n' is of type ArrayImpl"),
     "no such number": (call(add, X, X, static_argnums=4), "static_argnums has 4, but the function takes 2 by position"),
-    "no such name": (call(add, X, X, donate_argnames="c"), "donate_argnames has 'c', which the function does not take"),
+    "no such name": (
+        call(add, X, X, donate_argnames="c"),
+        "donate_argnames has 'c', which the function does not take by name",
+    ),
     "bad number": (call(add, X, X, static_argnums="a"), "static_argnums is 'a', expected a number or several"),
     "bad name": (call(add, X, X, donate_argnames=3), "donate_argnames is 3, expected a name or several"),
     "static and donated": (call(add, X, X, static_argnums=0, donate_argnames="a"), "argument 0 is static and donated"),

@@ -38,4 +38,33 @@ for _ in range(2):
 jax.effects_barrier()
 gspmd.wait(f(jnp.ones(8, np.float32)))
 print(f"called {len(CALLS)} times: {CALLS[:2]}")
+
+
+def failing(_: Any) -> Any:
+    raise KeyError("nothing")
+
+
+def other_shape(_: Any) -> Any:
+    return np.zeros(3, np.float32)
+
+
+def told(called: Any) -> str:
+    try:
+        gspmd.wait(gspmd.jit(called, mesh=MESH, in_shardings=P("x"))(x))
+    except jax.errors.JaxRuntimeError as error:
+        return str(error)
+    raise AssertionError("it went through")
+
+
+shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+where = "" if jax.process_index() == 0 else "in process 0, "
+for called, text in (
+    (lambda x: jax.pure_callback(failing, shape, x) + 1, "KeyError: 'nothing'"),
+    (lambda x: io_callback(failing, shape, x, ordered=True) + 1, "KeyError: 'nothing'"),
+    (lambda x: (jax.debug.callback(failing, x), x)[1], "KeyError: 'nothing'"),
+    (lambda x: jax.pure_callback(other_shape, shape, x) + 1, "RuntimeError: Incorrect output shape"),
+):
+    message = told(called)
+    assert f"error: {where}a function that the program calls raised {text}" in message, message
+np.testing.assert_array_equal(np.asarray(f(x)), 2 * x + 1)  # and they can go on
 print("done")

@@ -92,6 +92,14 @@ def uneven_arrays_in_jax(uneven: gspmd.ShardedArray, whole: Any) -> None:
     np.testing.assert_array_equal(elsewhere(jnp.asarray(whole, jnp.float32)), whole + 1)  # of this process alone
 
 
+def random_keys() -> None:
+    """Those of one process go to all devices; NumPy has none of them."""
+    for keys, given in ((jax.random.key(3), None), (jax.random.split(jax.random.key(3), 8), P("x"))):
+        f = gspmd.jit(lambda k: jax.random.bits(k.reshape(-1)[-1], (8,)), mesh=MESH, in_shardings=given)
+        expected = jax.random.bits(keys.reshape(-1)[-1], (8,))
+        np.testing.assert_array_equal(np.asarray(f(keys)), np.asarray(expected))
+
+
 def told(f: Any, *args: Any) -> str:
     try:
         f(*args)
@@ -121,6 +129,7 @@ def one_does_not_come() -> None:
 
 train_steps()
 host_values_and_uneven_shards()
+random_keys()
 different_programs()
 one_does_not_come()
 print("done")

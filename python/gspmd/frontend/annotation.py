@@ -29,7 +29,16 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_axis_name
 from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import OPEN, DimSharding, TensorSharding
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh, own_order
+from gspmd.frontend.device_mesh import (
+    PROGRAM,
+    DeviceMesh,
+    MeshLike,
+    TracedProgram,
+    device_mesh,
+    has_manual_axes,
+    own_order,
+)
+from gspmd.runtime.familiar_errors import WrongSharding
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
@@ -123,12 +132,28 @@ def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None
         if sharding is None:
             found.append(x)
             continue
+        _check_free(sharding)
         if not by_gspmd and mesh.is_here() and jax_can_hold(sharding, x.shape):
             target = jax_sharding(sharding, mesh.here())
             if target.mesh.axis_names == tuple(name for name, _ in mesh.mesh.axes):
-                x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh.jax_mesh(), target.spec))
+                whole = target.spec if has_manual_axes() else NamedSharding(mesh.jax_mesh(), target.spec)
+                x = jax.lax.with_sharding_constraint(x, whole)
         found.append(mesh_split_p.bind(x, sharding=sharding))
     return found
+
+
+def _check_free(sharding: TensorSharding) -> None:
+    """Raise WrongSharding for one over axes that a manual computation around holds."""
+    around = jax.sharding.get_abstract_mesh()
+    types = dict(zip(around.axis_names, around.axis_types, strict=True))
+    named = (axis.name for axes in sharding.dim_axes() for axis in axes)
+    held = [name for name in named if types.get(name) == AxisType.Manual]
+    if held:
+        raise WrongSharding(
+            f'a sharding of a function is over "{held[0]}", which a manual computation around it holds',
+            hint="use axes that are not manual there",
+            code=Code.ANNOTATION,
+        )
 
 
 def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:

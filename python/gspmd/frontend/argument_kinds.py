@@ -12,10 +12,10 @@ import numpy as np
 from jax.api_util import shaped_abstractify
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.value_shardings import Wanted, usual_memory
+from gspmd.runtime.familiar_errors import NumberTooLarge, WrongType
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
@@ -168,18 +168,20 @@ def _struct(leaf: Any, path: str) -> Any:
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = leaf.dtype
         if isinstance(dtype, np.dtype) and dtype.kind in _NOT_OF_JAX:
-            raise UsageError(f"argument {path} has dtype {dtype}, which is none of JAX's", hint="convert it")
+            raise WrongType(f"argument {path} has dtype {dtype}, which is none of JAX's", hint="convert it")
         dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         return jax.ShapeDtypeStruct(tuple(leaf.shape), dtype, weak_type=weak)
     try:
         aval = shaped_abstractify(leaf)
     except TypeError:
-        raise UsageError(
+        raise WrongType(
             f"argument {path} is of type {type(leaf).__name__}, which is no array",
             hint="make it static, or convert it",
         ) from None
     except OverflowError:
-        raise UsageError(
+        raise NumberTooLarge(
             f"argument {path} is {leaf}, which JAX's integers cannot hold", hint="pass an array of a larger dtype"
         ) from None
+    if not hasattr(aval, "shape"):
+        raise WrongType(f"argument {path} is a token", hint="pass a value that depends on what it orders")
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

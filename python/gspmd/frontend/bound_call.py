@@ -10,8 +10,9 @@ from typing import Any
 import jax
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError, shown
+from gspmd.dialect.errors import shown
 from gspmd.frontend.argument_kinds import description_of
+from gspmd.runtime.familiar_errors import WrongType, WrongValue
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Parameters:
         given = (_both("static", static, static_names, known), _both("donate", donated, donated_names, known))
         for both in ({*given[0][0]} & {*given[1][0]}, {*given[0][1]} & {*given[1][1]}):
             for argument in both:
-                raise UsageError(f"argument {shown(argument)} is static and donated", hint="only arrays can be donated")
+                raise WrongValue(f"argument {shown(argument)} is static and donated", hint="only arrays can be donated")
         return Parameters(*given[0], *given[1], signature)
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -44,7 +45,7 @@ class Parameters:
             try:
                 self.signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise UsageError(f"'{name}' cannot be called so: {error}", hint=f"it takes {self.signature}") from None
+                raise WrongType(f"'{name}' cannot be called so: {error}", hint=f"it takes {self.signature}") from None
 
     def name_of(self, position: int) -> str | None:
         """What the function calls an argument given by position."""
@@ -58,27 +59,32 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def _both(
     what: str, numbers: Any, names: Any, parameters: list[inspect.Parameter] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names, each completed by the other as far as the function's signature says."""
+    """Positions and names; where one of these is not given, it is what the function's signature makes of the other."""
     found, named = _numbers(what, numbers), _names(what, names)
     if parameters is None:
         return found, named
     positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    only = {p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY}
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         for number in found:
             if not -len(positional) <= number < len(positional):
-                raise UsageError(
+                raise WrongValue(
                     f"{what}_argnums has {number}, but the function takes {len(positional)} by position",
                     code=Code.BAD_VALUE,
                 )
         found = tuple(n % len(positional) for n in found)
-    known = {p.name for p in parameters}
+    known = {p.name for p in parameters} - only
     for name in named:
         if name not in known and inspect.Parameter.VAR_KEYWORD not in kinds:
-            raise UsageError(f"{what}_argnames has '{name}', which the function does not take", code=Code.BAD_VALUE)
-    more_names = tuple(positional[n] for n in found if 0 <= n < len(positional))
-    more_numbers = tuple(positional.index(name) for name in named if name in positional)
-    return tuple(dict.fromkeys(found + more_numbers)), tuple(dict.fromkeys(named + more_names))
+            raise WrongValue(
+                f"{what}_argnames has '{name}', which the function does not take by name", code=Code.BAD_VALUE
+            )
+    if names is None:
+        named = tuple(positional[n] for n in found if 0 <= n < len(positional) and positional[n] not in only)
+    elif numbers is None:
+        found = tuple(positional.index(name) for name in named if name in positional)
+    return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(named))
 
 
 def _numbers(what: str, given: Any) -> tuple[int, ...]:
@@ -86,7 +92,7 @@ def _numbers(what: str, given: Any) -> tuple[int, ...]:
         return ()
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not all(hasattr(number, "__index__") for number in several):
-        raise UsageError(f"{what}_argnums is {shown(given)}, expected a number or several", code=Code.BAD_VALUE)
+        raise WrongType(f"{what}_argnums is {shown(given)}, expected a number or several", code=Code.BAD_VALUE)
     return tuple(number.__index__() for number in several)
 
 
@@ -95,7 +101,7 @@ def _names(what: str, given: Any) -> tuple[str, ...]:
         return ()
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not all(isinstance(name, str) for name in several):
-        raise UsageError(f"{what}_argnames is {shown(given)}, expected a name or several", code=Code.BAD_VALUE)
+        raise WrongType(f"{what}_argnames is {shown(given)}, expected a name or several", code=Code.BAD_VALUE)
     return several
 
 
@@ -179,7 +185,7 @@ def _check_hashable(what: str, value: Any) -> None:
     try:
         hash(value)
     except TypeError:
-        raise UsageError(
+        raise WrongValue(
             f"static argument {what} is of type {type(value).__name__}, which cannot be hashed",
             hint="pass a tuple or a frozen value",
         ) from None

@@ -290,6 +290,11 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
     return mesh
 
 
+def has_manual_axes() -> bool:
+    """Whether what is traced is a part of a manual computation."""
+    return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
+
+
 def mesh_around() -> DeviceMesh | None:
     """The mesh that a function is traced over, or that `jax.set_mesh` set: with devices if these are known."""
     program: TracedProgram | None = PROGRAM.value

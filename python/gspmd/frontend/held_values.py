@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
+from gspmd.dialect.error_codes import Code
 from gspmd.frontend.jax_stages import concrete_mesh
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
 from gspmd.runtime.dtypes import numpy_dtype
+from gspmd.runtime.familiar_errors import OtherPlace
 from gspmd.runtime.manual_program import WholeForm
 from gspmd.runtime.sharded_array import Devices, ShardedArray, jax_sharding, local_partitions
 from gspmd.transforms.ir.signature import ValueSignature
@@ -59,7 +61,27 @@ def held(
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
-    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), sharding, given)
+    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices), sharding), sharding, given)
+
+
+def check_place(path: str, leaf: Any, value: Held) -> None:
+    """Raise OtherPlace for an array that the user put elsewhere than its argument is said to be, as JAX does.
+
+    What JAX cannot hold as it is said is brought in place: there is no way to put it there first.
+    """
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, ShardedArray) or not value.is_itself or not leaf.committed:
+        return
+    if not _same_place(leaf.sharding, value.sharding, leaf.ndim):
+        raise OtherPlace(
+            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}",
+            hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
+            code=Code.ARGUMENTS,
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _same_place(one: Any, other: Any, rank: int) -> bool:
+    return bool(one.is_equivalent_to(other, rank))
 
 
 def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:
@@ -117,14 +139,26 @@ class _Taken:
     """Leaves that JAX puts in place by itself, and those that it would not take."""
 
     is_local: bool
+    sharding: NamedSharding
 
     def __call__(self, leaf: Any) -> Any:
         if isinstance(leaf, ShardedArray):
             return leaf.to_jax()
         if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             # JAX would ask the other processes whether they pass the same.
-            return leaf if leaf.sharding.num_devices > 1 else np.asarray(leaf)
+            if leaf.sharding.num_devices > 1:
+                return leaf
+            return self._keys(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
         return leaf
+
+    def _keys(self, leaf: jax.Array) -> jax.Array:
+        """Random keys, of which NumPy has none, in place."""
+        data = np.asarray(jax.random.key_data(leaf))
+        dims = [*self.sharding.spec.partitions, *(None,) * (leaf.ndim - len(self.sharding.spec.partitions))]
+        parts = NamedSharding(self.sharding.mesh, PartitionSpec(*dims))
+        placed = jax.make_array_from_callback(data.shape, parts, data.__getitem__)
+        keys: jax.Array = jax.random.wrap_key_data(placed, impl=jax.random.key_impl(leaf))
+        return keys
 
 
 def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices, shown: NamedSharding) -> Held:

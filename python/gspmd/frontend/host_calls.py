@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.dialect.errors import ExecutionError
+from gspmd.runtime import processes
 from gspmd.runtime.dtypes import numpy_dtype
+from gspmd.runtime.familiar_errors import ProgramFailed
 from gspmd.transforms.ir.callbacks import is_callback
 
 Function = Callable[..., Any]
@@ -20,12 +21,13 @@ class HostCalls:
     """The functions that JAX hands to PJRT for a lowered module, made such that they return whatever happens.
 
     Where one raises an error, the program goes on with zeros, and `check` raises after the run: on one device of many
-    an error would end the process, as soon as others have waited too long for what the device sends them. Without
-    `guard` the functions are what they are.
+    an error would end the process, as soon as others have waited too long for what the device sends them. Processes
+    tell each other after a run, as the others go on with zeros, too.
     """
 
-    def __init__(self, module: ir.Module, functions: Sequence[Any], guard: bool) -> None:
-        results = _results_by_index(module) if guard and functions else {}
+    def __init__(self, module: ir.Module, functions: Sequence[Any], devices: Sequence[Any]) -> None:
+        results = _results_by_index(module) if functions else {}
+        self._devices = devices
         self._errors: list[BaseException] = []
         self.functions = [
             self._guarded(function, results[index]) if callable(function) and index in results else function
@@ -47,11 +49,15 @@ class HostCalls:
         return guarded
 
     def check(self) -> None:
-        """Raise ExecutionError if a function raised an error since the last time."""
+        """Raise ProgramFailed if a function raised an error since the last time, in this process or another one."""
         errors, self._errors[:] = [*self._errors], []
+        said = f"a function that the program calls raised {type(errors[0]).__name__}: {errors[0]}" if errors else ""
+        others = processes.exchange(said, self._devices)
         if errors:
-            first = errors[0]
-            raise ExecutionError(f"a function that the program calls raised {type(first).__name__}: {first}") from first
+            raise ProgramFailed(said) from errors[0]
+        for process, told in sorted(others.items()):
+            if told:
+                raise ProgramFailed(f"in process {process}, {told}")
 
 
 def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:

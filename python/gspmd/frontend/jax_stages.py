@@ -33,15 +33,17 @@ from jax._src import (
 )
 from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
 from jax._src.custom_partitioning_sharding_rule import (
+    ArrayMapping,
     SdyShardingRule,
     sdy_sharding_rule_to_mlir,
     str_to_sdy_sharding_rule,
 )
+from jax._src.debugging import inspect_sharding_p
 from jax._src.interpreters import mlir, pxla
 from jax._src.lru_cache import LRUCache
 from jax._src.mesh import empty_abstract_mesh, thread_resources
 from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
@@ -220,7 +222,20 @@ class Computation:
             return lowering.compile()
 
 
-def make_stage(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
+def make_lowered(own: stages.Lowered, lowered: stages.Lowered) -> None:
+    """Let one of JAX's stages have what JAX lowered."""
+    stages.Lowered.__init__(
+        own,
+        lowered._lowering,
+        lowered.args_info,
+        lowered.out_tree,
+        lowered._no_kwargs,
+        lowered._in_types,
+        lowered._out_types,
+    )
+
+
+def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
     """Let one of JAX's stages, which comes from what JAX lowered, have this executable."""
     stages.Compiled.__init__(
         compiled,
@@ -303,7 +318,7 @@ _OF_PARTITIONED = frozenset(
 _COUNTING_DEVICES = frozenset({"call_exported"})
 # Those that need the devices themselves. Others that say so are calls of `custom_partitioning`, or are lowered to some,
 # as those of libraries are.
-_NEEDING_DEVICES = frozenset({"inspect_sharding", "io_callback", "pure_callback"})
+_NEEDING_DEVICES = frozenset({"io_callback", "pure_callback"})
 
 
 def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> tuple[Any, Computation]:
@@ -327,7 +342,8 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
         wide._lojax = None
     calls, parameters = _CallLowering(mesh), None
     if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
-        parameters = mlir.LoweringParameters(override_lowering_rules=((custom_partitioning_p, calls),))
+        rules: Any = ((custom_partitioning_p, calls), (inspect_sharding_p, calls.inspect))
+        parameters = mlir.LoweringParameters(override_lowering_rules=rules)
 
     def lowered_for(name: str) -> Any:
         return stages.Traced.lower(wide, lowering_platforms=(name,), _private_parameters=parameters)
@@ -454,11 +470,7 @@ class _CallLowering:
         self.current: Any = None  # the jaxpr of the call that is being lowered
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
-        from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
-
-        axes = context.module_context.axis_context
-        mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
-        if all(name in held for name, size in mesh.shape.items() if size > 1):
+        if self._is_on_one_device(context):
             return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(context, *values)
         functions = FunctionsOfCall(
             name=open_jaxpr(call).debug_info.func_name,
@@ -466,16 +478,58 @@ class _CallLowering:
             static_ids=tuple(map(id, given["static_args"])),
             **given,
         )
+        self.current = call
+        taken, made = ([_type_of(aval) for aval in avals] for avals in (call.in_avals, call.out_avals))
+        return self._split(functions, sharding_rule, values, taken, made).results
+
+    def inspect(self, context: Any, value: Any, *, callback: Callable[..., None]) -> Sequence[Any]:
+        """`jax.debug.inspect_array_sharding`: a call that does nothing, and is split as the value that it is of."""
+        if self._is_on_one_device(context):
+            callback(NamedSharding(self._mesh, PartitionSpec()))
+            return ()
+
+        def partition(mesh: Any, values: Any, _: Any) -> Any:
+            (sharding,) = (value.sharding for value in values)
+            spec = sharding.spec.partitions
+            while spec and spec[-1] is None:
+                spec = spec[:-1]
+            callback(NamedSharding(sharding.mesh, PartitionSpec(*spec)))
+            return mesh, lambda value: value, sharding, (sharding,)
+
+        type_ = _type_of(context.avals_in[0])
+        dims = ArrayMapping(*(f"d{dim}" for dim in range(type_.rank)))
+        functions = FunctionsOfCall(
+            name="inspect_array_sharding",
+            partition=partition,
+            infer_sharding_from_operands=None,
+            propagate_user_sharding=None,
+            decode_shardings=True,
+            in_tree=jax.tree.structure((0,)),
+            out_tree=jax.tree.structure(0),
+            static_args=(),
+            platforms=tuple(context.module_context.platforms),
+            static_ids=(),
+        )
+        self._split(functions, SdyShardingRule((dims,), (dims,)), [value], [type_], [type_])
+        return ()
+
+    def _is_on_one_device(self, context: Any) -> bool:
+        """Whether the call is part of a manual computation over all of the mesh."""
+        axes = context.module_context.axis_context
+        mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
+        return all(name in held for name, size in mesh.shape.items() if size > 1)
+
+    def _split(self, functions: FunctionsOfCall, rule: Any, values: Any, taken: Any, made: Any) -> ir.OpView:
+        """A call that names its functions by their number."""
+        from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
+
         if functions not in self.found:
             self.found.append(dataclasses.replace(functions, number=f"{PREFIX}{len(self.found)}"))
         number = self.found[self.found.index(functions)].number
-        types = [_type_of(aval) for aval in call.out_avals]
-        made = mlir.custom_call(CUSTOM_PARTITIONING, result_types=types, operands=values, backend_config=number)
-        if sharding_rule is not None:
-            self.current = call
-            taken = [_type_of(aval) for aval in call.in_avals]
-            made.attributes[RULE] = _rule_of_call(functions, sharding_rule, self._mesh, taken, types)
-        return made.results
+        call = mlir.custom_call(CUSTOM_PARTITIONING, result_types=made, operands=values, backend_config=number)
+        if rule is not None:
+            call.attributes[RULE] = _rule_of_call(functions, rule, self._mesh, taken, made)
+        return call
 
 
 def _place_of(call: Any, jaxpr: Any) -> SourceLocation | None:
@@ -608,7 +662,7 @@ def call_of_new_kind(function: PjitFunction, args: Sequence[Any], kwargs: Mappin
 
 def fast_call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any], results: Any) -> Any:
     """What C++ has to know to call the program by itself the next time; None where Python has something to do."""
-    if executable._mut is not None:
+    if executable._mut is not None or checks_keys():
         return None
     flat, tree = jax.tree.flatten(results)
     return pjit._get_fastpath_data(executable, tree, leaves, flat, set(), [], None, const_args)
@@ -618,6 +672,19 @@ def place_constants(executable: Any, const_args: Sequence[Any]) -> Sequence[Any]
     """Bring the arrays that the function closes over to the devices."""
     placed: Sequence[Any] = executable.shard_const_args(const_args)
     return placed
+
+
+def checks_keys() -> bool:
+    """Whether JAX is to find random keys that are used twice."""
+    return bool(config.debug_key_reuse.value)
+
+
+def checking_keys(jaxpr: Any, run: Callable[..., list[Any]], leaves: Sequence[Any]) -> list[Any]:
+    """What `run` returns of the leaves of a traced function's arguments, of which none is a random key used before."""
+    from jax.experimental.key_reuse import _core
+
+    results: list[Any] = _core.call_impl_with_key_reuse_checks(pjit.jit_p, run, *leaves, jaxpr=jaxpr)
+    return results
 
 
 @contextlib.contextmanager

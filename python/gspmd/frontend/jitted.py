@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
 import re
+import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,18 +22,29 @@ from gspmd import api
 from gspmd.compiled import machines
 from gspmd.dialect.diagnostic import remark_once
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import UsageError, shown
+from gspmd.dialect.errors import Error, Unsupported, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
 from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, around, device_mesh_on, no_mesh
+from gspmd.frontend.device_mesh import (
+    PROGRAM,
+    DeviceMesh,
+    MeshLike,
+    TracedProgram,
+    around,
+    device_mesh,
+    device_mesh_on,
+    has_manual_axes,
+    no_mesh,
+)
 from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
+    check_specs,
     given_shardings,
     shardings,
     specs_in,
@@ -38,6 +52,7 @@ from gspmd.frontend.value_shardings import (
     wanted_by_ref,
 )
 from gspmd.runtime import arguments, in_flight
+from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.topology import is_topology
 
@@ -102,14 +117,14 @@ def jit(
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.
     """
+    given = {name: value for name, value in locals().items() if name not in ("fun", "options")} | options
     if fun is None:
-        given = {name: value for name, value in locals().items() if name not in ("fun", "options")}
-        return functools.partial(jit, **given, **options)
+        return functools.partial(jit, **given)
     if not callable(fun):
-        raise UsageError(f"{shown(fun)} is not a function")
+        raise WrongType(f"{shown(fun)} is not a function")
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
-        raise UsageError(
+        raise WrongType(
             f"gspmd.jit has no option '{unknown[0]}'",
             hint=f"it also takes {', '.join(sorted(_OPTIONS))}",
             code=Code.UNKNOWN_OPTION,
@@ -117,11 +132,14 @@ def jit(
     if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
         raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
-    return Jitted(
+    jitted = Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
         {} if shardings == "search" else shardings, {} if over else {"device": device, "backend": backend},
     )  # fmt: skip
+    jitted._made_of = given
+    return jitted
 
 
 def _also(kind: type[Exception]) -> type[UsageError]:
@@ -147,7 +165,9 @@ class Jitted:
         search: Any,
         place: Mapping[str, Any],
     ) -> None:
-        functools.update_wrapper(self, fun)
+        # What an object that can be called has besides is its own.
+        functools.update_wrapper(self, fun, updated=("__dict__",) if isinstance(fun, types.FunctionType) else ())
+        self._made_of: dict[str, Any] = {}
         self._search: Mapping[str, Any] | None = search
         self._fun = fun
         self._name = getattr(fun, "__name__", "function")
@@ -171,7 +191,9 @@ class Jitted:
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
         self._shares_threads = False
-        self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
+        self._call: Any = jax_stages.dispatched(
+            _weakly(self._by_operations), self._inner, _weakly(self._call_of_new_kind)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:
@@ -214,14 +236,15 @@ class Jitted:
             remark_once(f"'{self._name}' has no mesh, so JAX compiles it, for one device")
             return jax_stages.call_of_new_kind(self._by_jax, args, kwargs)
         with jax_stages.found_nan(self._by_operations, args, kwargs):
-            results = compiled.run(call.leaves)
+            run = compiled.run_checking_keys if jax_stages.checks_keys() else compiled.run
+            results = run(call.leaves)
         return results, compiled.fast_call(call.leaves, results), False
 
     def _compiled_for(self, call: BoundCall) -> Compiled | None:
         found = self._find_mesh(call.leaves)
         self._check_here(None if found is None else found.mesh)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
-            raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
+            raise WrongType(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
         lowered = self._lowered_for(call)
         if lowered is None:
             return None
@@ -255,6 +278,19 @@ class Jitted:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        """As it was made; one that is found in its module by its name is found there again."""
+        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", "")
+        if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
+            return name
+        return _made, (self._fun, self._made_of)
+
+    def __copy__(self) -> Jitted:
+        return _made(self._fun, self._made_of)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
+        return _made(copy.deepcopy(self._fun, memo), self._made_of)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing.
@@ -348,10 +384,12 @@ class Jitted:
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
         traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
+            raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(
-            lowered, computation, mesh, inputs, outputs, call.tree, results, leaves.paths,
+            traced.jaxpr, lowered, computation, mesh, inputs, outputs, results, leaves.paths,
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
@@ -395,7 +433,8 @@ class Jitted:
                 with way:
                     return trace()
             except jax_stages.TRACING_ERRORS as error:
-                if isinstance(error, jax_stages.ShardingTypeError) or not _OF_MESHES.search(str(error)):
+                of_meshes = _OF_MESHES.search(str(error))
+                if isinstance(error, Error | jax_stages.ShardingTypeError) or not of_meshes:
                     raise
                 first = error if not str(first) else first
         raise _also(type(first))(
@@ -409,7 +448,7 @@ class Jitted:
             return [NOTHING] * len(call.leaves)
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
-            raise UsageError(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
+            raise WrongValue(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
         values, _ = jax.tree.unflatten(call.tree, leaves.structs)
         return given_shardings(mesh, self._in_shardings, values, "in_shardings")
 
@@ -419,26 +458,28 @@ class Jitted:
     def _annotated(self) -> Any:
         """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
 
-        @functools.wraps(self._fun)
-        def annotated(*args: Any, **kwargs: Any) -> Any:
-            call = bind(self._parameters, args, kwargs)
-            program: TracedProgram | None = PROGRAM.value
-            found = self._mesh_inside(program)
-            if found is None:
-                return self._fun(*args, **kwargs)
-            if program is not None:
-                return self._annotated_results(call, found.mesh)
-            return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
-
         return jax.jit(
-            annotated,
+            functools.wraps(self._fun)(_weakly(self._as_annotated)),
+            compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
             donate_argnums=self._parameters.donate_argnums,
             donate_argnames=self._parameters.donate_argnames,
             **self._settings,
         )
 
+    def _as_annotated(self, *args: Any, **kwargs: Any) -> Any:
+        call = bind(self._parameters, args, kwargs)
+        program: TracedProgram | None = PROGRAM.value
+        found = self._mesh_inside(program)
+        if found is None:
+            return self._fun(*args, **kwargs)
+        if program is not None or has_manual_axes():
+            return self._annotated_results(call, found.mesh)
+        return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
+
     def _mesh_inside(self, program: TracedProgram | None) -> FoundMesh | None:
-        """The mesh of the program that it becomes a part of, else its own."""
+        """The mesh of the program, or of the manual computation, that it becomes a part of, else its own."""
+        if program is None and has_manual_axes():
+            program = TracedProgram(device_mesh(), by_gspmd=False)
         if program is None:
             return self._find_mesh(())
         if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
@@ -452,7 +493,7 @@ class Jitted:
     def _annotated_results(self, call: BoundCall, mesh: DeviceMesh) -> Any:
         args: Sequence[Any] = call.args
         kwargs = call.kwargs
-        own = mesh if self._mesh is None else self._mesh
+        own = mesh if self._mesh is None or has_manual_axes() else self._mesh
         if self._in_shardings is not None:
             values = [jax.numpy.asarray(leaf) for leaf in call.leaves]
             leaves = TypedLeaves.of(values, call.paths(self._parameters))
@@ -460,3 +501,19 @@ class Jitted:
         results, tree = jax.tree.flatten(self._fun(*args, **kwargs))
         given = given_shardings(own, self._out_shardings, jax.tree.unflatten(tree, results), "out_shardings")
         return jax.tree.unflatten(tree, annotate_as(results, shardings(given), own))
+
+
+def _made(fun: Callable[..., Any], given: Mapping[str, Any]) -> Jitted:
+    """`jit` of a function, with what was given for another one."""
+    made: Jitted = jit(fun, **given)
+    return made
+
+
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method without a reference to its object, for what that object holds: it is freed when it is out of use."""
+    found: Any = weakref.WeakMethod(method)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return found()(*args, **kwargs)
+
+    return call

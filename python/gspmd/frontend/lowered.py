@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
-from jax.sharding import AxisType
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -28,7 +28,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.held_values import Held, held, in_words_of
+from gspmd.frontend.held_values import Held, check_place, held, in_words_of
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
@@ -38,6 +38,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
+from gspmd.runtime.familiar_errors import ProgramFailed, WrongType
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
@@ -62,7 +63,7 @@ _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
 
 
-class Lowered:
+class Lowered(jax.stages.Lowered):
     """A function lowered for arguments of known shapes, with what is said of its shardings.
 
     `inputs` are what is said of the leaves of the arguments, `outputs` of the results; `paths` are what errors call
@@ -71,12 +72,12 @@ class Lowered:
 
     def __init__(
         self,
+        jaxpr: Any,
         lowered: Any,
         computation: Computation,
         mesh: DeviceMesh,
         inputs: Given,
         outputs: Given,
-        in_tree: Any,
         results: Any,
         paths: Sequence[str],
         compiler_options: Options | None,
@@ -85,9 +86,9 @@ class Lowered:
     ) -> None:
         self.mesh = mesh
         self._search = search
-        self.in_tree = in_tree
-        self.out_info = results
+        self._results, self._outputs, self._jaxpr = results, outputs, jaxpr
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
+        jax_stages.make_lowered(self, lowered)
         self._given = _of_main(computation, mesh, inputs, outputs)
         if computation.split_calls:
             from gspmd.frontend.call_partitioner import JaxPartitioner
@@ -127,8 +128,8 @@ class Lowered:
     def _as_annotated(self) -> ir.Module:
         return self._annotated()
 
-    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
-        """The annotated module, with places in the source; of another `dialect`, as `hlo`, what JAX lowered."""
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The annotated module, with places in the source if asked for; of another `dialect`, as `hlo`, JAX's own."""
         if dialect not in (None, "stablehlo"):
             return str(self._lowered.as_text(dialect, debug_info=debug_info))
         return str(self.program.operation.get_asm(enable_debug_info=debug_info))
@@ -142,13 +143,19 @@ class Lowered:
         return self._lowered.cost_analysis()
 
     @property
-    def args_info(self) -> Any:
-        """The arguments as JAX describes them."""
-        return self._lowered.args_info
-
-    @property
-    def out_tree(self) -> Any:
-        return self._lowered.out_tree
+    def out_info(self) -> Any:
+        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s, with the shardings that the user gave them."""
+        values, tree = jax.tree.flatten(self._results)
+        mesh = self.mesh.jax_mesh()
+        infos = [
+            jax.ShapeDtypeStruct(
+                value.shape,
+                value.dtype,
+                sharding=NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec,
+            )
+            for value, wanted in zip(values, self._outputs, strict=True)
+        ]
+        return jax.tree.unflatten(tree, infos)
 
     @functools.cached_property
     def partitioned(self) -> Partitioned:
@@ -206,14 +213,17 @@ class Lowered:
         compiler_options: Options | None = None,
         *,
         devices: Sequence[Any] | None = None,
+        device_assignment: Sequence[Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """A `Compiled` for the given devices, by default those of the mesh or the target.
 
         It is ready to run, or only for reading, saving and sending where the devices are those of a topology.
-        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. `timeout_s` and errors: as for
-        `gspmd.compile`. Compiled once for each of these, also where a call of the function asks for it.
+        `device_assignment` is what JAX calls `devices`. `compiler_options` are XLA's own, in addition to those of
+        `gspmd.jit`. `timeout_s` and errors: as for `gspmd.compile`. Compiled once for each of these, also where a call
+        of the function asks for it.
         """
+        devices = device_assignment if devices is None else devices
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
         key = (None if devices is None else tuple(devices), *((name, str(xla_options[name])) for name in xla_options))
         if key not in self._compiled:
@@ -265,9 +275,9 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         timeout_s: float,
     ) -> None:
         self._partitioning, self.machine, self._is_here = partitioning, machine, machine.is_here
-        devices, self._in_tree = machine.devices, lowered.in_tree
+        devices, self._in_tree, self._jaxpr = machine.devices, lowered.in_tree, lowered._jaxpr
         self._paths, self._computation = lowered._paths, lowered._computation
-        self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
+        self._out_avals, self.out_tree = jax.tree.flatten(lowered._results)
         module, signature = partitioning.for_platform(devices[0].platform)
         if not (self._is_here or self._computation.is_for(devices[0].platform)):
             refuse_to_run(module)
@@ -287,13 +297,12 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             held(value, form, aval, devices, in_words_of(value, wanted, zip(self._values, inputs, strict=True)), mesh)
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
-        # With several processes, only one would know of an error, and the others would go on with zeros.
-        self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        self._calls = HostCalls(known.module, known.host_callbacks, devices)
         started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
         self.compile_s = time.perf_counter() - started
         partitioning.keep(self.compile_s)
-        jax_stages.make_stage(self, lowered._lowered, self._jax)
+        jax_stages.make_compiled(self, lowered._lowered, self._jax)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
@@ -306,6 +315,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
         self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
         self._refs = self._inputs[own.stop :]
+        self._placed = [leaf for leaf, wanted in zip(kept, inputs[own], strict=True) if wanted.sharding is not None]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
         def compile_(module: ir.Module, options: Options = options) -> Any:
@@ -390,20 +400,28 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
-            raise UsageError(
+            raise WrongType(
                 f"compiled for arguments {self.in_tree}, called with {tree}",
                 hint="static arguments are part of the program: leave them out",
             )
+        if any(isinstance(leaf, jax_stages.Tracer) for leaf in leaves):
+            raise WrongType("a compiled function is called while JAX traces", hint="call the function it was made of")
         known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
         for index, (leaf, value, aval) in enumerate(known):
             arguments.check(index, value, leaves[leaf], aval)
         return self.run(leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
+        """Call it with the leaves of its arguments.
+
+        Errors: ExecutionError, as `gspmd.compile`d programs, and for an array that was put elsewhere than the user
+        said that the argument is, by `in_shardings` or by what it was lowered for.
+        """
         if not self._is_here:
             raise not_here("the function", self.machine.target)
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
+        for leaf in self._placed:
+            check_place(self._paths[leaf], leaves[leaf], self._kept[leaf])
         taken = list(leaves)
         for leaf, value in self._kept.items():
             taken[leaf] = value.taken(leaves[leaf])
@@ -429,6 +447,14 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for array, result in zip(results, self._outputs, strict=True)
         ]
         return jax.tree.unflatten(self.out_tree, found)
+
+    def run_checking_keys(self, leaves: Sequence[Any]) -> Any:
+        """`run`, with what JAX does under `jax.debug_key_reuse`. Errors: KeyReuseError, for a key that is used up."""
+
+        def run(*leaves: Any, **_: Any) -> list[Any]:
+            return jax.tree.leaves(self.run(leaves))
+
+        return jax.tree.unflatten(self.out_tree, jax_stages.checking_keys(self._jaxpr, run, leaves))
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
         """What C++ has to know to make the next call like this one; None where it cannot."""
@@ -456,7 +482,7 @@ def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | No
             return arguments.gone(f"argument {index} '{path}'")
     text = str(error).strip()
     if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
-        return ExecutionError(f"the program failed: {text}")
+        return ProgramFailed(f"the program failed: {text}")
     return None
 
 

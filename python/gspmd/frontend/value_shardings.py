@@ -12,11 +12,12 @@ from jax.experimental.layout import Format
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import AnnotationError, UsageError, shown
+from gspmd.dialect.errors import AnnotationError, shown
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.frontend.annotation import sharding_of_spec
 from gspmd.frontend.device_mesh import DeviceMesh, own_order
+from gspmd.runtime.familiar_errors import WrongSharding, WrongType, WrongValue
 from gspmd.runtime.sharded_array import ShardedArray
 
 
@@ -64,18 +65,29 @@ class _Boxed:
     content: Any
 
 
-def _misfit(what: str, message: str) -> UsageError:
+def _misfit(what: str, message: str) -> WrongValue:
     """What `jax.tree.broadcast` says in many lines, and where: `.. error: different types at key path\n .. tree[0]`."""
     first, _, rest = message.partition("\n")
     reason = first.partition(": ")[2].removesuffix(" at key path") or first
     path = rest.split("\n")[0].partition("prefix_tree")[2].strip()
-    return UsageError(
+    return WrongValue(
         f"{what}{path} does not fit the values: {reason}", hint="give a pytree that begins as that of the values"
     )
 
 
 def _is_spec(value: Any) -> bool:
     return value is None or isinstance(value, PartitionSpec | jax.sharding.Sharding | Format | TensorSharding)
+
+
+def check_specs(**prefixes: Any) -> None:
+    """Raise WrongType for a leaf of `in_shardings` or `out_shardings` that says nothing of a sharding."""
+    for what, prefix in prefixes.items():
+        for path, leaf in jax.tree_util.tree_flatten_with_path(prefix, is_leaf=_is_spec)[0]:
+            if not _is_spec(leaf):
+                raise WrongType(
+                    f"{what}{jax.tree_util.keystr(path)}: expected a PartitionSpec, a NamedSharding or None, got "
+                    f"{shown(leaf)}"
+                )
 
 
 def specs_in(*prefixes: Any) -> list[Any]:
@@ -115,11 +127,9 @@ def _sharding(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> TensorShardi
             return _on_one_device(mesh, spec, rank)
         if isinstance(spec, NamedSharding):
             return sharding_of_spec(_mesh_of(spec, mesh), spec.spec, rank)
-        if not isinstance(spec, PartitionSpec):
-            raise AnnotationError(f"expected a PartitionSpec, a NamedSharding or None, got {shown(spec)}")
         return sharding_of_spec(mesh.mesh, spec, rank)
     except AnnotationError as error:
-        raise AnnotationError(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
+        raise WrongSharding(f"{what}: {error.message}", hint=error.hint, code=error.code) from None
 
 
 def _on_one_device(mesh: DeviceMesh, spec: SingleDeviceSharding, rank: int) -> TensorSharding:
@@ -200,6 +210,7 @@ __all__ = [
     "NOTHING",
     "Given",
     "Wanted",
+    "check_specs",
     "given_shardings",
     "shardings",
     "specs_in",

@@ -22,6 +22,7 @@ from gspmd.paths import path_text
 from gspmd.runtime import arguments, executable_module, in_flight, placing, processes, refusals
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.dtypes import Padding, numpy_dtype
+from gspmd.runtime.familiar_errors import ProgramFailed
 from gspmd.runtime.layout import shard_indices
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.sharded_array import Devices, ShardedArray
@@ -68,7 +69,7 @@ class Executable:
             with in_flight.turn(self.devices) as started:
                 results = started(self.loaded.execute_sharded(inputs).consume_with_handlers(handlers))
         except (JaxRuntimeError, ValueError) as error:
-            raise ExecutionError(f"the program failed: {_first_line(error)}") from None
+            raise ProgramFailed(f"the program failed: {_first_line(error)}") from None
         for value, arg in zip(self.signature.inputs, args, strict=True):
             if value.donated and isinstance(arg, jax.Array):
                 arg.delete()

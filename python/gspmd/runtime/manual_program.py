@@ -17,6 +17,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of, create_mesh, declare_types, main_function
 from gspmd.transforms.ir.operations import Block, Operation, Point
 from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
+from gspmd.transforms.ir.types import TensorType
 
 _KEYS = ("arg_attrs", "res_attrs")
 _NAME = ("sym_name", "sym_visibility")
@@ -91,25 +92,31 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
         (*(replicated(mesh.mesh, 0),) * tokens, *(_sharding(form, mesh) for form in values)) for values in forms
     ]
     create_mesh(mesh.mesh, Point.at_begin(module.regions[0]), function.location)
-    end = body.terminator
-    Operation("sdy.return", end.operands, [], {}, end.location).insert(Point.at(end))
-    end.erase()
     block = Block(types[0], body.locations)
     taken = _without_empty(body)
+    end = body.terminator
+    returned, unused = [*end.operands], 0
+    if not taken and not returned:
+        # Without a value in or out, XLA takes it for a part of the whole program, and refuses its calls of Python.
+        build = Builder(context_of(end))
+        build.point = Point.at(end)
+        returned, unused = [build.constant(TensorType((), "i1"), "zero")], 1
+    Operation("sdy.return", returned, [], {}, end.location).insert(Point.at(end))
+    end.erase()
     attributes = {
         "in_shardings": codec.write_list(tuple(shardings[0][index] for index in taken)),
-        "out_shardings": codec.write_list(shardings[1]),
+        "out_shardings": codec.write_list((*shardings[1], *(replicated(mesh.mesh, 0),) * unused)),
         "manual_axes": write_manual_axes((name for name, _ in mesh.mesh.axes), context),
     }
     manual = Operation(
         "sdy.manual_computation",
         [block.arguments[index] for index in taken],
-        types[1],
+        [value.type for value in returned] if unused else types[1],
         attributes,
         function.location,
         [body],
     ).insert(Point(block))
-    Operation("func.return", manual.results, [], {}, function.location).insert(Point(block))
+    Operation("func.return", manual.results[unused:], [], {}, function.location).insert(Point(block))
     function.regions, block.owner = [block], function
     named = {key: function.attributes[key] for key in function.attributes if key in _NAME}
     entries_of = {key: dictionaries(function, key, len(each)) for key, each in zip(_KEYS, shardings, strict=True)}

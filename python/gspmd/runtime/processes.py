@@ -25,6 +25,8 @@ _HINT = "all processes must compile the same functions in the same order, for ar
 _LONGEST_PAUSE_S = 0.02
 # How many programs were compiled for the devices of these processes; everywhere the same.
 _programs: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
+# The same of runs of programs that tell each other how they ended.
+_runs: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
 
 
 def agree(text: str, name: str, signature: Signature, devices: Sequence[Any], timeout_s: float) -> None:
@@ -51,6 +53,29 @@ def agree(text: str, name: str, signature: Signature, devices: Sequence[Any], ti
         missing = ", ".join(str(process) for process in processes if process not in told)
         who = f"process {missing} did not come to compile it" if missing else "not all processes went on"
         raise ExecutionError(f"'{name}': {who} within {timeout_s:g} s; {str(late).splitlines()[0]:.200}", hint=_HINT)
+
+
+def exchange(told: str, devices: Sequence[Any], timeout_s: float = TIMEOUT_S) -> dict[int, str]:
+    """What each process that has one of `devices` tells the others after a run; all of them come here, in one order.
+
+    Errors: ExecutionError, where one does not come within `timeout_s` seconds.
+    """
+    processes = tuple(sorted({device.process_index for device in devices}))
+    client, own = distributed.global_state.client, devices[0].client.process_index()
+    if len(processes) == 1 or client is None:
+        return {own: told}
+    number = next(_runs[processes])
+    last, directory = (f"gspmd/{'-'.join(map(str, processes))}/run{n}" for n in (number - 1, number))
+    client.key_value_set(f"{directory}/{own}", told)
+    try:
+        client.wait_at_barrier(directory, int(timeout_s * 1000), list(processes))
+    except JaxRuntimeError as error:
+        raise ExecutionError(
+            f"not all processes ended a run within {timeout_s:g} s; {str(error).splitlines()[0]:.200}", hint=_HINT
+        ) from None
+    if number:  # which all have read that are here
+        client.key_value_delete(f"{last}/{own}")
+    return {int(key.rpartition("/")[2]): value for key, value in client.key_value_dir_get(directory)}
 
 
 def _description(text: str, name: str, signature: Signature, devices: Sequence[Any]) -> dict[str, str]:
