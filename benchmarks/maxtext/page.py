@@ -1,0 +1,189 @@
+"""The page of the documentation on MaxText, from what `run.py` stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from configurations import RUNS, TOPOLOGIES
+from kernels import PROGRAMS
+from watching import JAX, OURS
+
+Cells = Mapping[str, Mapping[str, Any]]
+_HEAD = """\
+# MaxText by gspmd.jit and by jax.jit
+
+Written by `python benchmarks/maxtext/run.py --markdown docs/measured/maxtext.md`, in an environment as
+`benchmarks/maxtext/environment.sh` makes it. MaxText 0.2.5 is as its authors publish it: the one change is that the
+name `jax` in the modules that jit its steps stands for an object whose `jit` is `gspmd.jit`. Every cell is a process
+of its own. Where one of the two is not compared, the table says what was raised.
+
+- *bytes* are what a device sends in a step under ring algorithms, counted in the optimised HLO of both, loops as often
+  as they run. *as scattered* counts all-reduces of which every device goes on with its own part only as
+  reduce-scatters: XLA makes these of them for TPUs, and not for CPUs, so that *bytes* on CPUs flatter gspmd.
+- *memory* is arguments, results and temporaries of a device. *flops* are those of dots and convolutions.
+- *made* is processor time to trace, lower, partition and compile a step once, on a machine that other work shares.
+- Ratios are gspmd.jit's over jax.jit's.
+"""
+_HERE = """\
+## On eight CPU devices
+
+Tiny models, four steps each. *losses* is the largest relative difference in any step, beside what it may be.
+*run* is the whole run from the configuration to the last step, without the import of libraries, in wall time.
+"""
+_THERE = """\
+## Compiled for TPUs
+
+Whole models with MaxText's own choice of kernels, compiled by libtpu for a topology. No TPU is needed, and nothing is
+measured on one. *step* is an estimate from the optimised HLO: the compiler's cycles in its own order, with collectives
+on the links of the torus ([compile.md](../compile.md) says how), and the same for both.
+"""
+_SMALL = """\
+## Kernels and libraries in small
+
+One program each, on eight CPU devices (kernels interpreted) or compiled for a topology.
+"""
+
+
+def page(cells: Cells) -> str:
+    """Markdown: a table for each kind of configuration, and what is not as it should be."""
+    lines = [_HEAD, _HERE, *_table(RUNS, cells, _here), "", *_verdict(RUNS, cells)]
+    lines += ["", _THERE, *_table(TOPOLOGIES, cells, _there), "", *_verdict(TOPOLOGIES, cells)]
+    if PROGRAMS:
+        lines += ["", _SMALL, *_table(PROGRAMS, cells, _here), "", *_verdict(PROGRAMS, cells)]
+    lines += ["", "## Collectives", "", "How many a device takes part in, and bytes by kind.", "", *_kinds(cells)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+Columns = Callable[[Any, Mapping[str, Any], Mapping[str, Any]], dict[str, str]]
+
+
+def _here(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "losses": _difference_text(row, ours, theirs),
+        **_sizes(ours, theirs),
+        "flops": _ratio(ours["flops"], theirs["flops"]),
+        "made": _beside(_made(ours), _made(theirs), lambda s: f"{s:.1f} s"),
+        "step": _beside(ours["call_s"], theirs["call_s"], lambda s: f"{s * 1e3:.0f} ms"),
+        "run": _beside(ours["run_s"], theirs["run_s"], lambda s: f"{s:.1f} s"),
+    }
+
+
+def _there(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        **_sizes(ours, theirs),
+        "step": _beside(ours["step_s"], theirs["step_s"], _seconds),
+        "compute": _beside(ours["compute_s"], theirs["compute_s"], _seconds),
+        "communication": _beside(ours["communication_s"], theirs["communication_s"], _seconds),
+        "made": _beside(_made(ours), _made(theirs), lambda s: f"{s:.0f} s"),
+    }
+
+
+def _sizes(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "bytes": _beside(_sent(ours), _sent(theirs), _bytes),
+        "as scattered": _ratio(ours["sent_scattered"], theirs["sent_scattered"]),
+        "memory": _beside(ours["memory"]["peak"], theirs["memory"]["peak"], _bytes),
+    }
+
+
+def _table(rows: Mapping[str, Any], cells: Cells, columns: Columns) -> Iterator[str]:
+    names: list[str] = []
+    for name, row in rows.items():
+        ours, theirs = (cells.get(f"{name}, {how}") for how in (OURS, JAX))
+        if ours is None or theirs is None or "error" in ours or "error" in theirs:
+            continue
+        found = columns(row, ours, theirs)
+        if not names:
+            names = list(found)
+            yield f"| configuration | {' | '.join(names)} |"
+            yield f"|---|{'--:|' * len(names)}"
+        yield f"| {name} | {' | '.join(found.values())} |"
+
+
+def _verdict(rows: Mapping[str, Any], cells: Cells) -> Iterator[str]:
+    """What is not in the table, and why; and what is in it and not as it should be."""
+    for name, row in rows.items():
+        known = [(how, cells.get(f"{name}, {how}")) for how in (OURS, JAX)]
+        failures = [f"{how}: {cell['error']}" for how, cell in known if cell is not None and "error" in cell]
+        missing = [f"{how}: not measured" for how, cell in known if cell is None]
+        if failures or missing:
+            yield f"- **{name}**: {'; '.join(_escaped(text) for text in failures + missing)}"
+            continue
+        ours, theirs = (cells[f"{name}, {how}"] for how in (OURS, JAX))
+        if said := worse(row, ours, theirs):
+            yield f"- **{name}**: {', '.join(said)}"
+
+
+def worse(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """In what gspmd.jit's program is worse: other losses, or over 1 % more bytes, memory or estimated time."""
+    said = []
+    if "values" in ours and not difference(ours, theirs) <= row.tolerance:
+        said.append(f"losses differ ({difference(ours, theirs):.1e})")
+    if ours["sent_scattered"] > 1.01 * theirs["sent_scattered"] + 1024:
+        said.append(f"sends {_ratio(ours['sent_scattered'], theirs['sent_scattered'])} as scattered")
+    if ours["memory"]["peak"] > 1.01 * theirs["memory"]["peak"]:
+        said.append(f"needs {_ratio(ours['memory']['peak'], theirs['memory']['peak'])} of the memory")
+    if "step_s" in ours and ours["step_s"] > 1.01 * theirs["step_s"]:
+        said.append(f"takes {_ratio(ours['step_s'], theirs['step_s'])} of the time, as estimated")
+    return said
+
+
+def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
+    """The largest relative difference of the values of any step; NaN where one is not finite, or missing."""
+    pairs = list(zip(ours["values"], theirs["values"], strict=False))
+    finite = all(isinstance(v, float) and math.isfinite(v) for pair in pairs for v in pair)
+    if not pairs or len(ours["values"]) != len(theirs["values"]) or not finite:
+        return math.nan
+    return max(abs(a - b) / max(abs(b), 1e-30) for a, b in pairs)
+
+
+def _difference_text(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    return f"{difference(ours, theirs):.0e} ({row.tolerance:.0e})"
+
+
+def _kinds(cells: Cells) -> Iterator[str]:
+    kinds = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
+    yield f"| configuration | by | {' | '.join(kind.replace('_', '-') for kind in kinds)} |"
+    yield f"|---|---|{'--:|' * len(kinds)}"
+    for name in (*RUNS, *TOPOLOGIES, *PROGRAMS):
+        for how in (OURS, JAX):
+            cell = cells.get(f"{name}, {how}")
+            if cell is not None and "error" not in cell:
+                numbers = (cell["collectives"].get(kind, 0) for kind in kinds)
+                texts = (
+                    f"{n}, {_bytes(cell['sent'][kind])}" if n else "" for kind, n in zip(kinds, numbers, strict=True)
+                )
+                yield f"| {name} | {how} | {' | '.join(texts)} |"
+
+
+def _sent(cell: Mapping[str, Any]) -> float:
+    return float(sum(cell["sent"].values()))
+
+
+def _made(cell: Mapping[str, Any]) -> float:
+    return float(cell["lower_s"] + cell["partition_s"] + cell["compile_s"])
+
+
+def _beside(ours: float, theirs: float, text: Callable[[float], str]) -> str:
+    return f"{text(ours)} / {text(theirs)} ({_ratio(ours, theirs)})"
+
+
+def _ratio(ours: float, theirs: float) -> str:
+    return f"{ours / theirs:.2f}" if theirs else "1.00" if not ours else "more"
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count:.0f} B"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
