@@ -121,3 +121,11 @@ def test_the_page_has_what_is_known_and_says_what_is_not(load: Any) -> None:
     assert f"- **{runs[2]}**: gspmd.jit: Unsupported: no rule" in page
     assert f"- **{topology}**: takes 2.00 of the time, as estimated" in page
     assert f"- **{runs[3]}**: gspmd.jit: not measured; jax.jit: not measured" in page
+
+
+def test_the_page_says_which_of_two_losses_is_that_of_the_same_model_elsewhere(load: Any) -> None:
+    same, other = "Llama, fsdp 8", "Llama, tensor 2, tensor-sequence 2"
+    cells = {f"{name}, {how}": CELL for name in (same, other) for how in ("gspmd.jit", "jax.jit")}
+    cells[f"{other}, jax.jit"] = CELL | {"values": [6.0, 5.6]}
+    said = f"- **{other}**: losses differ (1.8e-02); from those of *{same}*, the same model over another mesh, "
+    assert f"{said}gspmd.jit's by 0e+00 and jax.jit's by 2e-02" in load("page").page(cells)
