@@ -147,7 +147,7 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
 
     def translate(axes: Axes) -> Axes:
         if without_unit_axes(source) == without_unit_axes(mesh):
-            return tuple(axis for axis in axes if axis.size > 1)
+            return canonical(axes)
         found: Axes | None = tuple(Axis(ALL, before[a.name] * a.pre, a.size) for a in axes if a.size > 1)
         if found:
             found = device_order.regroup(found, moved.parts()) if isinstance(moved, Iota) else None

@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections.abc import Sequence
 
-from gspmd.dialect.axes import Axes, Axis, canonical, size_of, take
+from gspmd.dialect.axes import Axes, Axis, size_of, take
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
@@ -94,7 +94,7 @@ class TensorSharding:
             seen.append(axis)
         lists = {"replicated": self.replicated, "unreduced": self.unreduced, "manual": self.manual}
         for axes in (*self.dim_axes(), *lists.values()):
-            if len(axes) > 1 and canonical(axes) != tuple(a for a in axes if a.size > 1):
+            if any(left.name == right.name and left.end == right.pre for left, right in itertools.pairwise(axes)):
                 raise AnnotationError(
                     "neighbouring sub-axes that form one larger part must be written as it", code=Code.AXIS_PART
                 )

@@ -50,7 +50,10 @@ def _run(argv: list[str]) -> int:
 
 
 def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> int:
-    """Run the passes on every part of the input; write the results if all went well."""
+    """Run the passes on every part of the input; write the results.
+
+    Where a part is refused, those of the others are printed, as by `mlir-opt`, but no file is written.
+    """
     from gspmd.reading import parse_program, read_program_file
     from gspmd.tools.diagnostics import print_traceback
     from gspmd.tools.opt_diagnostics import Heard
@@ -80,7 +83,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
                 print_traceback()
             heard.fail(error)
         status = max(status, heard.report(args, name, source))
-    if status:
+    if status and not (outputs and output.is_stdout):
         return status
     if args.emit_bytecode and len(outputs) > 1:
         raise UsageError(
@@ -89,7 +92,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
             code=Code.OPTIONS_DISAGREE,
         )
     output.write(b"// -----\n\n".join(outputs))
-    return 0
+    return status
 
 
 def _is_typed(path: str) -> bool:

@@ -384,3 +384,22 @@ def check_derivations(derivations: list[dict[str, Any]]) -> None:
         assert set(derivation["origin"]) == ORIGIN
         for step in derivation["steps"]:
             assert set(step) == STEP | PLACE | {"level", "priority"}
+
+
+# ---- what is not known ----
+
+
+def test_a_sharding_that_a_later_stage_gave_is_not_explained_and_nothing_fails() -> None:
+    text = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+  %0 = stablehlo.slice %a [1:64, 0:32] : (tensor<64x32xf32>) -> tensor<63x32xf32>
+  %1 = stablehlo.slice %a [0:1, 0:32] : (tensor<64x32xf32>) -> tensor<1x32xf32>
+  %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<63x32xf32>, tensor<1x32xf32>) -> tensor<64x32xf32>
+  return %2 : tensor<64x32xf32>
+}
+"""
+    explanation = explain(text)
+    assert explanation.conflicts
+    assert "<html" in gspmd.report(text).html()

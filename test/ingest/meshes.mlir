@@ -73,3 +73,15 @@ module attributes {mhlo.num_partitions = 4 : i32} {
     return %arg0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// Parts of an axis that adjoin once axes of size 1 have gone are one.
+
+// CHECK-LABEL: module
+// CHECK-NEXT: sdy.mesh @mesh = <["a"=4]>
+// CHECK: %arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}]>}
+sdy.mesh @mesh = <["one"=1, "another"=1, "a"=4]>
+func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a":(1)2, "another", "a":(2)2, "one"}]>}) -> tensor<8xf32> {
+  return %arg0 : tensor<8xf32>
+}

@@ -223,17 +223,6 @@ func.func @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}
 // -----
 
 func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @+1 {{custom call 'foo' calls functions of the module; inline what it computes}}
-  %0 = stablehlo.custom_call @foo(%arg0) {called_computations = [@f]} : (tensor<8xf32>) -> tensor<8xf32>
-  return %0 : tensor<8xf32>
-}
-func.func private @f(%arg0: tensor<8xf32>) -> tensor<8xf32> {
-  return %arg0 : tensor<8xf32>
-}
-
-// -----
-
-func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{custom call 'Sharding' has no sharding; add an 'mhlo.sharding' to it}}
   %0 = stablehlo.custom_call @Sharding(%arg0) : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>

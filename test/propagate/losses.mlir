@@ -24,3 +24,18 @@ module @parts_of_a_manual_computation {
     return %0 : tensor<12xf32>
   }
 }
+
+// -----
+
+// The same at an operand of a manual computation.
+// CHECK: losses.mlir:35:10: remark: 'sdy.manual_computation' op operand 0: dimension 0, annotated {"b"}p1, is not split: an earlier priority has brought these axes to another dimension
+module @an_operand_of_a_manual_computation {
+  sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
+  func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"c"}p2, {?}]>}) -> tensor<8x8xf32> {
+    %0 = sdy.manual_computation(%a, %a) in_shardings=[<@mesh, [{"a", "b"}p1, {?}]>, <@mesh, [{"a", ?}p1, {?}]>] out_shardings=[<@mesh, [{"a", ?}, {"b", ?}p0]>] manual_axes={"a"} (%b: tensor<4x8xf32>, %c: tensor<4x8xf32>) {
+      %1 = stablehlo.add %b, %c : tensor<4x8xf32>
+      sdy.return %1 : tensor<4x8xf32>
+    } : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from jaxlib.mlir import ir
 
@@ -181,11 +181,22 @@ def _write_module(module: Operation, target: TargetMesh) -> None:
             attributes[name] = value
 
 
+def _named_from(entry: Operation, functions: Mapping[str, Operation]) -> set[str]:
+    """The functions that custom calls name in @main, and in functions that are named there."""
+    named: set[str] = set()
+    pending = [entry]
+    while pending:
+        found = {name for op in custom_calls(pending.pop()) for name in called_by(op)} - named
+        named |= found
+        pending += [functions[name] for name in found if name in functions]
+    return named
+
+
 def _finish(module: Operation, main: str, tuples: bool) -> None:
     """Leave @main, public, without foldable tuples, and of the other functions those that custom calls name."""
     functions = functions_of(module)
     entry = functions[main]
-    named = {name for op in custom_calls(entry) for name in called_by(op)}
+    named = _named_from(entry, functions)
     for name, function in functions.items():
         if name in named:
             function.attributes["sym_visibility"] = ir.StringAttr.get("private")

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import LIKE
-from gspmd.transforms.ingest.annotations import PREFIX, called_by, frontend, parse_carried
+from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.partial_values import left_partial
 from gspmd.transforms.ingest.target import TargetMesh
@@ -30,9 +30,6 @@ _NO_DIRECTION, _BOTH = 0, 3
 
 GROUP_MARKER = f"{PREFIX}ShardingGroup"
 
-# Calls of a comparator, which stays a function of the module.
-COMPARING = ("ApproxTopK",)
-
 
 def target_name(op: Operation) -> str:
     """What a custom call calls."""
@@ -42,8 +39,7 @@ def target_name(op: Operation) -> str:
 def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[Operation]:
     """Replace every marker; returns the custom calls that are none.
 
-    Raises Unsupported (located) for calls of functions of the module and for markers we do not know, and
-    AnnotationError for markers that lack their annotation.
+    Raises Unsupported (located) for markers we do not know, and AnnotationError for markers that lack their annotation.
     """
     rest = []
     for op in custom_calls:
@@ -64,7 +60,6 @@ def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[O
                     f"unknown marker '{name}'", hint="export the program as StableHLO with 'sdy'", code=Code.MARKER
                 )
             else:
-                _check_called(op, name)
                 rest.append(op)
     return rest
 
@@ -79,13 +74,6 @@ def check_values(op: Operation, name: str) -> None:
         raise AnnotationError(
             f"custom call '{name}' makes ({', '.join(type_.text for type_ in makes)}) of ({takes}); "
             "expected the type it takes"
-        )
-
-
-def _check_called(op: Operation, name: str) -> None:
-    if name not in COMPARING and called_by(op):
-        raise Unsupported(
-            f"custom call '{name}' calls functions of the module", hint="inline what it computes", code=Code.CUSTOM_CALL
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import weakref
 from collections.abc import Hashable, Iterable, Mapping
 
@@ -16,9 +17,22 @@ from gspmd.transforms.parsing.attribute_text import text_of
 CUSTOM_CALL = "stablehlo.custom_call"
 
 
+class ManualScope(enum.Enum):
+    """How many axes of the mesh the manual computations around an operation hold, of those with several devices."""
+
+    NONE = enum.auto()
+    SOME = enum.auto()
+    ALL = enum.auto()  # the operation is written for one device, and nothing about it is left to decide
+
+    @staticmethod
+    def of(held: int, axes: int) -> ManualScope:
+        """Of `held` out of `axes`."""
+        return ManualScope.NONE if not held else ManualScope.ALL if held == axes else ManualScope.SOME
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class OpInfo:
-    """An operation's name, types, attributes and the names of the operations in its region.
+    """An operation's name, types, attributes, the names of the operations in its region, and where it stands.
 
     Interned: operations with the same description share one object, so it hashes by identity. `regions` are copies of
     what the first of them had; those of control flow are left out.
@@ -30,6 +44,7 @@ class OpInfo:
     attributes: Mapping[str, Attribute]
     body: tuple[str, ...]
     regions: tuple[Block, ...] = ()
+    scope: ManualScope = ManualScope.NONE
 
     def operation(self, operands: Iterable[Value], location: Location) -> Operation:
         """Another such operation, which lies nowhere, on operands that may have other types."""
@@ -49,9 +64,19 @@ class OpInfo:
         attribute = self.attributes.get(name)
         return default if attribute is None else int(attribute.value)
 
+    @property
+    def calls_functions(self) -> bool:
+        """Whether it is a custom call of functions of the module."""
+        return bool(self.attributes.get("called_computations"))
+
     def text(self, name: str) -> str:
         """A string attribute; empty when absent."""
         return text_of(self.attributes.get(name))
+
+
+def has_side_effect(attributes: Mapping[str, Attribute]) -> bool:
+    """Whether a custom call says that it does more than to compute its results."""
+    return "has_side_effect" in attributes and bool(attributes["has_side_effect"].value)
 
 
 SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes", IN_MIDDLE})
@@ -64,16 +89,22 @@ class InfoReader:
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, ...], OpInfo] = {}
 
-    def __call__(self, op: Operation, operands: tuple[TensorType, ...], with_body: bool = True) -> OpInfo:
+    def __call__(
+        self,
+        op: Operation,
+        operands: tuple[TensorType, ...],
+        with_body: bool = True,
+        scope: ManualScope = ManualScope.NONE,
+    ) -> OpInfo:
         """Describe an operation on operands of these types, which may have other types by now."""
         results = tuple([result.type for result in op.results])
         pairs = tuple([pair for pair in op.attributes.items() if pair[0] not in SKIPPED_ATTRIBUTES])
         body = _body(op) if with_body and op.regions else ()
-        key = (op.name, operands, results, pairs, body)
+        key = (op.name, operands, results, pairs, body, scope)
         found = self._known.get(key)
         if found is None:
             regions = tuple(map(_apart, op.regions)) if body else ()
-            found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body, regions)
+            found = self._known[key] = OpInfo(op.name, operands, results, dict(pairs), body, regions, scope)
         return found
 
 

@@ -427,6 +427,13 @@ class Block:
                 op.clone(values).insert(point)
         return [values.get(value, value) for value in self.terminator.operands]
 
+    def keep_arguments(self, kept: Sequence[int]) -> None:
+        """Leave only the arguments of these numbers, in this order; nothing uses the others."""
+        self.arguments = [self.arguments[index] for index in kept]
+        self.locations = [self.locations[index] for index in kept]
+        for index, argument in enumerate(self.arguments):
+            argument.index = index
+
     def add_argument(self, type_: TensorType, location: Location) -> Value:
         """One more argument."""
         self.arguments.append(Value(type_, self, len(self.arguments)))

@@ -8,10 +8,12 @@ is a slot of its own (see docs/design.md).
 from __future__ import annotations
 
 import dataclasses
+import functools
 
+from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.transforms.ir import operations
-from gspmd.transforms.ir.modules import main_function
-from gspmd.transforms.ir.op_info import OpInfo, infos_of
+from gspmd.transforms.ir.modules import codec_of, main_function
+from gspmd.transforms.ir.op_info import ManualScope, OpInfo, infos_of
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
@@ -71,6 +73,7 @@ class Program:
         self._slot_of: list[int] = []
         self._numbers: dict[Value, int] = {}
         self._infos = infos_of(module)
+        self._held: frozenset[str] = frozenset()  # by the manual computations around what is read
         self.function = main_function(module)
         self.body = self._read_block(self.function.regions[0], None)
 
@@ -121,7 +124,8 @@ class Program:
         if name == GROUP and self.value_def[operands[0]] >= 0:
             ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
         control = name in CONTROL_FLOW or name == MANUAL
-        info = self._infos(op, tuple([value.type for value in op.operands]), not control)
+        scope = ManualScope.of(len(self._held), self._num_axes) if self._held else ManualScope.NONE
+        info = self._infos(op, tuple([value.type for value in op.operands]), not control, scope)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
         node.splittable = name in SPLITTABLE or (
             name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
@@ -132,9 +136,17 @@ class Program:
             node.results.append(number)
             node.result_slots.append(self._slot_of[number])
         if control:
-            slots = node.result_slots if name == WHILE else None
+            slots, outside = node.result_slots if name == WHILE else None, self._held
+            if name == MANUAL:
+                self._held = outside.union(read_manual_axes(op.attributes["manual_axes"]))
             node.regions = [self._read_block(r, slots) for r in op.regions]
+            self._held = outside
         return node
+
+    @functools.cached_property
+    def _num_axes(self) -> int:
+        """How many axes of the mesh have several devices; manual computations hold no others."""
+        return max(len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values())
 
     def _is_scalar_constant(self, value: int) -> bool:
         definer = self.value_def[value]

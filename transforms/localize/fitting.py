@@ -105,7 +105,7 @@ class _Check:
         if key in self._right or all(each.is_replicated() for each in shardings):
             return
         rule = self._rules.rules[self._rules.of_op(op.info, op.ir)]
-        if op.info in self._rules.replicated:
+        if op.info in self._rules.replicated or op.info in self._rules.alike:
             return  # a custom call whose rule reshard has taken off: every device makes it on what it has
         definition = self._rules.definition(op.info)
         if definition is not None and definition.takes_any(shardings):

@@ -18,7 +18,7 @@ from gspmd.transforms.ir.callbacks import TRANSFERS
 from gspmd.transforms.ir.manual import read_region
 from gspmd.transforms.ir.memory_spaces import host_computation
 from gspmd.transforms.ir.modules import declare_types
-from gspmd.transforms.ir.op_info import InfoReader
+from gspmd.transforms.ir.op_info import InfoReader, ManualScope
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.types import TensorType
@@ -191,7 +191,8 @@ class Localizer:
             if definition.replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
-        info = self._infos(op, tuple(placed.type for placed in operands))
+        scope = ManualScope.of(len(self.emit.held), len(self.annotated.mesh.all_axes()))
+        info = self._infos(op, tuple(placed.type for placed in operands), scope=scope)
         rule = self.rules.rules[self.rules.of_op(info, op)]
         results = list(op.results)
         self._point(op)

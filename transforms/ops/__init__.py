@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import UsageError
 from gspmd.transforms.ir.callbacks import target_of
-from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import (
     callbacks,
@@ -111,7 +111,6 @@ def traits_of_op(op: Operation) -> Traits:
     name = op.name
     if name != CUSTOM_CALL:
         return traits_of(name)
-    attributes = op.attributes
-    if "has_side_effect" in attributes and attributes["has_side_effect"].value:
+    if has_side_effect(op.attributes):
         return UNKNOWN
     return TRAITS_OF_CALLS.get(target_of(op), UNKNOWN)

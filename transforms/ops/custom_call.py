@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
@@ -11,6 +9,7 @@ from gspmd.transforms.ops.callbacks import CALLS as CALLBACKS
 from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
 from gspmd.transforms.ops.concatenation import OWN_CALLS
 from gspmd.transforms.ops.elementwise import elementwise_rule
+from gspmd.transforms.ops.kernels import unknown_call
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, joined, op_table
 from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
 from gspmd.transforms.ops.traits import PLAIN, UNKNOWN, Traits
@@ -32,7 +31,9 @@ def _matrix_rule(info: OpInfo) -> OpShardingRule:
     """
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
     builder = RuleBuilder(operands, results)
-    for dim, size in enumerate(operands[0][:-2]):
+    for dim, size in enumerate(operands[0][:-2] if operands else ()):
+        if any(shape[dim : dim + 1] != (size,) for shape in operands + results):
+            break
         builder.factor([dim] * len(operands), [dim] * len(results), size, even=True)
     return builder.build()
 
@@ -41,11 +42,14 @@ def _matrix_rule(info: OpInfo) -> OpShardingRule:
 _POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
 _RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
 _RULES["mhlo.topk"] = _batched_rule
-# Linear algebra as JAX calls it on TPU, without a word on batches.
-_SOLVERS = "Eigh LuDecomposition ProductOfElementaryHouseholderReflectors Qr"
+# 64-bit elements in two halves, as XLA makes them for TPUs.
+_RULES |= dict.fromkeys(("X64Combine", "X64SplitHigh", "X64SplitLow"), elementwise_rule)
+# Linear algebra as JAX calls it on TPU, without a word on batches, and what XLA makes of that.
+_SOLVERS = """Cholesky CompactWyHelper Eigh InvertDiagBlocksLowerTriangular InvertDiagBlocksUpperTriangular
+              LuDecomposition ProductOfElementaryHouseholderReflectors Qr QrDecompositionBlock"""
 _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
-# What only says where a value is to be, or how it is to be laid out there.
-_PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement"
+# What only says where a value is to be, how it is to be laid out there, or whose it is.
+_PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 # Calls whose local form is more than the same call on smaller types, by target.
 CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS))
@@ -64,13 +68,8 @@ def custom_call_rule(info: OpInfo) -> OpShardingRule:
     """The target's rule. Raises Unsupported for targets whose meaning is not known."""
     target = info.text("call_target_name")
     rule = _RULES.get(target)
-    if rule is None:
-        raise Unsupported(
-            f"calls '{target}', which has no sharding rule",
-            hint="give it one with --custom-rule, compute it in a manual computation, or whole on every device with "
-            "--replicate-unsupported",
-            code=Code.CUSTOM_CALL,
-        )
+    if rule is None or (info.calls_functions and target not in CALLS):
+        raise unknown_call(info)
     return rule(info)
 
 

@@ -13,6 +13,7 @@ from gspmd.dialect.sdy_attrs import write_rule
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ops.kernels import is_compiled_for_shapes, unknown_call
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located
 
@@ -31,10 +32,13 @@ def written_rule(info: OpInfo) -> OpShardingRule | None:
 def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
     """The rule as far as the same operation on smaller tensors follows it.
 
-    It must not see padding, of which it knows nothing. Factors that would have to communicate are computed whole, and
+    It must not see padding, of which it knows nothing, and a kernel that is compiled for its shapes takes no smaller
+    tensors. Factors that would have to communicate are computed whole, and
     so are those that pass through to some results only, which JAX writes for dimensions that nothing is said of.
     """
     target = info.text("call_target_name")
+    if info.calls_functions or is_compiled_for_shapes(target):
+        raise unknown_call(info)
     if target == "CustomSPMDPartitioning":
         raise Unsupported(
             f"calls '{target}', whose partitioning is a function of the program that made it",

@@ -9,7 +9,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.rule import Direction, OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.callbacks import is_callback
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, ManualScope, OpInfo, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
@@ -21,7 +21,9 @@ class RuleBook:
     """Rules by number; equal rules share one.
 
     With `replicate_unsupported`, what the table does not know or refuses is computed whole on every device;
-    `replicated` lists those operations and why. A rule written on a custom call, or on what the table does not know, is
+    `replicated` lists those operations and why. In a manual computation over all axes it is the program of one device
+    and stays as it is; in one over some axes, a call or an operation that the table does not know is computed alike
+    along the free ones, and `alike` lists it. A rule written on a custom call, or on what the table does not know, is
     its rule; on other operations it only guides propagation, if `guided`.
     """
 
@@ -30,6 +32,7 @@ class RuleBook:
         self._guided = guided
         self.rules: list[OpShardingRule] = []
         self.replicated: dict[OpInfo, str] = {}
+        self.alike: dict[OpInfo, str] = {}
         self._replicate_unsupported = replicate_unsupported
         self._numbers: dict[OpShardingRule, int] = {}
         self._of_info: dict[OpInfo, int] = {}
@@ -92,9 +95,13 @@ class RuleBook:
                 )
             return _rule_of(definition, info)
         except Unsupported as error:
-            if not self._replicate_unsupported or not self._replicable(info):
-                raise error.at(source_location(ir_op.location), info.name) from None
-            self.replicated[info] = error.message
+            if info.scope is ManualScope.SOME and (info.name == CUSTOM_CALL or info.name not in self.table):
+                if info.name == CUSTOM_CALL or not info.name.startswith("stablehlo."):  # tuples cost nothing
+                    self.alike[info] = error.message
+            elif info.scope is not ManualScope.ALL:
+                if not self._replicate_unsupported or not self._replicable(info):
+                    raise error.at(source_location(ir_op.location), info.name) from None
+                self.replicated[info] = error.message
             return whole(info)
         except Error as error:
             raise error.at(source_location(ir_op.location), info.name) from None
@@ -104,7 +111,7 @@ class RuleBook:
         definition = self.table.get(info.name)
         if definition is not None and not definition.replicable:
             return False
-        if "has_side_effect" in info.attributes and info.attributes["has_side_effect"].value:
+        if has_side_effect(info.attributes):
             return False
         return all(t.is_tensor for t in info.operands + info.results)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeAlias
 
-from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, has_side_effect
 from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ops import traits_of, traits_of_op
 
@@ -78,7 +78,7 @@ class _Tidier:
         """Whether it computes its results and no more, and so does all that is inside."""
         name = op.name
         if name == CUSTOM_CALL:
-            plain = "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value
+            plain = not has_side_effect(op.attributes)
         else:
             known = self._plain.get(name)
             if known is None:

@@ -21,6 +21,7 @@ from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.ir.boundary_orders import BoundaryOrders, DeviceIds
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.groups import Ids
+from gspmd.transforms.ir.op_info import has_side_effect
 from gspmd.transforms.ir.program import Op, Program
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ops import traits_of, traits_of_op
@@ -168,7 +169,6 @@ def _senders(op: Op, mesh: Mesh) -> Ids | None:
 
 def _has_effects(op: Op) -> bool:
     """Whether an operation, or one in its regions, does more than compute its results, or is a device's own to do."""
-    attribute = op.info.attributes.get("has_side_effect")
-    if traits_of(op.info.name).effects or is_callback(op.ir) or (attribute is not None and bool(attribute.value)):
+    if traits_of(op.info.name).effects or is_callback(op.ir) or has_side_effect(op.info.attributes):
         return True
     return any(_has_effects(inner) for block in op.regions for inner in block.ops)

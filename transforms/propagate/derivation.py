@@ -10,7 +10,6 @@ import bisect
 import dataclasses
 
 from gspmd.dialect.axes import Axis, atoms, split_at
-from gspmd.dialect.errors import InternalError
 from gspmd.dialect.limits import MAX_TOLD_STEPS
 from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.sharding import TensorSharding
@@ -71,7 +70,7 @@ class Derivations:
         self._factors: dict[tuple[int, int, TensorSharding], FactorAxes] = {}
 
     def chains(self, place: Place) -> list[Chain]:
-        """Where an axis of a place comes from: one chain, or several if its parts came apart."""
+        """Where an axis of a place comes from: a chain, several if its parts came apart, none if that is not known."""
         found = []
         open_: list[tuple[tuple[Link, ...], int, Place]] = [((), 0, place)]
         while open_:
@@ -105,7 +104,10 @@ class Derivations:
     # ---- one step ----
 
     def _step(self, place: Place) -> Link | tuple[Place, ...] | None:
-        """How the axis got there: by a link, in several parts, or (None) by annotation."""
+        """How the axis got there: by a link, in several parts, (None) by annotation, or in no part: not by the solver.
+
+        Stages behind the solver change shardings, too.
+        """
         if place not in self._steps:
             self._steps[place] = self._find(place)
         return self._steps[place]
@@ -115,16 +117,14 @@ class Derivations:
         if arrival == _ANNOTATED:
             return None
         if arrival == _NEVER:
-            raise InternalError(f"no step of propagation gave slot {place.slot} the axis {place.axis}")
+            return ()
         change = self._solver.history[arrival]
         node = self._solver.nodes[change.node]
         parts = self._parts(place, change, node)
         if len(parts) > 1:
             return tuple(dataclasses.replace(place, axis=axis) for axis in parts)
         found = self._source(place, arrival, node)
-        if found is None:
-            raise InternalError(f"no tensor of node {change.node} gave slot {place.slot} the axis {place.axis}")
-        return found
+        return () if found is None else found
 
     def _parts(self, place: Place, change: Change, node: Node) -> tuple[Axis, ...]:
         """The axis cut where it was cut before the change, in the annotation and by the factors of the dimension."""

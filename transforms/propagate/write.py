@@ -68,6 +68,11 @@ def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver)
     for op in program.ops:
         for number, slot in enumerate(op.result_slots):
             places.setdefault(slot, (op.ir, f"result {number}"))
+    for index, entries in graph.entry_slots.items():
+        op = program.ops[index]
+        for number, (entry, argument) in enumerate(zip(entries, op.regions[0].arguments, strict=True)):
+            for slot in (entry, program.slot_of(argument)):
+                places.setdefault(slot, (op.ir, f"operand {number}"))
     losses = []
     for slot, dim in solver.lost:
         place, what = places[slot]

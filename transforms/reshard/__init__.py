@@ -16,6 +16,7 @@ from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED, PROPAGATED
+from gspmd.transforms.reshard.calls import tell_of_calls
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
 from gspmd.transforms.reshard.joined_slices import join_slices
@@ -106,6 +107,7 @@ def reshard(
     rewriter = Resharder(annotated, RuleBook(chooser.table, replicate_unsupported), chooser)
     in_host_memory = says_host(annotated.program)
     rewriter.run()
+    tell_of_calls(annotated, rewriter)
     if allowed_bytes is not None:
         check_strict(rewriter.moves, allowed_bytes)
     exchange_at_ends(module, chooser.planner)

@@ -164,6 +164,8 @@ class CostReport:
             notes.append(f"{self.work.open_loops} loops of unknown length count as one iteration")
         if self.work.uncounted:
             notes.append(f"arithmetic not counted: {', '.join(self.work.uncounted)}")
+        if self.work.kernel_sent_bytes:
+            notes.append(f"kernels send {self.work.kernel_sent_bytes:.0f} bytes on their own, which have no price")
         return tuple(notes)
 
 

@@ -14,13 +14,15 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE, Body, Op, Program
 from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.kernels import kernel_estimate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpWork:
     """What the operation with the index `op` does each time it runs, and how often that is in a call of the program.
 
-    `flops` are arithmetic operations of one kind on elements of one type.
+    `flops` are arithmetic operations of one kind on elements of one type; `sent_bytes` are what a kernel sends to other
+    devices on its own.
     """
 
     op: int
@@ -29,6 +31,7 @@ class OpWork:
     element: str
     flops: float
     traffic_bytes: float
+    sent_bytes: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class Work:
 
     `flops` by kind and element type; `traffic_bytes` what is read from and written to memory if elementwise operations
     are fused with those that use them; `uncounted` are operations whose arithmetic is not known; `open_loops` counts
-    loops of unknown length, whose bodies count once; `operations` are those that it is the sum of.
+    loops of unknown length, whose bodies count once; `operations` are those that it is the sum of. Kernels count as
+    they estimate themselves; `kernel_sent_bytes` is what they send to other devices on their own.
     """
 
     flops: Mapping[tuple[str, str], float]
@@ -45,6 +49,10 @@ class Work:
     uncounted: tuple[str, ...]
     open_loops: int
     operations: tuple[OpWork, ...] = ()
+
+    @property
+    def kernel_sent_bytes(self) -> float:
+        return sum(work.runs * work.sent_bytes for work in self.operations)
 
     @property
     def total_flops(self) -> float:
@@ -99,14 +107,19 @@ class _Counter:
         info = op.info
         if info not in self._known:
             self._known[info] = flops_of(info)
-        counted = self._known[info]
+        counted, traffic_bytes, sent_bytes = self._known[info], self._traffic(op), 0.0
         if counted is None:
-            self.uncounted.add(_called(info))
+            estimate = kernel_estimate(op.ir)
+            if estimate is None:
+                self.uncounted.add(_called(info))
+            else:
+                counted, sent_bytes = ("kernel", estimate.flops), estimate.sent_bytes
+                traffic_bytes = 0.0 if self.buffers is None else estimate.traffic_bytes or traffic_bytes
         kind, flops = counted or ("", 0.0)
-        traffic_bytes = self._traffic(op)
-        if flops or traffic_bytes:
+        if flops or traffic_bytes or sent_bytes:
             types = info.operands or info.results
-            self.found.append(OpWork(op.index, times, kind, types[0].element if types else "", flops, traffic_bytes))
+            element = types[0].element if types else ""
+            self.found.append(OpWork(op.index, times, kind, element, flops, traffic_bytes, sent_bytes))
 
     def _regions(self, op: Op, times: float) -> None:
         name = op.info.name

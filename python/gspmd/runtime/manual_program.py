@@ -13,6 +13,7 @@ from gspmd.dialect.axes import Axes, atoms
 from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
 from gspmd.runtime.pjrt_mesh import PjrtMesh
+from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of, create_mesh, declare_types, main_function
 from gspmd.transforms.ir.operations import Block, Operation, Point
 from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, dictionaries, set_dictionaries
@@ -92,13 +93,19 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
     Operation("sdy.return", end.operands, [], {}, end.location).insert(Point.at(end))
     end.erase()
     block = Block(types[0], body.locations)
+    taken = _without_empty(body)
     attributes = {
-        "in_shardings": codec.write_list(shardings[0]),
+        "in_shardings": codec.write_list(tuple(shardings[0][index] for index in taken)),
         "out_shardings": codec.write_list(shardings[1]),
         "manual_axes": write_manual_axes((name for name, _ in mesh.mesh.axes), context),
     }
     manual = Operation(
-        "sdy.manual_computation", block.arguments, types[1], attributes, function.location, [body]
+        "sdy.manual_computation",
+        [block.arguments[index] for index in taken],
+        types[1],
+        attributes,
+        function.location,
+        [body],
     ).insert(Point(block))
     Operation("func.return", manual.results, [], {}, function.location).insert(Point(block))
     function.regions, block.owner = [block], function
@@ -112,6 +119,23 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
             entry.pop("mhlo.sharding", None)
             entry["sdy.sharding"] = codec.write(sharding)
         set_dictionaries(function, key, entries)
+
+
+def _without_empty(body: Block) -> list[int]:
+    """Make arguments without elements in the body itself; returns the numbers of the others.
+
+    XLA folds such an argument before it looks at the computation, and refuses one of which no operand is left.
+    """
+    kept = [index for index, argument in enumerate(body.arguments) if 0 not in argument.type.shape]
+    if len(kept) == len(body.arguments):
+        return kept
+    build = Builder(context_of(body.terminator))
+    build.point = Point.at_begin(body)
+    for argument in body.arguments:
+        if 0 in argument.type.shape:
+            argument.replace_all_uses_with(build.constant(argument.type, "zero"))
+    body.keep_arguments(kept)
+    return kept
 
 
 def _sharding(form: WholeForm, mesh: PjrtMesh) -> TensorSharding:

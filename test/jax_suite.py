@@ -1,0 +1,157 @@
+"""JAX's own tests with `gspmd.jit` in the place of `jax.jit`: which pass with one and fail with the other.
+
+Run as `python test/jax_suite.py CHECKOUT [--files pjit_test ..] [-k EXPRESSION] [--jobs N] [--json FILE]`,
+where CHECKOUT is one of https://github.com/jax-ml/jax at the version that is installed. Each file is run twice, in
+processes that may crash: once as it is, once with `jax.jit` and `pjit` replaced (`jax_tests/in_place_of_jit.py`). Tests
+that fail only with gspmd are printed by what they fail with. `jax_tests/left_out.json` names those that ask for what
+`gspmd.jit` does not promise, each group with its reason; the exit code is 1 if less than 97 % of the others pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent / "jax_tests"
+FILES = (
+    *("pjit_test", "shard_map_test", "array_test", "api_test", "lax_control_flow_test", "custom_partitioning_test"),
+    *("custom_partitioning_sharding_rule_test", "layout_test", "memories_test", "shard_alike_test"),
+    *("python_callback_test", "debugging_primitives_test", "export_test", "mutable_array_test", "aot_test"),
+    *("ragged_collective_test", "pallas/pallas_test"),
+)
+GOAL = 0.97
+_SHOWN = 4  # tests that are named for each message
+_TIMEOUT_S = 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a test ended: `passed`, `failed` or `skipped`, and the last line of what it failed with."""
+
+    ended: str
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """A file's tests by name, with `jax.jit` and with `gspmd.jit`, and those that are left out with their reason."""
+
+    file: str
+    plain: dict[str, Outcome]
+    replaced: dict[str, Outcome]
+    left_out: dict[str, str]
+
+    @property
+    def counted(self) -> list[str]:
+        """What passes with `jax.jit` and is not left out."""
+        return [name for name, end in self.plain.items() if end.ended == "passed" and name not in self.left_out]
+
+    @property
+    def only_with_gspmd(self) -> dict[str, Outcome]:
+        """What of that does not pass with `gspmd.jit`."""
+        missing = Outcome("failed", "the test was not run")
+        found = {name: self.replaced.get(name, missing) for name in self.counted}
+        return {name: end for name, end in found.items() if end.ended != "passed"}
+
+
+def main() -> int:
+    arguments = _parse()
+    wrong = False
+    results = {}
+    print(f"{'file':<42}{'jax.jit':>9}{'left out':>10}{'gspmd.jit':>11}{'of':>7}{'share':>8}", flush=True)
+    for file in arguments.files:
+        compared = _compare(arguments, file)
+        results[file] = compared
+        count, failing = len(compared.counted), compared.only_with_gspmd
+        share = 1 - len(failing) / count if count else 0.0
+        wrong |= share < GOAL
+        plain = sum(end.ended == "passed" for end in compared.plain.values())
+        out = sum(name in compared.left_out for name, end in compared.plain.items() if end.ended == "passed")
+        print(f"{file:<42}{plain:>9}{out:>10}{count - len(failing):>11}{count:>7}{share:>8.1%}", flush=True)
+        _print_families(failing)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({name: dataclasses.asdict(each) for name, each in results.items()}))
+    return 1 if wrong else 0
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--files", nargs="+", default=FILES)
+    parser.add_argument("-k", dest="expression", default="", help="which tests, as pytest takes it")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="where to keep how every test ended")
+    arguments = parser.parse_args()
+    if not (arguments.checkout / "tests").is_dir():
+        parser.error(f"{arguments.checkout} is no checkout of JAX")
+    return arguments
+
+
+def _compare(arguments: argparse.Namespace, file: str) -> Compared:
+    plain = _run(arguments, file, replaced=False)
+    replaced = _run(arguments, file, replaced=True)
+    return Compared(file, plain, replaced, _left_out(file, plain))
+
+
+def _left_out(file: str, names: dict[str, Outcome]) -> dict[str, str]:
+    """The reasons of tests that are left out; patterns are matched with `Class::test`."""
+    groups = json.loads((HERE / "left_out.json").read_text())
+    found = {}
+    for group in groups:
+        for pattern in group["tests"].get(file, []):
+            found.update({name: group["reason"] for name in names if fnmatch.fnmatchcase(name, pattern)})
+    return found
+
+
+def _run(arguments: argparse.Namespace, file: str, replaced: bool) -> dict[str, Outcome]:
+    """Run a file's tests in workers that are replaced when they crash."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "outcomes"
+        environment = os.environ | {
+            "JAX_PLATFORMS": "cpu",
+            "GSPMD_OUTCOMES": str(log),
+            "GSPMD_IN_PLACE_OF_JIT": "1" if replaced else "",
+            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "JAX_NUM_GENERATED_CASES": "5",
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "in_place_of_jit", "-p", "no:cacheprovider"]
+        command += ["-n", str(arguments.jobs), "--max-worker-restart", "1000", "--tb=short", "-W", "ignore"]
+        command += ["-k", arguments.expression] if arguments.expression else []
+        command += [str((arguments.checkout / "tests" / f"{file}.py").resolve())]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=environment, timeout=_TIMEOUT_S, capture_output=True, text=True, check=False
+            )
+            told = done.stdout + done.stderr
+        except subprocess.TimeoutExpired:
+            told = f"{file} took more than {_TIMEOUT_S} s"
+        outcomes: dict[str, Outcome] = {}
+        for line in log.read_text().splitlines() if log.exists() else ():
+            entry = json.loads(line)
+            outcomes[entry["test"]] = Outcome(entry["ended"], entry["message"])
+        if not outcomes:
+            print(f"// {file}: nothing was run: {told[-800:]}", flush=True)
+        return outcomes
+
+
+def _print_families(failing: dict[str, Outcome]) -> None:
+    """Failures by message, the most first; numbers, names and addresses in messages do not tell families apart."""
+    families: dict[str, list[str]] = defaultdict(list)
+    for name, end in failing.items():
+        families[re.sub(r"0x[0-9a-f]+|\d+", "N", end.message)[:160]].append(name)
+    for message, names in sorted(families.items(), key=lambda item: -len(item[1])):
+        print(f"// {len(names):>4} x {message}")
+        print(f"//        {', '.join(names[:_SHOWN])}{' ..' if len(names) > _SHOWN else ''}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
