@@ -95,7 +95,17 @@ class Watch:
         import jax
 
         plain = jax.jit
-        jax.jit = self.jit
+
+        def instead(fun: Any = None, **options: Any) -> Any:
+            if fun is None:
+                return functools.partial(instead, **options)
+            jax.jit = plain  # which gspmd.jit itself calls
+            try:
+                return self.jit(fun, **options)
+            finally:
+                jax.jit = instead
+
+        jax.jit = instead
         try:
             module = importlib.import_module(name)
         finally:

@@ -129,3 +129,22 @@ def test_the_page_says_which_of_two_losses_is_that_of_the_same_model_elsewhere(l
     cells[f"{other}, jax.jit"] = CELL | {"values": [6.0, 5.6]}
     said = f"- **{other}**: losses differ (1.8e-02); from those of *{same}*, the same model over another mesh, "
     assert f"{said}gspmd.jit's by 0e+00 and jax.jit's by 2e-02" in load("page").page(cells)
+
+
+@pytest.mark.parametrize("how", ["gspmd.jit", "jax.jit"])
+def test_functions_that_a_module_decorates_are_watched(
+    load: Any, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import functools, jax\n\n@functools.partial(jax.jit, static_argnums=1)\ndef scaled(x, n):\n    return x * n\n"
+    )
+    name = f"decorated_by_{how.partition('.')[0]}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plain, watch = jax.jit, load("watching").Watch(how, lambda result: float(result.sum()))
+    module = watch.imported(name)
+    assert jax.jit is plain
+    array = jax.device_put(jnp.arange(8.0), jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x")))
+    assert module.scaled(array, 2).sum() == 56.0
+    load("watching").check_made_by(how, watch.records[0].executable())
+    assert watch.records[0].results == [56.0]
