@@ -12,11 +12,13 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gspmd.dialect import device_order
-from gspmd.dialect.common_mesh import cut_mesh, find_mesh, fits, order_of, tiling_of, without_unit_axes
+from gspmd.dialect.common_mesh import cut_mesh, find_mesh, fits, order_of, tiling_of, translated, without_unit_axes
 from gspmd.dialect.device_order import DeviceOrder, Iota
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.hlo_convert import cuts_of, mesh_of
 from gspmd.dialect.hlo_sharding import HloSharding, Named, Tiled
 from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,9 +47,7 @@ class Orders:
 
     def renamed_mesh(self, mesh: Mesh) -> Mesh:
         """The mesh of the same axes, over the program's devices."""
-        renaming = _renaming(self.of(tiling_of(mesh)), self.mesh)
-        ids = device_order.expand(device_order.compose(renaming, order_of(mesh)))
-        return dataclasses.replace(mesh, device_ids=ids)
+        return renamed(mesh, self.of(tiling_of(mesh)), self.mesh)
 
     def renamed(self, sharding: HloSharding) -> HloSharding:
         """The sharding over the program's devices; one that names no devices as it is."""
@@ -154,6 +154,26 @@ def _aligned(mesh: Mesh, base: Mesh) -> DeviceOrder:
         return order_of(mesh)
     return device_order.compose(
         order_of(mesh), Iota(tuple(size for _, size in own) or (1,), tuple(permutation) or (0,))
+    )
+
+
+def aligned_order(mesh: Mesh, base: Mesh) -> DeviceOrder | None:
+    """The device of `mesh` at each position of `base`, where the two are over device orders that do not factor.
+
+    Then a sharding over the one is read over the other with devices renamed; None where it need not be.
+    """
+    axes = TensorSharding(mesh, tuple(DimSharding((axis,)) for axis in mesh.all_axes()))
+    try:
+        translated(axes, base)
+    except Unsupported:
+        return _aligned(mesh, base)
+    return None
+
+
+def renamed(mesh: Mesh, order: DeviceOrder, base: Mesh) -> Mesh:
+    """A mesh over the devices of `base` at the positions at which `order` has its own."""
+    return dataclasses.replace(
+        mesh, device_ids=device_order.expand(device_order.compose(_renaming(order, base), order_of(mesh)))
     )
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.sharding import TensorSharding
 
 
 class FactorKind(enum.Enum):
@@ -53,6 +54,8 @@ class Direction(enum.Enum):
 
 DimFactors = tuple[int, ...]
 Mapping = tuple[DimFactors, ...]
+Inference = Callable[[tuple[TensorSharding, ...]], tuple[TensorSharding, ...]]
+"""From the shardings of an operation's operands and results to what becomes of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class OpShardingRule:
     (`add`, `mul`, `max`, `min`, `and`, `or`, `xor`); `blocked` factors are split where annotations agree but carry
     nothing from one tensor to another; `even` factors are only split over axes that divide them (their shards may not
     be padded); of `exchanged` ones the local form moves about everything, so that other dimensions may rather take the
-    axes; `direction` is the one that elementwise operations carry axes in.
+    axes; `direction` is the one that elementwise operations carry axes in. An `inference` says what follows from the
+    shardings of the tensors in place of the factors.
 
     Errors: AnnotationError when a dimension's factors do not multiply to its size, a factor is used
     nowhere or twice in a tensor, or a reduction factor occurs in a result.
@@ -80,6 +84,7 @@ class OpShardingRule:
     even: frozenset[int] = frozenset()
     direction: Direction = Direction.BOTH
     exchanged: frozenset[int] = frozenset()
+    inference: Inference | None = None
     tensors: tuple[Mapping, ...] = dataclasses.field(init=False, repr=False, compare=False)
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 

@@ -47,10 +47,12 @@ PAGES = (
     Page(
         Code.CUSTOM_CALL,
         "A custom call without a sharding rule",
-        "Nobody but its author knows which dimensions of a custom call belong together.",
+        "Nobody but its author knows which dimensions of a custom call belong together. For calls of "
+        "`jax.experimental.custom_partitioning`, functions of the Python program know; what is wrong with what they "
+        "return is told with this code, too.",
         _program("%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>"),
         "Give it a rule, as --custom-rule 'my_kernel=([i])->([i])', put it into a manual computation, or compute it "
-        "whole with --replicate-unsupported.",
+        "whole with --replicate-unsupported. Partition programs with custom_partitioning by gspmd.jit.",
     ),
     Page(
         Code.DEVICE_ORDERS,

@@ -19,6 +19,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.partitioned_calls import split_calls
 from gspmd.pass_manager.manager import After, run_passes, run_pipeline
 from gspmd.reading import read_program
 from gspmd.transforms.ingest import Ingest
@@ -112,12 +113,13 @@ def partition(
     `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with a mesh it must
     agree. `replicate_unsupported` computes operations that cannot be partitioned whole on every device instead of
     refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
-    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`. `strict` refuses
-    programs with reshards that no annotation asks for; a number is how many bytes a device may send for each. `target`
-    is the hardware that collectives are chosen for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes,
-    by name, as `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is
-    called after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that
-    repeat once, and `write`; reading the module counts for the first.
+    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`, or are a
+    `CallPartitioner`, which splits the calls itself. `strict` refuses programs with reshards that no annotation asks
+    for; a number is how many bytes a device may send for each. `target` is the hardware that collectives are chosen
+    for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes, by name, as
+    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is called
+    after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that repeat
+    once, and `write`; reading the module counts for the first.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
     with all reshards, for `strict`; UsageError for options that do not exist.
@@ -164,11 +166,18 @@ def passes_of(
 
 
 def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
-    """What puts custom rules on custom calls behind `gspmd-ingest`, from where all that is said is on operations."""
+    """What brings custom rules to custom calls behind `gspmd-ingest`, from where all that is said is on operations.
+
+    Raises UsageError for what is no mapping.
+    """
+    if custom_rules is not None and not isinstance(custom_rules, Mapping):
+        raise UsageError(f"custom_rules is {shown(custom_rules)}, expected rules by target", code=Code.BAD_VALUE)
 
     def after(stage: str, top: Operation) -> None:
         if stage == Ingest.argument and custom_rules:
             attach_rules(custom_calls(main_function(top)), custom_rules)
+            if split_calls(top, custom_rules):
+                attach_rules(custom_calls(main_function(top)), custom_rules)
 
     return after
 

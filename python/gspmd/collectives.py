@@ -15,11 +15,12 @@ from gspmd.dialect.notation import parse_bare_axes
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.emit.collective_builder import KINDS
+from gspmd.transforms.ir.collective_groups import kind_of
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.modules import functions
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
+from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Traffic
@@ -31,9 +32,11 @@ from gspmd.transforms.parsing.mlir import source_location
 class Collective:
     """One collective of the program.
 
-    `kind` is as in StableHLO; `axes` are the mesh axes it runs over, written `"x", "y"`; `bytes` is what a device sends
-    each time it runs, by a ring algorithm; `count` is how often it runs in one call of the program, None when a loop's
-    trip count is not known; `cause` is why it is there; `location` is where the program needs it.
+    `kind` is as in StableHLO, or `ragged_all_to_all`; `axes` are the mesh axes it runs over, written `"x", "y"`;
+    `bytes` is what a device sends each time it runs, by a ring algorithm; `count` is how often it runs in one call of
+    the program, None when a loop's trip count is not known; `cause` is why it is there; `location` is where the program
+    needs it. `at_most`: how much is sent depends on the data; `bytes` is the most that a device sends on average. Of
+    a ragged all-to-all whose slices do not overlap that is its operand or its output, whichever is smaller.
     """
 
     kind: str
@@ -42,6 +45,7 @@ class Collective:
     count: int | None
     cause: str
     location: SourceLocation | None
+    at_most: bool = False
 
 
 def collectives_of(module: ir.Module, mesh: Mesh) -> tuple[Collective, ...]:
@@ -74,29 +78,31 @@ def _axes_of(collective: Collective, mesh: Mesh) -> Axes:
 
 
 def _operand_bytes(op: Operation) -> float:
-    return sum(bytes_of(operand.type) for operand in op.operands)
+    """Bytes that a device gives to a collective; to a ragged one what it sends, which is at most the smaller buffer."""
+    sizes = [bytes_of(operand.type) for operand in op.operands]
+    return min(sizes[:2]) if is_ragged(op) else sum(sizes)
 
 
 def _in_block(block: Block, mesh: Mesh, count: int | None) -> Iterator[tuple[Operation, Collective]]:
     for op in block:
-        name = op.name
-        if name.startswith("stablehlo.") and name[10:] in KINDS:
-            yield op, _read(op, mesh, count)
-        elif name in CONTROL_FLOW:
+        kind = kind_of(op)
+        if kind is not None:
+            yield op, _read(op, kind, mesh, count)
+        elif op.name in CONTROL_FLOW:
             inner = count
-            if name == WHILE:
+            if op.name == WHILE:
                 trips = trip_count(op)
                 inner = None if trips is None or count is None else count * trips
             for region in op.regions:
                 yield from _in_block(region, mesh, inner)
 
 
-def _read(op: Operation, mesh: Mesh, count: int | None) -> Collective:
+def _read(op: Operation, kind: str, mesh: Mesh, count: int | None) -> Collective:
     attributes = op.attributes
     axes = axes_of(attributes, mesh) or ()
-    kind = op.name[10:]
     local = _operand_bytes(op)
     cause = required_text(attributes, CAUSE) if CAUSE in attributes else ""
     text = required_text(attributes, AXES) if AXES in attributes else ""
     devices = size_of(axes) if axes else mesh.size
-    return Collective(kind, text, round(sent_bytes(kind, local, devices)), count, cause, source_location(op.location))
+    sent = round(sent_bytes(kind, local, devices))
+    return Collective(kind, text, sent, count, cause, source_location(op.location), at_most=is_ragged(op))

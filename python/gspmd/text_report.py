@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gspmd.collectives import Collective
 from gspmd.dialect.errors import SourceLocation
@@ -72,10 +72,15 @@ def collective_lines(collectives: Sequence[Collective]) -> list[str]:
         runs = [m.count for m in members]
         count = "?" if None in runs else str(sum(n or 0 for n in runs))
         sent = sum(m.bytes * (m.count or 1) for m in members)
-        rows.append((kind, axes.replace('"', ""), str(len(members)), count, bytes_text(sent)))
+        rows.append((kind, axes.replace('"', ""), str(len(members)), count, sent_text(sent, members)))
     total = sum(m.bytes * (m.count or 1) for m in collectives)
-    rows.append(("total", "", str(len(collectives)), "", bytes_text(total)))
+    rows.append(("total", "", str(len(collectives)), "", sent_text(total, collectives)))
     return table([("kind", "axes", "in program", "runs", "sent per device"), *rows], right=(2, 3, 4))
+
+
+def sent_text(sent: float, collectives: Iterable[Collective]) -> str:
+    """Bytes that collectives send, as far as they are known before the data is."""
+    return "at most " * any(collective.at_most for collective in collectives) + bytes_text(sent)
 
 
 def placement_lines(mesh: Mesh, hardware: Hardware, placement: Placement | None) -> list[str]:
@@ -102,7 +107,7 @@ def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]
     for c in ranked:
         times = f" x {c.count}" if c.count != 1 else ""
         where = f" at {_place(c.location)}" if c.location else ""
-        lines.append(f"  {bytes_text(c.bytes)}{times}  {c.kind} over {c.axes.replace(chr(34), '')}{where}")
+        lines.append(f"  {sent_text(c.bytes, [c])}{times}  {c.kind} over {c.axes.replace(chr(34), '')}{where}")
         lines.append(f"      {c.cause}")
     return lines
 

@@ -373,7 +373,7 @@ def test_json_has_the_documented_keys() -> None:
             assert set(tensor) == {"place", "value", "has", "runs_as", "derivations"}
             check_derivations(tensor["derivations"])
         for collective in conflict["collectives"]:
-            assert set(collective) == {"kind", "axes", "bytes", "count", "cause"} | PLACE
+            assert set(collective) == {"kind", "axes", "bytes", "at_most", "count", "cause"} | PLACE
         for alternative in conflict["alternatives"]:
             assert set(alternative) == {"operands", "results", "bytes", "time_s", "chosen"}
 

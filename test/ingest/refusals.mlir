@@ -330,3 +330,32 @@ module attributes {mhlo.num_partitions = 8 : i128} {
     return %arg0 : tensor<8xf32>
   }
 }
+
+// -----
+
+// Bodies number devices as the mesh of the computation does, be it of fewer devices or in another order.
+
+sdy.mesh @m = <["x"=4, "y"=2]>
+sdy.mesh @n = <["x"=4]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xf32> {
+  // expected-remark @+1 {{uses a mesh}}
+  %0 = sdy.manual_computation(%a) in_shardings=[<@n, [{"x"}]>] out_shardings=[<@n, [{"x"}]>] manual_axes={"x"} (%b: tensor<2xf32>) {
+    // expected-error @+1 {{names partitions that a mesh of 4 devices does not have}}
+    %1 = "stablehlo.collective_permute"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 4]]> : tensor<1x2xi64>}> : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %1 : tensor<2xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @m = <["x"=4]>
+sdy.mesh @n = <["a"=4], device_ids=[3, 2, 1, 0]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@n, [{"a"}]>] out_shardings=[<@n, [{"a"}]>] manual_axes={"a"} (%b: tensor<2xf32>) {
+    // expected-error @+1 {{names partitions that a mesh of 4 devices does not have}}
+    %1 = "stablehlo.collective_permute"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, source_target_pairs = dense<[[0, 4]]> : tensor<1x2xi64>}> : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %1 : tensor<2xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -195,6 +195,37 @@ def test_options_reach_the_compiler(tmp_path: Path) -> None:
 # ---- the compiler of TPUs ----
 
 
+RAGGED = """
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func @main(%a: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %b: tensor<128x256xf32>,
+                %c: tensor<16xi32>) -> tensor<128x256xf32> {
+  %0 = sdy.manual_computation(%a, %b, %c)
+      in_shardings=[<@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}, {?}]>, <@mesh, [{"x", ?}]>]
+      out_shardings=[<@mesh, [{"x", ?}, {?}]>] manual_axes={"x"}
+      (%d: tensor<16x256xf32>, %e: tensor<32x256xf32>, %f: tensor<4xi32>) {
+    %1 = stablehlo.custom_call @ragged_all_to_all(%d, %e, %f, %f, %f, %f) {api_version = 4 : i32, backend_config =
+      {channel_id = 1 : i64, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>}}
+      : (tensor<16x256xf32>, tensor<32x256xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>)
+      -> tensor<32x256xf32>
+    sdy.return %1 : tensor<32x256xf32>
+  } : (tensor<64x256xf32>, tensor<128x256xf32>, tensor<16xi32>) -> tensor<128x256xf32>
+  return %0 : tensor<128x256xf32>
+}
+"""
+
+
+@needs_libtpu
+def test_ragged_exchanges_are_those_of_the_machine() -> None:
+    """Between the devices that the program names; each of them has half of the columns."""
+    compiled = gspmd.compile_for(RAGGED, "tpu:v5e:2x4")
+    (call,) = (line for line in compiled.hlo_text.splitlines() if " ragged-all-to-all(" in line)
+    assert "f32[32,1,128]" in call
+    assert "replica_groups={{0,2,4,6},{1,3,5,7}}" in call
+    step = compiled.step_time()
+    assert step is not None
+    assert [collective.kind for collective in step.collectives] == ["all_to_all"]
+
+
 @needs_libtpu
 def test_gathers_begin_early_where_the_compiler_is_asked_to() -> None:
     """What a product waits for comes in eight pieces: all but the first arrive while there are products."""

@@ -86,9 +86,12 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
         "add and broadcast_in_dim constant maximum minimum multiply or xor",
         f"reducers; {_BELOW}",
     ),
+    "transforms/ir/collective_groups.py": (
+        "all_gather all_reduce all_to_all collective_broadcast collective_permute reduce_scatter",
+        f"what names devices; {_BELOW}",
+    ),
     "transforms/ir/user_collectives.py": (
-        """all_gather all_reduce all_to_all collective_broadcast collective_permute partition_id reduce_scatter
-        replica_id""",
+        "partition_id replica_id",
         f"what users may write in manual computations; {_BELOW}",
     ),
     "transforms/optimize/accumulate.py": ("all_reduce convert subtract", "sums that loops accumulate"),
@@ -112,7 +115,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "transforms/optimize/remake.py": ("collective_permute partition_id", "what it looks for; what differs by device"),
     "transforms/optimize/swap.py": ("reduce_scatter", _FORM),
     "transforms/order/placed.py": ("collective_permute", "may change the order of devices on its way"),
-    "transforms/order/rewrite.py": ("collective_permute partition_id", "what names devices, which get other numbers"),
+    "transforms/order/rewrite.py": ("partition_id", "what names devices, which get other numbers"),
     "transforms/propagate/graph.py": ("reshape", "has another rule in loops that take its dimensions apart"),
     "transforms/propagate/iterations.py": ("dynamic_slice", "the form in which loops take the element of an iteration"),
     "transforms/reshard/joined_slices.py": ("concatenate slice", "the form of slices that are joined"),

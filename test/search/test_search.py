@@ -407,3 +407,24 @@ def test_the_demo_searches(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "this plan" in said
     assert "PASS: 2 steps agree" in said
+
+
+def test_a_manual_computation_may_have_more_operands_than_results() -> None:
+    """Whose memory is that of what they are given, and not that of results."""
+    program = """
+    sdy.mesh @mesh = <["x"=4]>
+    func.func @main(%a: tensor<32x8xf32>, %b: tensor<32x8xf32>) -> tensor<32x8xf32> {
+      %half = stablehlo.constant dense<0.5> : tensor<32x8xf32>
+      %0 = sdy.manual_computation(%a, %b, %half)
+          in_shardings=[<@mesh, [{"x"}, {}]>, <@mesh, [{"x"}, {}]>, <@mesh, [{"x"}, {}]>]
+          out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"}
+          (%c: tensor<8x8xf32>, %d: tensor<8x8xf32>, %e: tensor<8x8xf32>) {
+        %1 = stablehlo.add %c, %d : tensor<8x8xf32>
+        %2 = stablehlo.multiply %1, %e : tensor<8x8xf32>
+        sdy.return %2 : tensor<8x8xf32>
+      } : (tensor<32x8xf32>, tensor<32x8xf32>, tensor<32x8xf32>) -> tensor<32x8xf32>
+      return %0 : tensor<32x8xf32>
+    }
+    """
+    found = gspmd.search(program, time_limit_s=5)
+    assert found.outcome.sent_bytes == 0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Concatenate, ParamSpec, TypeAlias
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -47,23 +45,6 @@ class Participants:
     cause: Cause
     combiner: str | None = None
     pairs: Ids | None = None
-
-
-_Rest = ParamSpec("_Rest")
-_Collective: TypeAlias = "Callable[Concatenate[CollectiveBuilder, Value, _Rest], Value]"
-
-
-def _in_bytes(method: _Collective[_Rest]) -> _Collective[_Rest]:
-    """A collective of integers of two bits is one of bytes, as XLA on CPU has none of these."""
-
-    @functools.wraps(method)
-    def collective(self: CollectiveBuilder, value: Value, /, *arguments: _Rest.args, **named: _Rest.kwargs) -> Value:
-        element = value.type.element
-        if element not in ("i2", "ui2"):
-            return method(self, value, *arguments, **named)
-        return self.convert(method(self, self.convert(value, element.replace("2", "8")), *arguments, **named), element)
-
-    return collective
 
 
 class CollectiveBuilder(Builder):
@@ -137,7 +118,6 @@ class CollectiveBuilder(Builder):
             self._groups[axes] = found
         return found
 
-    @_in_bytes
     def all_reduce(self, value: Value, axes: Axes, combiner: str, cause: Cause) -> Value:
         if not math.prod(value.type.shape):
             return value
@@ -145,7 +125,6 @@ class CollectiveBuilder(Builder):
             return from_ordered(self, self.all_reduce(ordered(self, value, combiner), axes, combiner, cause), value)
         return self._send("all_reduce", value, value.type, Participants(axes, cause, combiner))
 
-    @_in_bytes
     def reduce_scatter(self, value: Value, dim: int, axes: Axes, combiner: str, cause: Cause) -> Value:
         """Combine over `axes` and keep this device's part of `dim`, which must divide."""
         result = _resized(value.type, dim, lambda n: n // size_of(axes))
@@ -157,7 +136,6 @@ class CollectiveBuilder(Builder):
         who = Participants(axes, cause, combiner)
         return self._send("reduce_scatter", value, result, who, scatter_dimension=self.i64(dim))
 
-    @_in_bytes
     def all_gather(self, value: Value, dim: int, axes: Axes, cause: Cause) -> Value:
         """Concatenate the shards along `axes` in dimension `dim`."""
         result = _resized(value.type, dim, lambda n: n * size_of(axes))
@@ -183,7 +161,6 @@ class CollectiveBuilder(Builder):
         shape = [n * (size_of(dims[d]) if d in dims else 1) for d, n in enumerate(local)]
         return self.reshape(self.transpose(gathered, permutation), shape)
 
-    @_in_bytes
     def all_to_all(self, value: Value, split: int, concat: int, axes: Axes, cause: Cause) -> Value:
         """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
@@ -203,7 +180,6 @@ class CollectiveBuilder(Builder):
             split_count=self.i64(count),
         )
 
-    @_in_bytes
     def collective_permute(self, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Value:
         if not math.prod(value.type.shape):
             return value

@@ -34,6 +34,7 @@ from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
 from gspmd.transforms.ingest.shifts import join_shifts
+from gspmd.transforms.ingest.started_collectives import replace_started
 from gspmd.transforms.ingest.survey import Survey, find_main, functions_of, survey
 from gspmd.transforms.ingest.target import Devices, TargetMesh
 from gspmd.transforms.ingest.tuples import flatten_custom_calls, flatten_main, fold, hand_on, has_tuples
@@ -42,7 +43,6 @@ from gspmd.transforms.ir.attribute_kinds import check_module, check_operation, c
 from gspmd.transforms.ir.modules import context_of, create_mesh, mesh_operations, symbol
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import GROUP
-from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_custom_rules
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, option
@@ -70,7 +70,7 @@ class Ingest(Pass):
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
             _check_replicas(module)
             found = _prepare(module)
-            list_groups(module, found.all(*COLLECTIVES))
+            list_groups(module, found.collectives())
             annotations = read_annotations(module, found, devices.said)
             calls = manual_calls(found.all("func.call"))
             has_manual = bool(calls or found.all("sdy.manual_computation"))
@@ -87,7 +87,7 @@ class Ingest(Pass):
                 number_all_devices(found.main)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
-            if found.all(*COLLECTIVES, REPLICA, PARTITION):
+            if found.collectives() or found.all(REPLICA, PARTITION):
                 dissolve_lone(found.main, devices.module == 1)
             make_bodies_plain(found.main)
             if may_batch:
@@ -145,6 +145,7 @@ def _prepare(module: Operation) -> Survey:
     if _FROM_HLO in module.attributes:
         drop_copied_results(found.functions)
     changed = hand_on(found.all("stablehlo.tuple", "stablehlo.get_tuple_element"))
+    changed |= replace_started(found.all("stablehlo.custom_call"))
     changed |= flatten_custom_calls(found.all("stablehlo.custom_call"))
     if changed:
         found = survey(module)

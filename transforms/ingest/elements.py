@@ -17,11 +17,11 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ingest.annotations import strip, stripped
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA
 from gspmd.transforms.ingest.markers import check_values, target_name
+from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.parsing.mlir import located
 
 _CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
@@ -93,7 +93,7 @@ def _make_plain(around: Operation, where: str) -> None:
             with located(op):
                 check_values(op, "Sharding")
             op.replace(list(op.operands))
-        elif op.name.startswith(("sdy.", "func.call")) or op.name in (*COLLECTIVES, REPLICA, PARTITION):
+        elif op.name.startswith(("sdy.", "func.call")) or op.name in (REPLICA, PARTITION) or is_collective(op):
             with located(op):
                 raise Unsupported(where, hint="compute elements from what they are alone", code=Code.CUSTOM_CALL)
         else:

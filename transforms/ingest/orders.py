@@ -25,11 +25,11 @@ from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
 from gspmd.transforms.ingest.annotations import Annotations, Said, given
 from gspmd.transforms.ir.boundary_orders import order_attribute
+from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.modules import context_of, function_types
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
 
@@ -140,10 +140,11 @@ def _rename(op: Operation, mark: ir.Attribute, renaming: npt.NDArray[np.int64]) 
         del attributes[DEVICE_IDS]
     elif (renaming == np.arange(len(renaming))).all():
         return
-    elif op.name in COLLECTIVES:
-        for name in GROUPS:
-            if name in attributes and isinstance(attributes[name], ir.DenseElementsAttr):
-                attributes[name] = renamed_groups(attributes[name], renaming)
+    elif is_collective(op):
+        groups = groups_of(op)
+        if isinstance(groups, ir.DenseElementsAttr):
+            with located(op):
+                set_groups(op, renamed_groups(groups, renaming))
     elif op.name == "stablehlo.partition_id":
         rename_partition_id(op, np.argsort(renaming))
 

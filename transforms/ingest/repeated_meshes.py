@@ -19,11 +19,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.own_attributes import REPEATED
 from gspmd.transforms.ingest.annotations import Annotations
 from gspmd.transforms.ingest.orders import rename_partition_id
-from gspmd.transforms.ir.groups import Ids
+from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
+from gspmd.transforms.ir.groups import Ids, check_partitions
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.user_collectives import COLLECTIVES, GROUPS
 from gspmd.transforms.parsing.mlir import located
 
 
@@ -65,10 +65,9 @@ def number_all_devices(main: Operation) -> None:
         for inner in list(op.walk()):
             if inner.name == MANUAL:
                 _check_inside(inner, mark)
-            elif inner.name in COLLECTIVES:
-                for name in GROUPS:
-                    if name in inner.attributes:
-                        inner.attributes[name] = _for_each_copy(np.array(inner.attributes[name]), table, context_of(op))
+            elif is_collective(inner):
+                with located(inner):
+                    set_groups(inner, _for_each_copy(np.array(groups_of(inner)), table, context_of(op)))
             elif inner.name == "stablehlo.partition_id":
                 rename_partition_id(inner, numbers)
 
@@ -86,5 +85,6 @@ def _for_each_copy(groups: Ids, table: Ids, context: ir.Context) -> ir.Attribute
     """Groups, or pairs, of devices as written, for all devices; no groups at all stand for one of all."""
     if not groups.size:
         groups = np.arange(table.shape[1]).reshape(1, -1) if groups.shape[-1:] != (2,) else groups
+    check_partitions(groups, table.shape[1])
     copies = [np.where(groups < 0, -1, devices[groups]) for devices in table]
     return ir.DenseElementsAttr.get(np.ascontiguousarray(np.concatenate(copies), np.int64), context=context)

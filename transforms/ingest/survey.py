@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.transforms.ingest.reversals import REVERSE
+from gspmd.transforms.ir.collective_groups import COLLECTIVES
 from gspmd.transforms.ir.modules import FUNCTION, symbol
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import CALLS
+from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.parsing.mlir import located
 
 # What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
@@ -27,7 +29,7 @@ _SOUGHT = {
     *CALLS,
     "chlo.constant",
     "stablehlo.case",
-    "stablehlo.custom_call",
+    CUSTOM_CALL,
     "stablehlo.get_tuple_element",
     "stablehlo.partition_id",
     "stablehlo.replica_id",
@@ -77,6 +79,10 @@ class Survey:
     def all(self, *names: str) -> list[Operation]:
         """The operations that were found under these names."""
         return [op for name in names for op in self.found.get(name, ())]
+
+    def collectives(self) -> list[Operation]:
+        """The collectives that were found."""
+        return [*self.all(*COLLECTIVES), *filter(is_ragged, self.all(CUSTOM_CALL))]
 
     def dialect(self, name: str) -> list[Operation]:
         """The operations of one dialect that were found."""

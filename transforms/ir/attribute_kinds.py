@@ -10,6 +10,7 @@ from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.own_attributes import AXES, CAUSE, COMBINER, DEVICE_IDS, GLOBAL_TYPE, MESH, NAME, SHARDING
 from gspmd.transforms.ir.modules import function_types
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.ragged_call import group_size, is_ragged
 from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND
 from gspmd.transforms.parsing.attribute_text import Attributes
 from gspmd.transforms.parsing.mlir import located
@@ -46,9 +47,14 @@ _MOST_SHOWN = 200
 
 
 def check_operation(op: Operation) -> None:
-    """Raises AnnotationError, located, for an attribute of an operation that is of another kind than is read."""
+    """Raises AnnotationError, located, for an attribute of an operation that is of another kind than is read.
+
+    Also for a ragged all-to-all whose groups and operands do not fit together, which MLIR does not look at.
+    """
     with located(op):
         _check(op.attributes, _ON_OPERATIONS)
+        if is_ragged(op):
+            group_size(op)
 
 
 def check_module(module: Operation) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Attribute, Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
@@ -37,7 +37,7 @@ def is_one_call(op: Operation) -> bool:
     return op.name in TRANSFERS or (op.name == CUSTOM_CALL and target_of(op) in ONE_CALLS)
 
 
-def target_of(op: Operation) -> str:
+def target_of(op: Operation | OpInfo) -> str:
     """The target of a custom call."""
     return text_of(op.attributes["call_target_name"])
 

@@ -10,6 +10,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at, without
 from gspmd.dialect.device_order import check_listed
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 
 Ids = npt.NDArray[np.int64]
@@ -41,13 +43,23 @@ def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
 
 
 def renamed_groups(groups: ir.DenseElementsAttr, renaming: Ids) -> ir.DenseElementsAttr:
-    """Groups or pairs of partitions, where partition i is now called `renaming[i]`. Shorter groups end with -1."""
+    """Groups or pairs of partitions, where partition i is now called `renaming[i]`. Shorter groups end with -1.
+
+    Raises AnnotationError for partitions that get no name.
+    """
     ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)
     shape = ir.ShapedType(groups.type).shape
     if not ids.size:
         return groups  # all devices
+    check_partitions(ids, len(renaming))
     found = np.where(ids < 0, ids, renaming[ids]).reshape(shape)
     return ir.DenseElementsAttr.get(np.ascontiguousarray(found), context=groups.context)
+
+
+def check_partitions(ids: Ids, count: int) -> None:
+    """Raise AnnotationError for partition ids that a mesh of so many devices does not have; -1 stands for none."""
+    if ids.size and (ids.min() < -1 or ids.max() >= count):
+        raise AnnotationError(f"names partitions that a mesh of {count} devices does not have", code=Code.DEVICE_LIST)
 
 
 def _rest(mesh: Mesh, axes: Axes) -> Axes:

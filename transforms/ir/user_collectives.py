@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.device_order import check_listed
@@ -18,23 +17,18 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.collective_groups import FLAGGED, groups_of, has_channel, is_collective
 from gspmd.transforms.ir.collective_notes import notes
-from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.groups import check_partitions, replica_groups
 from gspmd.transforms.ir.manual import check_free, ops_in_regions
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
+from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.parsing.mlir import located
 
 Ids = npt.NDArray[np.int64]
 
-FLAGGED = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
-COLLECTIVES = FLAGGED | {
-    "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast",
-    "stablehlo.collective_permute",
-}
-GROUPS = ("replica_groups", "source_target_pairs")  # the attributes that name devices
 _DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
 
 
@@ -47,12 +41,12 @@ def check_manual(annotated: AnnotatedProgram) -> None:
     AnnotationError for shardings over axes that are held.
     """
     program, mesh = annotated.program, annotated.mesh
-    sought = COLLECTIVES | _DEVICE | {MANUAL}
-    if not any(op.info.name in sought for op in program.ops):
+    sought = _DEVICE | {MANUAL}
+    if not any(op.info.name in sought or is_collective(op.ir) for op in program.ops):
         return
     for op, held, _ in ops_in_regions(program, annotated.codec, mesh):
         name = op.info.name
-        if name in COLLECTIVES:
+        if is_collective(op.ir):
             with located(op.ir):
                 _check_collective(op.ir, name, held, mesh)
         elif name in _DEVICE:
@@ -82,17 +76,10 @@ def _check_device(held: Axes, mesh: Mesh) -> None:
 
 def _check_collective(op: Operation, name: str, held: Axes, mesh: Mesh) -> None:
     attributes = op.attributes
-    names_partitions = "channel_handle" in attributes and (
-        stablehlo.ChannelHandle(attributes["channel_handle"]).handle > 0
-    )
-    if not names_partitions or (name in FLAGGED and "use_global_device_ids" not in attributes):
-        raise Unsupported(
-            "has groups of replicas",
-            hint="name partitions: give it a channel handle and 'use_global_device_ids'",
-            code=Code.COMMUNICATION,
-        )
-    permute = name == "stablehlo.collective_permute"
-    groups = _ids(attributes["source_target_pairs" if permute else "replica_groups"], mesh)
+    if not has_channel(op) or (name in FLAGGED and "use_global_device_ids" not in attributes):
+        has = "a 'channel_id'" if is_ragged(op) else "a channel handle and 'use_global_device_ids'"
+        raise Unsupported("has groups of replicas", hint=f"name partitions: give it {has}", code=Code.COMMUNICATION)
+    groups = _ids(groups_of(op), mesh)
     axes = _axes_of(groups, held, mesh)
     if axes is None and not held:
         raise Unsupported(
@@ -120,10 +107,7 @@ def _ids(attribute: ir.Attribute, mesh: Mesh) -> Ids:
     found = np.array(ir.DenseIntElementsAttr(attribute), np.int64)
     if not found.size:
         return np.arange(mesh.size, dtype=np.int64).reshape(1, -1)
-    if found.min() < -1 or found.max() >= mesh.size:
-        raise AnnotationError(
-            f"names partitions that a mesh of {mesh.size} devices does not have", code=Code.DEVICE_LIST
-        )
+    check_partitions(found, mesh.size)
     return found.reshape(ir.ShapedType(attribute.type).shape)
 
 

@@ -11,18 +11,20 @@ from gspmd.transforms.analysis.divergence import diverging_control_flow
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import LocalOp, local_type
+from gspmd.transforms.emit.ragged_exchange import as_equal_shares
 from gspmd.transforms.exchange.step import HeldValue
 from gspmd.transforms.exchange.step_notation import STEPS, read_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.callbacks import TRANSFERS
+from gspmd.transforms.ir.collective_groups import COLLECTIVES
 from gspmd.transforms.ir.manual import read_region
 from gspmd.transforms.ir.memory_spaces import host_computation
 from gspmd.transforms.ir.modules import declare_types
 from gspmd.transforms.ir.op_info import InfoReader, ManualScope
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
+from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ir.user_collectives import COLLECTIVES as USER_COLLECTIVES
 from gspmd.transforms.ops.op_definition import OpDef, definition_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text
@@ -116,7 +118,7 @@ class Localizer:
             if shardings is not None:
                 for value, sharding in zip(op.results, shardings, strict=True):
                     self._place(value, sharding)
-            if name in USER_COLLECTIVES:
+            if name in COLLECTIVES or is_ragged(op):
                 self._written(op)
             elif name in CONTROL_FLOW:
                 self._control_flow(op, shardings)
@@ -156,11 +158,13 @@ class Localizer:
             self._diverging = None
 
     def _written(self, op: Operation) -> None:
-        """Keep a collective that the user wrote, on a channel of its own; one of single devices does nothing."""
-        if AXES not in op.attributes or required_text(op.attributes, AXES):
+        """Keep a collective that the user wrote, on a channel of its own; one of single devices sends nothing."""
+        ragged = is_ragged(op)
+        if AXES in op.attributes and not required_text(op.attributes, AXES):
+            self._point(op)
+            op.replace([as_equal_shares(self.emit, op)] if ragged else op.operands)
+        elif not ragged:  # whose channel is that of all others, as in what JAX writes
             op.attributes["channel_handle"] = self.emit.next_channel()
-            return
-        op.replace(op.operands)
 
     def _point(self, op: Operation) -> None:
         self.emit.point = Point.at(op)

@@ -87,14 +87,17 @@ devices, for the same reason.
 
 
 def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
-    """Bytes a device sends in one collective; `local_bytes` is the size of its operand."""
+    """Bytes a device sends in one collective; `local_bytes` is the size of its operand.
+
+    What a device sends in a ragged all-to-all depends on the data: `local_bytes` is the most, and counts.
+    """
     if kind == "all_gather":
         return local_bytes * (devices - 1)
     if kind == "all_reduce":
         return 2 * local_bytes * (devices - 1) / devices
     if kind in ("reduce_scatter", "all_to_all"):
         return local_bytes * (devices - 1) / devices
-    if kind == "collective_permute":
+    if kind in ("collective_permute", "collective_broadcast", "ragged_all_to_all"):
         return local_bytes
     return 0.0
 
@@ -108,7 +111,7 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
     if not hardware.axes or not axes:
         return hardware.collective_latency_s + sent / hardware.link_bytes_per_s
     parts = [part for axis in axes for part in _parts(axis, hardware.axes[axis.name])]
-    if kind == "all_to_all":
+    if kind in ("all_to_all", "ragged_all_to_all"):
         return _exchange_time(local_bytes, parts)
     if kind == "collective_permute":
         return _shift_time(local_bytes, parts)

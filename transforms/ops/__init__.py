@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.errors import UsageError
 from gspmd.transforms.ir.callbacks import target_of
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, has_side_effect
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import (
     callbacks,
@@ -106,8 +106,8 @@ def traits_of(name: str) -> Traits:
     return _TRAITS.get(name) or (OF_SHARDY if name.startswith("sdy.") else UNKNOWN)
 
 
-def traits_of_op(op: Operation) -> Traits:
-    """What is known of one operation (of MLIR): of a custom call, what is known of its target."""
+def traits_of_op(op: Operation | OpInfo) -> Traits:
+    """What is known of one operation: of a custom call, what is known of its target."""
     name = op.name
     if name != CUSTOM_CALL:
         return traits_of(name)

@@ -10,6 +10,7 @@ import dataclasses
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.ragged_call import RAGGED, group_size
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
@@ -22,15 +23,24 @@ def _along(*attributes: str) -> RuleFunction:
         builder = RuleBuilder(
             [t.shape for t in info.operands], [t.shape for t in info.results], stage=Stage.ELEMENTWISE
         )
-        count = len(info.operands)
-        for index, type_ in enumerate(info.operands):
-            for dim, size in enumerate(type_.shape):
+        operands, results = range(len(info.operands)), range(len(info.results))
+        for index in results:  # what comes after their operands says who sends
+            for dim, size in enumerate(info.operands[index].shape):
                 if dim not in whole:
-                    only = [dim if i == index else None for i in range(count)]
-                    builder.factor(only, only, size)
+                    given, made = ([dim if i == index else None for i in which] for which in (operands, results))
+                    builder.factor(given, made, size)
         return builder.build()
 
     return rule
+
+
+def _ragged_rule(info: OpInfo) -> OpShardingRule:
+    """All dimensions of rows pass through; rows, and slices of them, stay together."""
+    group_size(info)
+    builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results], stage=Stage.ELEMENTWISE)
+    for dim, size in list(enumerate(info.results[0].shape))[1:]:
+        builder.factor([dim, dim, *[None] * (len(info.operands) - 2)], [dim], size)
+    return builder.build()
 
 
 _ALIKE = Traits(flops=MOVED, communicates=True)
@@ -50,3 +60,6 @@ OPS = op_table(
         ("replica_id", _along(), _DEVICE),
     )
 )
+
+CALLS = op_table([OpDef(RAGGED, _ragged_rule, replicable=False, traits=_APART)])
+"""Custom calls that are collectives, by target."""

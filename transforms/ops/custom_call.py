@@ -7,7 +7,9 @@ from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ops.approximate_top_k import APPROXIMATE_CALLS
 from gspmd.transforms.ops.callbacks import CALLS as CALLBACKS
 from gspmd.transforms.ops.callbacks import RULES as CALLBACK_RULES
+from gspmd.transforms.ops.communication import CALLS as COLLECTIVE_CALLS
 from gspmd.transforms.ops.concatenation import OWN_CALLS
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, refuse_without_functions
 from gspmd.transforms.ops.elementwise import elementwise_rule
 from gspmd.transforms.ops.kernels import unknown_call
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, joined, op_table
@@ -52,7 +54,8 @@ _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 # Calls whose local form is more than the same call on smaller types, by target.
-CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS))
+_OF_FUNCTIONS = op_table([OpDef(CUSTOM_PARTITIONING, refuse_without_functions, replicable=False, traits=UNKNOWN)])
+CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS, COLLECTIVE_CALLS, _OF_FUNCTIONS))
 _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CALLS.items()}
 # What these calls are is known; where a placement stands says something, so that it stays there.
 TRAITS_OF_CALLS: dict[str, Traits] = {

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NoReturn
 
+from gspmd.dialect.axes import Axes
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported, UsageError
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, OpShardingRule, RuleBuilder
 from gspmd.dialect.rule_notation import check_rule, parse_rule
 from gspmd.dialect.sdy_attrs import write_rule
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, InfoReader, OpInfo
 from gspmd.transforms.ir.operations import Operation
@@ -19,8 +24,45 @@ from gspmd.transforms.parsing.mlir import located
 
 RULE = "sdy.sharding_rule"
 _FRONTEND, _BATCH = "mhlo.frontend_attributes", "num_batch_dims"
-RuleSource = str | Callable[[OpInfo], str]
-"""The text of a rule, or a function that gives it for an operation."""
+CUSTOM_PARTITIONING = "CustomSPMDPartitioning"
+"""The target of calls that functions of Python split: those of `jax.experimental.custom_partitioning`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitCall:
+    """What a call becomes: a program of one device, and how it takes operands and leaves results.
+
+    `program` is the text of a module whose @main works on local shapes; its collectives name partitions of the whole
+    mesh. Shardings divide.
+    """
+
+    program: str
+    operands: tuple[TensorSharding, ...]
+    results: tuple[TensorSharding, ...]
+
+
+class CallPartitioner(abc.ABC):
+    """Functions that split the custom calls of a target, for a program that comes with such functions.
+
+    Shardings, of operands and of results, are over a mesh of their own, of all devices. Those given divide; to an
+    `inference` they are open where propagation may still change them.
+    """
+
+    mesh: Mesh
+
+    @abc.abstractmethod
+    def rule(self, info: OpInfo) -> OpShardingRule:
+        """What propagation may do at a call, by factors or by an `inference`."""
+
+    @abc.abstractmethod
+    def split(
+        self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...], held: Axes
+    ) -> SplitCall:
+        """What becomes of a call for the shardings that were found; manual computations around it hold axes."""
+
+
+RuleSource = str | Callable[[OpInfo], str] | CallPartitioner
+"""The text of a rule, a function that gives it for an operation, or functions that split the call themselves."""
 
 
 def written_rule(info: OpInfo) -> OpShardingRule | None:
@@ -33,18 +75,14 @@ def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
     """The rule as far as the same operation on smaller tensors follows it.
 
     It must not see padding, of which it knows nothing, and a kernel that is compiled for its shapes takes no smaller
-    tensors. Factors that would have to communicate are computed whole, and
-    so are those that pass through to some results only, which JAX writes for dimensions that nothing is said of.
+    tensors. Factors that would have to communicate are computed whole, and so are those that pass through to some
+    results only, which JAX writes for dimensions that nothing is said of.
     """
     target = info.text("call_target_name")
+    if target == CUSTOM_PARTITIONING:
+        refuse_without_functions(info)
     if info.calls_functions or is_compiled_for_shapes(target):
         raise unknown_call(info)
-    if target == "CustomSPMDPartitioning":
-        raise Unsupported(
-            f"calls '{target}', whose partitioning is a function of the program that made it",
-            hint="use a custom call with a sharding rule",
-            code=Code.CUSTOM_CALL,
-        )
     read = {f for tensor in rule.operands for dim in tensor for f in dim}
     made = [{f for dim in tensor for f in dim} for tensor in rule.results]
     through = read.intersection(*made) if made else set()
@@ -53,6 +91,15 @@ def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
         for f, kind in enumerate(rule.kinds)
     )
     return dataclasses.replace(rule, kinds=kinds, even=frozenset(range(len(kinds))))
+
+
+def refuse_without_functions(info: OpInfo) -> NoReturn:
+    """The rule of a call of `jax.experimental.custom_partitioning` where its functions are not at hand."""
+    raise Unsupported(
+        f"calls '{CUSTOM_PARTITIONING}', which functions of the Python program that made it split",
+        hint="partition that program with gspmd.jit, which calls them; a module has only their number",
+        code=Code.CUSTOM_CALL,
+    )
 
 
 def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
@@ -86,7 +133,7 @@ def attach_rules(custom_calls: Iterable[Operation], rules: Mapping[str, RuleSour
     for op in custom_calls:
         source = rules.get(text_of(op.attributes["call_target_name"]))
         batch = None if RULE in op.attributes else _batch_dims(op)
-        if source is None and batch is None:
+        if isinstance(source, CallPartitioner) or (source is None and batch is None):
             continue
         info = read(op, tuple(value.type for value in op.operands), False)
         with located(op):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
+from collections.abc import Callable
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
@@ -12,9 +13,12 @@ from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, ManualScope, OpInfo, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, executable_rule, written_rule
 from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
+
+GivenRule = Callable[[OpInfo, Operation], OpShardingRule | None]
+"""The rule of an operation that its program comes with, None where it has none."""
 
 
 class RuleBook:
@@ -24,11 +28,19 @@ class RuleBook:
     `replicated` lists those operations and why. In a manual computation over all axes it is the program of one device
     and stays as it is; in one over some axes, a call or an operation that the table does not know is computed alike
     along the free ones, and `alike` lists it. A rule written on a custom call, or on what the table does not know, is
-    its rule; on other operations it only guides propagation, if `guided`.
+    its rule; on other operations it only guides propagation, if `guided`. What is `given` goes before all
+    of that.
     """
 
-    def __init__(self, table: OpTable, replicate_unsupported: bool = False, guided: bool = False) -> None:
+    def __init__(
+        self,
+        table: OpTable,
+        replicate_unsupported: bool = False,
+        guided: bool = False,
+        given: GivenRule | None = None,
+    ) -> None:
         self.table = table
+        self._given = given
         self._guided = guided
         self.rules: list[OpShardingRule] = []
         self.replicated: dict[OpInfo, str] = {}
@@ -81,6 +93,9 @@ class RuleBook:
 
     def _make(self, info: OpInfo, ir_op: Operation) -> OpShardingRule:
         try:
+            given = None if self._given is None else self._given(info, ir_op)
+            if given is not None:
+                return given
             definition = self.table.get(info.name)
             written = written_rule(info)
             if written is not None and (definition is None or (info.name == CUSTOM_CALL and not is_callback(ir_op))):
@@ -95,10 +110,11 @@ class RuleBook:
                 )
             return _rule_of(definition, info)
         except Unsupported as error:
-            if info.scope is ManualScope.SOME and (info.name == CUSTOM_CALL or info.name not in self.table):
+            scope = ManualScope.NONE if info.text("call_target_name") == CUSTOM_PARTITIONING else info.scope
+            if scope is ManualScope.SOME and (info.name == CUSTOM_CALL or info.name not in self.table):
                 if info.name == CUSTOM_CALL or not info.name.startswith("stablehlo."):  # tuples cost nothing
                     self.alike[info] = error.message
-            elif info.scope is not ManualScope.ALL:
+            elif scope is not ManualScope.ALL:
                 if not self._replicate_unsupported or not self._replicable(info):
                     raise error.at(source_location(ir_op.location), info.name) from None
                 self.replicated[info] = error.message
@@ -108,7 +124,7 @@ class RuleBook:
 
     def _replicable(self, info: OpInfo) -> bool:
         """Whether running the operation on every device, on equal operands, gives equal results."""
-        definition = self.table.get(info.name)
+        definition = self.definition(info)
         if definition is not None and not definition.replicable:
             return False
         if has_side_effect(info.attributes):

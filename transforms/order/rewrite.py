@@ -10,11 +10,11 @@ from jaxlib.mlir import ir
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
+from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_symbol, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
-from gspmd.transforms.ir.user_collectives import COLLECTIVES
 from gspmd.transforms.order.moves import moving
 from gspmd.transforms.order.placed import FIXED, PlacedProgram
 
@@ -60,7 +60,7 @@ class OrderRewriter:
         """Let an operation of the node `top` read everything in the node's order, and name that order's devices."""
         for index, value in enumerate(op.operands):
             self._set(op.ir, index, value, order, top, op.info.name)
-        if op.info.name in COLLECTIVES and order != FIXED:
+        if order != FIXED and is_collective(op.ir):
             self._rename(op.ir, order)
         elif op.info.name == _PARTITION and order != FIXED:
             self._point(op.ir)
@@ -140,13 +140,12 @@ class OrderRewriter:
     # ---- devices ----
 
     def _rename(self, op: Operation, order: int) -> None:
-        name = "source_target_pairs" if op.name == "stablehlo.collective_permute" else "replica_groups"
-        groups = op.attributes[name]
+        groups = groups_of(op)
         if names_axes(groups):
             _, axes = read_group_axes(groups, self._codec.meshes)
-            op.attributes[name] = write_group_axes(self._mesh(order), axes, context_of(op))
+            set_groups(op, write_group_axes(self._mesh(order), axes, context_of(op)))
         else:
-            op.attributes[name] = renamed_groups(groups, self.moves.renaming(order))
+            set_groups(op, renamed_groups(groups, self.moves.renaming(order)))
 
     def _mesh(self, order: int) -> Mesh:
         """The mesh whose devices are in an order, for groups that name axes; the module has it under its name."""

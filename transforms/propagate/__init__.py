@@ -10,8 +10,8 @@ import dataclasses
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.user_collectives import check_manual
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.ops import every_row
+from gspmd.transforms.ops.rules import GivenRule, RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import INGESTED
@@ -41,14 +41,14 @@ class Completion:
         retire_hints(self.annotated)
 
 
-def complete(module: Operation, replicate_unsupported: bool = False) -> Completion:
-    """Solve for the sharding of every value of an ingested module.
+def complete(module: Operation, replicate_unsupported: bool = False, given: GivenRule | None = None) -> Completion:
+    """Solve for the sharding of every value of an ingested module, where some operations may have `given` rules.
 
     The module is left as it is, except that the collectives users wrote are given their axes.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
-    rules = RuleBook(OPS, replicate_unsupported, guided=True)
+    rules = RuleBook(every_row(), replicate_unsupported, guided=True, given=given)
     graph = GraphBuilder(annotated, rules).build()
     join_hints(annotated, graph, rules)
     solver = Solver(graph.slot_types, graph.initial, graph.nodes, rules.rules)

@@ -85,6 +85,8 @@ def propagate(
     `CONFLICTS` says. Without, a factor whose tensors disagree, or whose axes another factor wants as well, only gets
     what is beyond dispute.
     """
+    if rule.inference is not None:
+        return SolverStep(rule.inference(shardings), False)
     aggressive = lifetime is not None
     count = len(rule.operands)
     current = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]

@@ -9,6 +9,8 @@ from identities.
 Programs with manual computations go through Shardy in XLA, and what goes there is written as StableHLO again. That
 cannot write `mulhi`, which XLA for CPUs also refuses beside a change of layout, nor random bits that are converted to
 signed integers or floating-point numbers: it takes these for the unsigned ones they are made from.
+
+What it lacks of the collectives that users write is in `collectives.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.repairs.collectives import replace_missing
 from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
 _NUMBER = TensorType((), "i32")
@@ -28,6 +31,7 @@ _SHAPING = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.trans
 
 def repair(root: Operation, platform: str = "") -> None:
     """Rewrite in `root`, in place, what the compiler of a JAX platform gets wrong or refuses; "" stands for any."""
+    replace_missing(root, platform)
     build = Builder(context_of(root))
     for op in [op for op in root.walk() if op.name in _REPAIRS]:
         only, rewrite = _REPAIRS[op.name]

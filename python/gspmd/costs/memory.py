@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.operations import Attribute
-from gspmd.transforms.ir.program import WHILE, Body, Op, Program
+from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 _PARTS = 20  # of a program, that are looked at apart
@@ -248,12 +248,24 @@ class _LivenessWalk:
                 self._free(held)
 
     def _regions(self, op: Op) -> None:
-        """What a loop returns goes into its carry, what a branch returns into the results."""
+        """What a loop returns goes into its carry, what others return into the results.
+
+        A manual computation reads its operands where they are.
+        """
         goals = {index: self.memory[result] for index, result in enumerate(op.results)}
         for index, region in enumerate(op.regions):
-            for argument, held in zip(region.arguments, goals.values(), strict=False):
+            given = self._given(op, region) if op.info.name == MANUAL else goals.values()
+            for argument, held in zip(region.arguments, given, strict=False):
                 self.memory[argument] = held
             self._block(region, {} if op.info.name == WHILE and index == 0 else goals)
+
+    def _given(self, op: Op, region: Body) -> list[Allocation]:
+        """The memory of what a manual computation is given; what its operands are made from is made for it."""
+        sources = [sorted(self.buffers.sources([operand])) for operand in op.operands]
+        return [
+            self.memory[found[0]] if found else self.hold(argument, TEMPORARY)
+            for argument, found in zip(region.arguments, sources, strict=True)
+        ]
 
 
 class _Scope:

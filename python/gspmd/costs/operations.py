@@ -6,7 +6,7 @@ A multiplication and an addition count as two. Every elementwise operation count
 from __future__ import annotations
 
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops import traits_of_op
 
 
 def flops_of(info: OpInfo) -> tuple[str, float] | None:
@@ -15,5 +15,5 @@ def flops_of(info: OpInfo) -> tuple[str, float] | None:
     Kinds are `dot`, `convolution`, `fft`, `linear algebra`, `reduction`, `sort` and `elementwise`; what only moves data
     is `elementwise` with 0.
     """
-    flops = traits_of(info.name).flops
+    flops = traits_of_op(info).flops
     return None if flops is None else (flops.kind, flops.count(info))

@@ -13,7 +13,7 @@ from gspmd.costs.memory_cost import Buffer
 from gspmd.costs.program_cost import CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines
+from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines, sent_text
 
 _LISTS = ("buffers", "moments", "peak_moment")  # of the memory, which are not told as they are
 _COLUMNS = 100  # characters that a line has at most where no terminal says how wide it is
@@ -113,7 +113,7 @@ def _sums(members: Sequence[CollectiveCost]) -> tuple[str, ...]:
     unknown = "?" if any(c.collective.count is None for c in members) else ""
     return (
         f"{sum(c.runs for c in members)}{unknown}",
-        bytes_text(sum(c.total_bytes for c in members)),
+        sent_text(sum(c.total_bytes for c in members), (c.collective for c in members)),
         time_text(sum(c.total_time_s for c in members)),
     )
 

@@ -10,7 +10,7 @@ from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep
 from gspmd.explanations.explanation import ExplainedValue, Explanation
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, devices_text, mesh_text
+from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
@@ -40,7 +40,8 @@ def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> 
     total, time_s = sum(c.bytes for c in paid), sum(c.time_s for c in paid)
     if not conflicts:
         return ["no conflicts: nothing is communicated"]
-    sent = f"a device sends {bytes_text(total)} in about {_time(time_s)}"
+    known = sent_text(total, [collective for conflict in paid for collective in conflict.collectives])
+    sent = f"a device sends {known} in about {_time(time_s)}"
     lines = [f"{len(conflicts)} conflict{'s' if len(conflicts) != 1 else ''}, {len(paid)} with communication: {sent}"]
     rows = [(bytes_text(c.bytes), _time(c.time_s), _subject(c), _at(c.location)) for c in paid[:most]]
     return [*lines, *table([("sent", "time", "operation", "at"), *rows], right=(0, 1)), *_more(len(paid), most)]
@@ -62,7 +63,9 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     for collective in conflict.collectives:
         times = "" if collective.count == 1 else f" x {collective.count or '?'}"
         axes = collective.axes.replace('"', "")
-        lines.append(f"    {collective.kind} over {axes}: {bytes_text(collective.bytes)}{times}; {collective.cause}")
+        lines.append(
+            f"    {collective.kind} over {axes}: {sent_text(collective.bytes, [collective])}{times}; {collective.cause}"
+        )
     others = [a for a in conflict.alternatives if not a.chosen]
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:

@@ -20,7 +20,8 @@ from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.source_text import as_utf8
 from gspmd.transforms.ingest.survey import callee_of, is_private
 from gspmd.transforms.ir.modules import FUNCTION
-from gspmd.transforms.ir.program import CALLS, Op, Program
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.program import CALLS, MANUAL, Op, Program
 
 _PLACE = re.compile(r'loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)(?: to [\d:]*)?\)')
 _NAME = re.compile(r"%[\w$.-]+")
@@ -145,7 +146,11 @@ class GivenNames:
         for index, value in enumerate(arguments):
             names[value] = given[index] if given else f"%arg{index}"
         marks = [GIVEN.numbers(op.ir.location) for op in program.ops]
-        last = {chain: index for index, chain in enumerate(marks)}
+        last: dict[tuple[int, ...], int] = {}
+        for index, chain in enumerate(marks):
+            # What is in the manual computation that a call has become is on the way to that.
+            if chain not in last or not _is_within(program.ops[index].ir, program.ops[last[chain]].ir):
+                last[chain] = index
         seen: dict[tuple[int, ...], int] = {}
         for op, chain in zip(program.ops, marks, strict=True):
             made = self._ops[chain[0]] if chain else None
@@ -166,11 +171,12 @@ class GivenNames:
 
     @staticmethod
     def _name_regions(op: Op, made: _GivenOp | None, names: list[str]) -> None:
+        whole = op.operands if op.info.name == MANUAL else op.results
         for index, region in enumerate(op.regions):
             given = made.regions[index] if made and index < len(made.regions) else ()
             for number, value in enumerate(region.arguments):
                 fits = len(given) == len(region.arguments)
-                names[value] = given[number] if fits else f"{names[op.results[number]]}/argument"
+                names[value] = given[number] if fits else f"{names[whole[number]]}/argument"
 
     def made_for(self, location: ir.Location) -> tuple[str, tuple[str, ...]]:
         """The operation of the given program that another one, at this location, was made for, and its results."""
@@ -225,6 +231,13 @@ class GivenNames:
                 index = arguments.index(name)
                 return tuple(call.operands[index] for call in calls if call.callee == function) or (name,)
         return (name,)
+
+
+def _is_within(op: Operation, other: Operation) -> bool:
+    around = op.parent
+    while around is not None and around is not other:
+        around = around.parent
+    return around is other
 
 
 def given_text(program: Any) -> tuple[str, str]:

@@ -10,6 +10,7 @@ This module alone knows how JAX is made inside; the others use what it has here.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import copy
 import dataclasses
 import functools
@@ -18,13 +19,27 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
-from jax._src import api_util, config, core, dispatch, effects, pjit, stages, tree_util
+from jax._src import api_util, config, core, dispatch, effects, pjit, source_info_util, stages, tree_util
+from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
+from jax._src.custom_partitioning_sharding_rule import (
+    SdyShardingRule,
+    sdy_sharding_rule_to_mlir,
+    str_to_sdy_sharding_rule,
+)
 from jax._src.interpreters import mlir, pxla
-from jax._src.mesh import thread_resources
+from jax._src.mesh import empty_abstract_mesh, thread_resources
+from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, SourceLocation, Unsupported, shown
+from gspmd.dialect.own_attributes import PREFIX
+from gspmd.frontend.user_code import told_by_user
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
+
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
@@ -73,10 +88,12 @@ class Computation:
     """What JAX lowered: a module and what JAX knows of its arguments and results.
 
     `@main` takes a token for each of `ordered_effects`, then `const_args`, those of the leaves that are used, and the
-    contents of mutable arrays; it returns tokens, results, and new contents.
+    contents of mutable arrays; it returns tokens, results, and new contents. `split_calls` are what its custom calls of
+    `jax.experimental.custom_partitioning` name by their numbers.
     """
 
     lowering: Any
+    split_calls: Sequence[FunctionsOfCall] = ()
 
     @property
     def _args(self) -> Mapping[str, Any]:
@@ -198,6 +215,9 @@ def _at(aval: Aval, sharding: Any) -> Aval:
 
 # Primitives whose lowering asks how many devices the program has.
 _COUNTING_DEVICES = frozenset({"call_exported"})
+# Those that need the devices themselves. Others that say so are calls of `custom_partitioning`, or are lowered to some,
+# as those of libraries are.
+_NEEDING_DEVICES = frozenset({"inspect_sharding", "io_callback", "pure_callback"})
 
 
 def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> tuple[Any, Computation]:
@@ -210,16 +230,24 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     """
     jaxpr = open_jaxpr(traced.jaxpr)
     around = None
-    if dispatch.jaxpr_has_prim_requiring_devices(jaxpr) and not _for_one_device_only(jaxpr):
+    names = {equation.primitive.name for equation in equations(jaxpr)}
+    if names & _NEEDING_DEVICES and not _for_one_device_only(jaxpr):
         around = mesh
-    elif any(equation.primitive.name in _COUNTING_DEVICES for equation in equations(jaxpr)):
+    elif names & _COUNTING_DEVICES:
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
     wide = copy.copy(traced)
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
         wide._lojax = None
-    lowered = stages.Traced.lower(wide, lowering_platforms=(platform,))
-    return lowered, Computation(lowered._lowering)
+    calls, parameters = _CallLowering(mesh), None
+    if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
+        parameters = mlir.LoweringParameters(override_lowering_rules=((custom_partitioning_p, calls),))
+    try:
+        with any_functions():
+            lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
+    except Error as error:  # of a rule
+        raise error.at(_place_of(calls.current, jaxpr)) from None
+    return lowered, Computation(lowered._lowering, calls.found)
 
 
 def _for_one_device_only(jaxpr: Any) -> bool:
@@ -239,6 +267,162 @@ def equations(jaxpr: Any) -> Iterator[Any]:
     yield from inner.eqns
     for each in core.subjaxprs(inner):
         yield from equations(each)
+
+
+# ---- calls that functions of Python split ----
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionsOfCall:
+    """The functions that split a call of `jax.experimental.custom_partitioning`, which the user calls `name`.
+
+    The call names them by their `number`.
+    `static_args` go before their other arguments, and `in_tree` and `out_tree` are the pytrees of these. `platforms`
+    are what the call is lowered for. Without `decode_shardings`, shardings are no `NamedSharding`s. Static arguments
+    are the same if they are one object: 1, 1.0 and True are equal, and mean other programs.
+    """
+
+    name: str
+    partition: Callable[..., Any]
+    infer_sharding_from_operands: Callable[..., Any] | None
+    propagate_user_sharding: Callable[..., Any] | None
+    decode_shardings: bool
+    in_tree: Any
+    out_tree: Any
+    static_args: tuple[Any, ...] = dataclasses.field(compare=False)
+    platforms: tuple[str, ...]
+    static_ids: tuple[int, ...]
+    number: str = dataclasses.field(default="", compare=False)
+
+
+class _CallLowering:
+    """Lowers calls as JAX does, for a mesh of which no device need be here, and keeps their functions.
+
+    Equal functions have one number, so that calls in layers that repeat are alike.
+    """
+
+    def __init__(self, mesh: jax.sharding.Mesh | AbstractMesh) -> None:
+        self._mesh = mesh
+        self.found: list[FunctionsOfCall] = []
+        self.current: Any = None  # the jaxpr of the call that is being lowered
+
+    def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
+        axes = context.module_context.axis_context
+        mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
+        if all(name in held for name, size in mesh.shape.items() if size > 1):
+            return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(context, *values)
+        functions = FunctionsOfCall(
+            name=open_jaxpr(call).debug_info.func_name,
+            platforms=tuple(context.module_context.platforms),
+            static_ids=tuple(map(id, given["static_args"])),
+            **given,
+        )
+        if functions not in self.found:
+            self.found.append(dataclasses.replace(functions, number=f"{PREFIX}{len(self.found)}"))
+        number = self.found[self.found.index(functions)].number
+        types = [_type_of(aval) for aval in call.out_avals]
+        made = mlir.custom_call(CUSTOM_PARTITIONING, result_types=types, operands=values, backend_config=number)
+        if sharding_rule is not None:
+            self.current = call
+            taken = [_type_of(aval) for aval in call.in_avals]
+            made.attributes[RULE] = _rule_of_call(functions, sharding_rule, self._mesh, taken, types)
+        return made.results
+
+
+def _place_of(call: Any, jaxpr: Any) -> SourceLocation | None:
+    """Where the user calls what has this jaxpr."""
+    for equation in equations(jaxpr):
+        frame = source_info_util.user_frame(equation.source_info.traceback)
+        if equation.params.get("call") is call and frame is not None:
+            return SourceLocation(frame.file_name, frame.start_line, frame.start_column)
+    return None
+
+
+def _type_of(aval: Aval) -> ir.Type:
+    physical = core.physical_aval(aval)
+    return ir.RankedTensorType.get(physical.shape, mlir.dtype_to_ir_type(physical.dtype))
+
+
+def _rule_of_call(functions: FunctionsOfCall, rule: Any, mesh: Any, operands: Any, results: Any) -> ir.Attribute:
+    """The attribute for a rule of the user's: text, JAX's value, or a function that makes one of these.
+
+    Errors: AnnotationError for a rule that does not fit the call, and for whatever the function raises.
+    """
+    with told_by_user(f"the sharding rule of '{functions.name}'", Code.RULE):
+        if callable(rule) and not isinstance(rule, SdyShardingRule):
+            rule = rule(*functions.static_args, mesh, operands, results)
+        more: dict[str, Any] = {}
+        if isinstance(rule, list | tuple) and len(rule) == 2:
+            rule, more = rule
+        if isinstance(rule, str):
+            rule = str_to_sdy_sharding_rule(rule, **more)
+        if not isinstance(rule, SdyShardingRule):
+            raise TypeError(f"it is {shown(rule)}, expected a text or an SdyShardingRule")
+        return sdy_sharding_rule_to_mlir(rule, operands, results)
+
+
+def sharding_for(functions: FunctionsOfCall, sharding: NamedSharding, rank: int) -> jax.sharding.Sharding:
+    """A sharding as the functions of a call expect it."""
+    if functions.decode_shardings or isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    return GSPMDSharding(tuple(sharding.mesh.devices.flat), sharding._to_xla_hlo_sharding(rank))
+
+
+def hlo_text(sharding: jax.sharding.Sharding, rank: int) -> str:
+    """XLA's words for a sharding of JAX's."""
+    return str(sharding._to_xla_hlo_sharding(rank))
+
+
+def lower_for_device(fun: Callable[..., Any], args: Any, mesh: Any, platforms: Sequence[str]) -> tuple[list[Aval], str]:
+    """What a function of one device of the mesh returns for such arguments, and the text of its module.
+
+    It may communicate along the axes of the mesh, by their names.
+    """
+    axes = list(mesh.shape.items())
+    with jax.sharding.use_abstract_mesh(empty_abstract_mesh), any_functions():
+        jaxpr = jax.make_jaxpr(fun, axis_env=axes)(*args)
+        if any(equation.primitive.name.endswith("_callback") for equation in equations(jaxpr)):
+            raise Unsupported(
+                "calls Python in the function of one device that 'partition' returned",
+                hint="call it outside of the custom_partitioning",
+                code=Code.HOST,
+            )
+        context = SPMDAxisContext(mesh, frozenset(mesh.axis_names))
+        with core.extend_axis_env_nd(axes):
+            module = mlir.build_mlir_module_helper(
+                jaxpr, name="part", platforms=platforms, backend=None, axis_context=context
+            )
+    return list(jaxpr.out_avals), module.operation.get_asm(enable_debug_info=True)
+
+
+_any_functions = contextvars.ContextVar("any_functions", default=False)
+
+
+@contextlib.contextmanager
+def any_functions() -> Iterator[None]:
+    """Trace calls of `jax.experimental.custom_partitioning` with what each of them has.
+
+    JAX takes rules alone in programs for Shardy, and in others functions alone that infer shardings.
+    """
+    before = _any_functions.set(True)
+    try:
+        yield
+    finally:
+        _any_functions.reset(before)
+
+
+def _called_by_any(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def called(self: custom_partitioning, *args: Any, **kwargs: Any) -> Any:
+        if not _any_functions.get():
+            return call(self, *args, **kwargs)
+        with config.use_shardy_partitioner(self.sharding_rule is not None):
+            return call(self, *args, **kwargs)
+
+    return called
+
+
+custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)  # type: ignore[method-assign]
 
 
 # ---- calling ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -224,9 +225,7 @@ class Jitted:
         """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
         call = bind(self._parameters, args, kwargs)
         found = self._find_mesh(call.leaves)
-        if found is None:
-            return self._fun(*args, **kwargs)
-        with found.mesh.around_operations():
+        with contextlib.nullcontext() if found is None else found.mesh.around_operations(), jax_stages.any_functions():
             return self._fun(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -245,7 +244,8 @@ class Jitted:
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
         self._parameters.check(self._name, args, kwargs)
-        return self._annotated.eval_shape(*args, **kwargs)
+        with jax_stages.any_functions():
+            return self._annotated.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
@@ -268,7 +268,8 @@ class Jitted:
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         if found is None:
             args, kwargs = call.with_leaves(leaves.structs)
-            found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+            with jax_stages.any_functions():
+                found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
             raise no_mesh()
         mesh = found.mesh
@@ -290,7 +291,8 @@ class Jitted:
 
         def trace() -> tuple[Any, Any, Any]:
             args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
-            traced = self._inner.trace(*args, **kwargs)
+            with jax_stages.any_functions():
+                traced = self._inner.trace(*args, **kwargs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
         result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)

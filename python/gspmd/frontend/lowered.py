@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 from jax.errors import JaxRuntimeError
+from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -23,6 +24,7 @@ from gspmd.explanations import explanation
 from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
+from gspmd.frontend.call_partitioner import JaxPartitioner
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
@@ -45,7 +47,9 @@ from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, d
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
 
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
@@ -78,6 +82,9 @@ class Lowered:
         self.out_info = results
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         self._given = _of_main(computation, mesh, inputs, outputs)
+        if computation.split_calls:
+            functions = {CUSTOM_PARTITIONING: JaxPartitioner(computation.split_calls, mesh)}
+            options = {**options, "custom_rules": {**(options.get("custom_rules") or {}), **functions}}
         self._target = options.get("target", "")
         self._compiler_options = compiler_options
         # Devices that are here say nothing of their speed.

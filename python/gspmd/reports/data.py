@@ -119,6 +119,7 @@ class CollectiveData:
     kind: str
     axes: str
     bytes: int
+    at_most: bool
     count: int | None
     time_s: float
     total_bytes: int

@@ -165,6 +165,7 @@ class _Gathering:
             kind=collective.kind,
             axes=collective.axes.replace('"', ""),
             bytes=collective.bytes,
+            at_most=collective.at_most,
             count=collective.count,
             time_s=priced.time_s,
             total_bytes=priced.total_bytes,

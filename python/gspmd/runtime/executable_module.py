@@ -20,7 +20,9 @@ from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.manual_program import become_manual, boundaries
 from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.runtime.plain_axes import rename_axes
+from gspmd.transforms.ingest.started_collectives import replace_started
 from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import (
     Signature,
@@ -36,6 +38,7 @@ from gspmd.transforms.ir.signature import (
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.optimize import platforms
+from gspmd.transforms.repairs.collectives import replace_missing
 from gspmd.transforms.repairs.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
@@ -85,6 +88,8 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     refuse_to_run(module)
     with in_memory(module) as program:
         mesh = unannotated.strip_outside_manual_regions(program)
+        replace_started([op for op in program.walk() if op.name == CUSTOM_CALL])
+        replace_missing(program)
         signature = _plain_signature(program, mesh)
         rename_axes(program)
         func = main_function(program)

@@ -50,6 +50,7 @@ function scaled(value, units, base) {
 
 const text = {
   bytes: (count) => scaled(count, ["B", "KiB", "MiB", "GiB", "TiB"], 1024),
+  sent: (count, atMost) => (atMost ? "at most " : "") + text.bytes(count),
   flops: (count) => scaled(count, ["flop", "kflop", "Mflop", "Gflop", "Tflop", "Pflop"], 1000),
   count: (count) => count.toLocaleString("en-US"),
   plural: (count, word) => `${count.toLocaleString("en-US")} ${word}${count === 1 ? "" : "s"}`,

@@ -122,13 +122,13 @@ function valueDetails(row) {
 }
 
 function collectiveDetails(number) {
-  const { kind, axes, bytes, count, time_s, total_bytes, total_time_s, cause, line, conflict } = report.collectives;
+  const { kind, axes, bytes, at_most, count, time_s, total_bytes, total_time_s, cause, line, conflict } = report.collectives;
   const began = rowsWith(report.timeline.events.collective || [], number);
   return [
     h("h2", {}, `${kind[number]} over ${axes[number] || "all devices"}`),
     h("p", {}, cause[number]),
     facts([
-      ["sent by a device", text.bytes(total_bytes[number])],
+      ["sent by a device", text.sent(total_bytes[number], at_most[number])],
       ["takes", text.time(total_time_s[number])],
       ["runs", count[number] === null ? "as often as a loop of unknown length" : count[number] === 1 ? "once" : `${text.count(count[number])} times, ${text.bytes(bytes[number])} and ${text.time(time_s[number])} each`],
       ["line", line[number] >= 0 ? lineLink(line[number]) : ""],

@@ -44,9 +44,9 @@ function hottest() {
 function collectiveKinds() {
   const groups = new Map();
   for (let number = 0; number < sizes.collectives; number += 1) {
-    const { kind, axes, total_bytes, total_time_s, count } = report.collectives;
+    const { kind, axes, total_bytes, total_time_s, count, at_most } = report.collectives;
     const key = JSON.stringify([kind[number], axes[number]]);
-    const group = groups.get(key) || { kind: kind[number], axes: axes[number], runs: 0, bytes: 0, time: 0 };
+    const group = groups.get(key) || { kind: kind[number], axes: axes[number], runs: 0, bytes: 0, time: 0, at_most: at_most[number] };
     group.runs += count[number] === null ? 1 : count[number];
     group.bytes += total_bytes[number];
     group.time += total_time_s[number];
@@ -58,7 +58,7 @@ function collectiveKinds() {
   const head = ["kind", "axes", "runs", "sent", "time"];
   return h("table", { class: "plain kinds" },
     h("thead", {}, h("tr", {}, head.map((name, index) => h("th", { class: index === 2 || index === 3 ? "right" : "" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.kind), h("td", {}, row.axes), h("td", { class: "right" }, text.count(row.runs)), h("td", { class: "right" }, text.bytes(row.bytes)), h("td", {}, bar(row.time / most, text.time(row.time), "sent"))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, row.kind), h("td", {}, row.axes), h("td", { class: "right" }, text.count(row.runs)), h("td", { class: "right" }, text.sent(row.bytes, row.at_most)), h("td", {}, bar(row.time / most, text.time(row.time), "sent"))))));
 }
 
 function meshSection() {

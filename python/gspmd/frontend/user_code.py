@@ -1,0 +1,33 @@
+"""Functions of the user that are called while a program is partitioned: what they raise is told as an error of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import traceback
+from collections.abc import Iterator
+
+import jax
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import AnnotationError, Error, Note, SourceLocation
+
+_NOT_OF_USER = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, __file__))
+
+
+@contextlib.contextmanager
+def told_by_user(what: str, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
+    """What the user's code raises inside becomes an error that tells it, and where in that code it was raised."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        raised = [
+            SourceLocation(frame.f_code.co_filename, line)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if not frame.f_code.co_filename.startswith(_NOT_OF_USER)
+        ]
+        notes = tuple(Note("raised here", place) for place in raised[-1:])
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise AnnotationError(f"{what}: {said}", code=code, notes=notes) from error

@@ -1,0 +1,61 @@
+"""Which operations are collectives, and where each of them names the devices that take part.
+
+StableHLO has no operation for a ragged all-to-all: it is a custom call, whose configuration has the groups.
+"""
+
+from __future__ import annotations
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.ragged_call import CONFIG, GROUPS, RAGGED, is_ragged, ragged_config
+
+FLAGGED = {"stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+COLLECTIVES = FLAGGED | {
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+}
+_PAIRS, _CHANNEL = "source_target_pairs", "channel_handle"
+
+
+def is_collective(op: Operation) -> bool:
+    """Whether devices that an operation names meet in it."""
+    return op.name in COLLECTIVES or is_ragged(op)
+
+
+def kind_of(op: Operation) -> str | None:
+    """What a collective is called in StableHLO, or by whoever calls it; None for any other operation."""
+    if op.name in COLLECTIVES:
+        return op.name.removeprefix("stablehlo.")
+    return RAGGED if is_ragged(op) else None
+
+
+def groups_of(op: Operation) -> ir.Attribute:
+    """The attribute of a collective that names devices: groups, or of a permute pairs.
+
+    Raises AnnotationError for a ragged all-to-all without groups.
+    """
+    attributes = op.attributes
+    if is_ragged(op):
+        return ragged_config(attributes)[GROUPS]
+    return attributes[_PAIRS if _PAIRS in attributes else GROUPS]
+
+
+def set_groups(op: Operation, groups: ir.Attribute) -> None:
+    """Let a collective name other devices. Errors: those of `groups_of`."""
+    attributes = op.attributes
+    if is_ragged(op):
+        attributes[CONFIG] = ir.DictAttr.get(ragged_config(attributes) | {GROUPS: groups})
+    else:
+        attributes[_PAIRS if _PAIRS in attributes else GROUPS] = groups
+
+
+def has_channel(op: Operation) -> bool:
+    """Whether the groups of a collective name partitions, and not replicas."""
+    attributes = op.attributes
+    if is_ragged(op):
+        channel = ragged_config(attributes).get("channel_id")
+        return isinstance(channel, ir.IntegerAttr) and channel.value > 0
+    return _CHANNEL in attributes and stablehlo.ChannelHandle(attributes[_CHANNEL]).handle > 0
