@@ -128,7 +128,7 @@ RUNS: dict[str, Run] = {
     "Llama, LoRA": Run({**_mesh(fsdp=2, tensor=4), **_LORA}),
     "Llama, SFT": Run(_mesh(fsdp=2, tensor=4), program="sft"),
     "Llama, decoding": Run(
-        {**_mesh(tensor=4, autoregressive=2), "max_prefill_predict_length": 16}, program="decode", tolerance=1e-4
+        {**_mesh(fsdp=2, tensor=4), "max_prefill_predict_length": 16}, program="decode", tolerance=1e-4
     ),
     "Gemma 2": Run({**_mesh(fsdp=2, tensor=4), "model_name": "gemma2-2b", "sliding_window_size": 16}),
     "Gemma 3": Run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -49,12 +50,20 @@ One program each, on eight CPU devices (kernels interpreted) or compiled for a t
 
 def page(cells: Cells) -> str:
     """Markdown: a table for each kind of configuration, and what is not as it should be."""
-    lines = [_HEAD, _HERE, *_table(RUNS, cells, _here), "", *_verdict(RUNS, cells)]
+    lines = [_HEAD, *_revisions(cells), _HERE, *_table(RUNS, cells, _here), "", *_verdict(RUNS, cells)]
     lines += ["", _THERE, *_table(TOPOLOGIES, cells, _there), "", *_verdict(TOPOLOGIES, cells)]
     if PROGRAMS:
         lines += ["", _SMALL, *_table(PROGRAMS, cells, _here), "", *_verdict(PROGRAMS, cells)]
     lines += ["", "## Collectives", "", "How many a device takes part in, and bytes by kind.", "", *_kinds(cells)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _revisions(cells: Cells) -> Iterator[str]:
+    """Where gspmd changed while the table was made, how many cells are of which revision."""
+    counts = collections.Counter(cell.get("revision", "") for key, cell in cells.items() if key.endswith(OURS))
+    if len(counts) > 1:
+        said = ", ".join(f"{count} at {name or 'an earlier one'}" for name, count in counts.most_common())
+        yield f"gspmd changed while this was measured; its cells are of these revisions: {said}.\n"
 
 
 Columns = Callable[[Any, Mapping[str, Any], Mapping[str, Any]], dict[str, str]]

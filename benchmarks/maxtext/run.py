@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -30,13 +31,21 @@ def measure(name: str, how: str) -> Cell:
     import training
 
     row = ROWS[name]
+    cell: Cell
     module = training if isinstance(row, Run) else kernels if name in PROGRAMS else ahead_of_time
     try:
-        cell: Cell = module.measure(row, how)
+        cell = module.measure(row, how)
     except Exception as error:  # noqa: BLE001  whatever a library raises is what the table says of it
         traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]}
-    return cell
+        cell = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:400]}
+    return cell | {"revision": revision()} if how == OURS else cell
+
+
+def revision() -> str:
+    """What gspmd is at, where the source tree is a clone: a cell does not notice by itself that it is out of date."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def brief(cell: Cell) -> str:
