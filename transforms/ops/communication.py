@@ -24,8 +24,8 @@ def _along(*attributes: str) -> RuleFunction:
             [t.shape for t in info.operands], [t.shape for t in info.results], stage=Stage.ELEMENTWISE
         )
         operands, results = range(len(info.operands)), range(len(info.results))
-        for index in results:  # what comes after their operands says who sends
-            for dim, size in enumerate(info.operands[index].shape):
+        for index, type_ in zip(results, info.operands, strict=False):  # an operand without a result says who sends
+            for dim, size in enumerate(type_.shape):
                 if dim not in whole:
                     given, made = ([dim if i == index else None for i in which] for which in (operands, results))
                     builder.factor(given, made, size)
