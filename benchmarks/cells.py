@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import os
 import re
@@ -132,7 +133,8 @@ def libraries() -> str:
     """What compiled, by version."""
     from importlib import metadata
 
-    return f"jaxlib {metadata.version('jaxlib')}, libtpu {metadata.version('libtpu')}"
+    found = {each for each in ("jaxlib", "libtpu") if importlib.util.find_spec(each) is not None}
+    return ", ".join(f"{each} {metadata.version(each)}" for each in sorted(found))
 
 
 def brief(cell: Cell) -> str:

@@ -32,13 +32,17 @@ _NAMES = {
     "megablox": "_megablox",
     "Tokamax attention": "_tokamax",
     "custom_partitioning": "_custom_partitioning",
+    "torchax": "_torchax",
 }
 _INTERPRETED = ("_flash", "_paged")
 PROGRAMS: dict[str, Program] = {
     f"{name}, 8 CPU devices": Program(make, interpreted=make in _INTERPRETED) for name, make in _NAMES.items()
 }
 # Tokamax looks for a TPU in the process and finds none; its kernels are in MaxText's ring of contexts.
-PROGRAMS |= {f"{name}, v5e:2x4": Program(make, "tpu:v5e:2x4") for name, make in _NAMES.items() if make != "_tokamax"}
+_ONLY_HERE = ("_tokamax", "_torchax")
+PROGRAMS |= {
+    f"{name}, v5e:2x4": Program(make, "tpu:v5e:2x4") for name, make in _NAMES.items() if make not in _ONLY_HERE
+}
 
 
 def measure(program: Program, how: str) -> dict[str, Any]:
@@ -255,3 +259,37 @@ def _custom_partitioning(mesh: Any, on_tpu: bool) -> Made:
 
     shapes = [_array(MODEL, HIDDEN), _array(HIDDEN, MODEL), _array(BATCH, SEQUENCE, MODEL)]
     return jax.value_and_grad(loss, argnums=(0, 1)), shapes, [P(None, "t"), P("d", "t"), P("d")]
+
+
+def _torchax(mesh: Any, on_tpu: bool) -> Made:
+    """Gradients through a block of PyTorch's own modules, which torchax makes a function of JAX."""
+    import jax
+    import jax.numpy as jnp
+    import torch
+    import torchax
+    from jax import P
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.heads = torch.nn.LayerNorm(MODEL), torch.nn.Linear(MODEL, 3 * MODEL)
+            self.up, self.down = torch.nn.Linear(MODEL, HIDDEN), torch.nn.Linear(HIDDEN, MODEL)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            shape = (*x.shape[:2], HEADS, MODEL // HEADS)
+            q, k, v = (part.reshape(shape).transpose(1, 2) for part in self.heads(self.norm(x)).chunk(3, -1))
+            attended = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + attended.transpose(1, 2).reshape(x.shape)
+            return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+    state, function = torchax.extract_jax(Block())
+    names = sorted(state)
+    split = {"heads.weight": P("t", "d"), "up.weight": P("t", "d"), "down.weight": P("d", "t")}
+
+    def loss(*arguments: Any) -> Any:
+        *weights, x = arguments
+        return jnp.square(function(dict(zip(names, weights, strict=True)), (x,))).mean()
+
+    shapes = [_array(*state[name].shape) for name in names] + [_array(BATCH, SEQUENCE, MODEL)]
+    specs = [split.get(name, P()) for name in names] + [P("d")]
+    return jax.value_and_grad(loss, argnums=tuple(range(len(names)))), shapes, specs

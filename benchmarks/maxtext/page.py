@@ -119,26 +119,28 @@ def _verdict(rows: Mapping[str, Any], cells: Cells) -> Iterator[str]:
         failures = [f"{how}: {cell['error']}" for how, cell in known if cell is not None and "error" in cell]
         missing = [f"{how}: not measured" for how, cell in known if cell is None]
         if failures or missing:
-            yield f"- **{name}**: {'; '.join(_escaped(text) for text in failures + missing)}"
+            only = known[0][1] is not None and "error" not in known[0][1] and not missing
+            third = _third(rows, cells, name, (OURS,)) if only else ""
+            yield f"- **{name}**: {'; '.join(_escaped(text) for text in failures + missing)}{third}"
             continue
         ours, theirs = (cells[f"{name}, {how}"] for how in (OURS, JAX))
         said = worse(row, ours, theirs)
         if said and said[0].startswith(_DIFFER):
-            said[0] += _third(rows, cells, name)
+            said[0] += _third(rows, cells, name, (OURS, JAX))
         if said:
             yield f"- **{name}**: {', '.join(said)}"
 
 
-def _third(rows: Mapping[str, Any], cells: Cells, name: str) -> str:
-    """Which of the two gives other losses than the same model over another mesh, where both agree on that."""
+def _third(rows: Mapping[str, Any], cells: Cells, name: str, hows: tuple[str, ...]) -> str:
+    """How far losses are from those of the same model over another mesh, where both of the two agree on these."""
     for other, row in rows.items():
         ours, theirs = (cells.get(f"{other}, {how}") for how in (OURS, JAX))
         if other == name or _model(row) != _model(rows[name]) or ours is None or theirs is None:
             continue
-        if "error" in ours or "error" in theirs or not difference(ours, theirs) <= row.tolerance:
+        if "values" not in ours or "values" not in theirs or not difference(ours, theirs) <= row.tolerance:
             continue
-        apart = (f"{how}'s by {difference(cells[f'{name}, {how}'], theirs):.0e}" for how in (OURS, JAX))
-        return f"; from those of *{other}*, the same model over another mesh, {' and '.join(apart)}"
+        apart = (f"{how}'s by {difference(cells[f'{name}, {how}'], theirs):.0e}" for how in hows)
+        return f"; from the losses of *{other}*, the same model over another mesh, {' and '.join(apart)}"
     return ""
 
 

@@ -127,7 +127,7 @@ def test_the_page_says_which_of_two_losses_is_that_of_the_same_model_elsewhere(l
     same, other = "Llama, fsdp 8", "Llama, tensor 2, tensor-sequence 2"
     cells = {f"{name}, {how}": CELL for name in (same, other) for how in ("gspmd.jit", "jax.jit")}
     cells[f"{other}, jax.jit"] = CELL | {"values": [6.0, 5.6]}
-    said = f"- **{other}**: losses differ (1.8e-02); from those of *{same}*, the same model over another mesh, "
+    said = f"- **{other}**: losses differ (1.8e-02); from the losses of *{same}*, the same model over another mesh, "
     assert f"{said}gspmd.jit's by 0e+00 and jax.jit's by 2e-02" in load("page").page(cells)
 
 
