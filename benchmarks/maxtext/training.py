@@ -96,6 +96,7 @@ def _decoded(run: Run, how: str, arguments: list[str]) -> tuple[Record, float]:
 
     watch = Watch(how, _logits)
     engine_module = watch.imported("maxtext.inference.maxengine.maxengine")
+    _make_tree(engine_module.engine_api.ResultTokens)
     engine = engine_module.MaxEngine(pyconfig.initialize(["", *arguments]))
     key = jax.random.PRNGKey(0)
     params = engine.load_params(rng=key)
@@ -107,6 +108,25 @@ def _decoded(run: Run, how: str, arguments: list[str]) -> tuple[Record, float]:
         state, _ = engine.generate(params=params, decode_state=state, rng=key)
     step = next(record for record in watch.records if record.name == "_generate_jit")
     return step, library_s
+
+
+def _make_tree(result: type) -> None:
+    """What JetStream's results of a step are to JAX, and what MaxText has in their place without JetStream is not."""
+    import jax
+
+    def flat(value: Any) -> tuple[list[Any], Any]:
+        arrays = {name: each for name, each in vars(value).items() if isinstance(each, jax.Array)}
+        rest = {name: each for name, each in vars(value).items() if name not in arrays}
+        return list(arrays.values()), (tuple(arrays), tuple(rest.items()))
+
+    def whole(known: Any, arrays: Any) -> Any:
+        names, rest = known
+        value = object.__new__(result)
+        vars(value).update(zip(names, arrays, strict=True))
+        vars(value).update(rest)
+        return value
+
+    jax.tree_util.register_pytree_node(result, flat, whole)
 
 
 def _logits(results: Any) -> float | None:
