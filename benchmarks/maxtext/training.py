@@ -114,16 +114,16 @@ def _make_tree(result: type) -> None:
     """What JetStream's results of a step are to JAX, and what MaxText has in their place without JetStream is not."""
     import jax
 
-    def flat(value: Any) -> tuple[list[Any], Any]:
-        arrays = {name: each for name, each in vars(value).items() if isinstance(each, jax.Array)}
-        rest = {name: each for name, each in vars(value).items() if name not in arrays}
-        return list(arrays.values()), (tuple(arrays), tuple(rest.items()))
+    leaves = ("data", "log_prob")  # whatever is in them, as JAX has other things there while it traces
 
-    def whole(known: Any, arrays: Any) -> Any:
-        names, rest = known
+    def flat(value: Any) -> tuple[list[Any], Any]:
+        rest = {name: each for name, each in vars(value).items() if name not in leaves}
+        return [getattr(value, name) for name in leaves], tuple(rest.items())
+
+    def whole(rest: Any, children: Any) -> Any:
         value = object.__new__(result)
-        vars(value).update(zip(names, arrays, strict=True))
         vars(value).update(rest)
+        vars(value).update(zip(leaves, children, strict=True))
         return value
 
     jax.tree_util.register_pytree_node(result, flat, whole)
