@@ -146,20 +146,23 @@ RUNS: dict[str, Run] = {
     "GPT-OSS, dropless": Run(
         {**_mesh(fsdp=2, expert=4), "model_name": "gpt-oss-20b", **_EXPERTS, **_DROPLESS, "sliding_window_size": 16}
     ),
+    "GPT-OSS, dropless, fsdp 8": Run(
+        {**_mesh(fsdp=8), "model_name": "gpt-oss-20b", **_EXPERTS, **_DROPLESS, "sliding_window_size": 16}
+    ),
     "Mixtral, dense": Run({**_mesh(fsdp=2, expert=4), **_MIXTRAL, **_DENSE}),
     "Mixtral, dropping": Run({**_mesh(fsdp=2, expert=4), **_MIXTRAL, **_DROPPING}),
     "Mixtral, dropping, tensor 2": Run({**_mesh(fsdp=2, expert=2, tensor=2), **_MIXTRAL, **_DROPPING}),
     "Mixtral, dropless": Run({**_mesh(fsdp=2, expert=4), **_MIXTRAL, **_DROPLESS}),
     "Mixtral, dropless, fsdp 8": Run({**_mesh(fsdp=8), **_MIXTRAL, **_DROPLESS}),
-    "Mixtral, dropless, ring of experts": Run(
-        {**_mesh(fsdp=2, expert=4), **_MIXTRAL, **_DROPLESS, "use_ring_of_experts": True}
-    ),
     "DeepSeek, dropping": Run({**_mesh(fsdp=2, expert=4), **_DEEPSEEK, **_DROPPING}),
     "DeepSeek, dropless": Run({**_mesh(fsdp=2, expert=4), **_DEEPSEEK, **_DROPLESS}),
+    "DeepSeek, dropless, fsdp 8": Run({**_mesh(fsdp=8), **_DEEPSEEK, **_DROPLESS}),
     "Qwen 3, dropping": Run({**_mesh(fsdp=2, expert=4), **_QWEN, **_DROPPING}),
     "Qwen 3, dropless": Run({**_mesh(fsdp=2, expert=4), **_QWEN, **_DROPLESS}),
-    "Llama 4, dropping": Run({**_mesh(fsdp=2, expert=4), **_LLAMA4, **_DROPPING}),
+    "Qwen 3, dropless, fsdp 8": Run({**_mesh(fsdp=8), **_QWEN, **_DROPLESS}),
+    "Llama 4, dense": Run({**_mesh(fsdp=2, expert=4), **_LLAMA4, **_DENSE}),
     "Llama 4, dropless": Run({**_mesh(fsdp=2, tensor=2, expert=2), **_LLAMA4, **_DROPLESS}),
+    "Llama 4, dropless, fsdp 8": Run({**_mesh(fsdp=8), **_LLAMA4, **_DROPLESS}),
 }
 
 

@@ -74,7 +74,7 @@ def _here(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[
         "losses": _difference_text(row, ours, theirs),
         **_sizes(ours, theirs),
         "flops": _ratio(ours["flops"], theirs["flops"]),
-        "made": _beside(_made(ours), _made(theirs), lambda s: f"{s:.1f} s"),
+        "made": _beside(_made(ours), _made(theirs), lambda s: f"{s:.1f} s") if _made(theirs) else "",
         "step": _beside(ours["call_s"], theirs["call_s"], lambda s: f"{s * 1e3:.0f} ms"),
         "run": _beside(ours["run_s"], theirs["run_s"], lambda s: f"{s:.1f} s"),
     }

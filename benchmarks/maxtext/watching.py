@@ -61,6 +61,7 @@ class Record:
             assert self.arguments is not None, f"'{self.name}' was neither lowered nor called"
             args, kwargs = self.arguments
             self.function.lower(*args, **kwargs).compile()
+            self.lower_s = self.partition_s = self.compile_s = 0.0  # of what may be known already
         return self.compiled
 
 

@@ -6,29 +6,25 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlib.mlir import ir
 
-from gspmd.collectives import Collective, collectives_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
-from gspmd.dialect.hlo_convert import to_hlo_sharding
-from gspmd.dialect.hlo_notation import print_hlo_sharding
 from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.partitioned_calls import split_calls
-from gspmd.pass_manager.manager import After, run_passes, run_pipeline
 from gspmd.reading import read_program
-from gspmd.transforms.ingest import Ingest
-from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import Signature, signature_of
-from gspmd.transforms.ops.custom_rules import RuleSource, attach_rules, custom_calls
-from gspmd.transforms.passes import Pass
-from gspmd.transforms.pipeline import default_pipeline
+
+if TYPE_CHECKING:  # a program that an earlier process has partitioned needs no passes
+    from gspmd.collectives import Collective
+    from gspmd.pass_manager.manager import After
+    from gspmd.transforms.ops.custom_rules import RuleSource
+    from gspmd.transforms.passes import Pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +41,9 @@ class Sharding:
     @property
     def mhlo(self) -> str:
         """As an `mhlo.sharding` string: `{devices=[4,1]<=[4]}`."""
+        from gspmd.dialect.hlo_convert import to_hlo_sharding
+        from gspmd.dialect.hlo_notation import print_hlo_sharding
+
         return print_hlo_sharding(to_hlo_sharding(self.value))
 
     def __str__(self) -> str:
@@ -90,6 +89,8 @@ class Partitioned:
     @functools.cached_property
     def collectives(self) -> tuple[Collective, ...]:
         """Every collective, with its mesh axes, bytes and cause."""
+        from gspmd.collectives import collectives_of
+
         return collectives_of(self.module, self.mesh)
 
     def __repr__(self) -> str:
@@ -124,6 +125,8 @@ def partition(
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
     with all reshards, for `strict`; UsageError for options that do not exist.
     """
+    from gspmd.pass_manager.manager import run_pipeline
+
     module = read_program(program)
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
     _run(run_pipeline, passes, module, custom_rules, on_stage)
@@ -138,6 +141,8 @@ def propagate(
     custom_rules: Mapping[str, RuleSource] | None = None,
 ) -> ir.Module:
     """Complete the sharding of every value; returns the annotated module, still with global shapes."""
+    from gspmd.pass_manager.manager import run_passes
+
     module = read_program(program)
     _run(run_passes, passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
@@ -151,6 +156,8 @@ def passes_of(
     options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
     """The passes that `partition` runs for these arguments. Raises UsageError."""
+    from gspmd.transforms.pipeline import default_pipeline
+
     _check_arguments(num_partitions, strict, target, options)
     given: dict[str, Any] = {
         "num_partitions": num_partitions or 0,
@@ -172,6 +179,11 @@ def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
     """
     if custom_rules is not None and not isinstance(custom_rules, Mapping):
         raise UsageError(f"custom_rules is {shown(custom_rules)}, expected rules by target", code=Code.BAD_VALUE)
+
+    from gspmd.partitioned_calls import split_calls
+    from gspmd.transforms.ingest import Ingest
+    from gspmd.transforms.ir.modules import main_function
+    from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls
 
     def after(stage: str, top: Operation) -> None:
         if stage == Ingest.argument and custom_rules:

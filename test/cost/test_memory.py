@@ -129,6 +129,19 @@ def test_branches_need_as_much_as_the_largest() -> None:
     assert found.peak == 4 * N + COUNTER
 
 
+def test_a_manual_computation_reads_its_operands_where_they_are() -> None:
+    """In a program that is not partitioned yet; it has more arguments than results."""
+    body = dot("c", "a", "b") + (
+        '%m = sdy.manual_computation(%c, %b) in_shardings=[<mesh<["x"=1]>, [{}, {}]>, <mesh<["x"=1]>, [{}, {}]>] '
+        'out_shardings=[<mesh<["x"=1]>, [{}, {}]>] manual_axes={"x"} (%k: T, %l: T) {\n'
+        + dot("d", "k", "l")
+        + dot("e", "d", "l")
+        + "sdy.return %e : T\n} : (T, T) -> T\n"
+    )
+    found = memory(body + dot("f", "m", "a") + "return %f : T", "ab")
+    assert (found.arguments, found.results, found.temporaries) == (2 * N, N, 3 * N)
+
+
 def test_donated_arguments_take_the_first_result_of_their_size() -> None:
     donor = {"jax.buffer_donor": None}
     assert aliases_of([{}, donor, donor, donor], [8, 8, 4, 4], [4, 8, 8]) == {1: 1, 0: 2}

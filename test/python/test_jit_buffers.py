@@ -173,3 +173,12 @@ def test_results_are_arrays_as_any() -> None:
     donated = jax.jit(lambda x: x + 1, donate_argnums=0)
     np.testing.assert_array_equal(donated(found), expected + 1)
     assert found.is_deleted()
+
+
+def test_an_array_that_lies_otherwise_than_given_is_moved_in_every_call() -> None:
+    """C++ takes arrays over all devices for what they should be."""
+    f = gspmd.jit(lambda w, x: x @ w, mesh=MESH, in_shardings=(P("x", "y"), P("x")), out_shardings=P("x", "y"))
+    w, x = counting(8, 8), counting(8, 8)
+    for lying in (split(x, "x"), split(x, "x", "y"), split(x, None, "y"), split(x, "x")):
+        for _ in range(3):
+            np.testing.assert_array_equal(f(split(w, "x", "y"), lying), x @ w)

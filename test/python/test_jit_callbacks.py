@@ -165,3 +165,37 @@ def test_an_error_in_a_called_function_ends_the_call(ordered: bool) -> None:
         with pytest.raises(gspmd.ExecutionError, match="that the program calls raised ValueError: too large"):
             f(X + 1000)
     np.testing.assert_array_equal(f(X), 2 * X + 1)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("where", ["alone", "loop", "branch", "shard_map"])
+@pytest.mark.parametrize("returned", ["raises", "another shape", "too few"])
+def test_an_ordered_call_that_goes_wrong_ends_the_call(devices: int, where: str, returned: str) -> None:
+    """Its token goes on, as those after it wait for that."""
+
+    def refuse(value: Any) -> Any:
+        if value > 1000:
+            if returned == "raises":
+                raise ValueError("too large")
+            return (np.zeros((3, 5), np.float32), np.float32(0)) if returned == "another shape" else ()
+        return np.float32(value), np.float32(0)
+
+    def called(x: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((), x.dtype)
+        return x + sum(io_callback(refuse, (shape, shape), x.sum(), ordered=where != "shard_map"))
+
+    mesh = gspmd.make_mesh((devices,), ("x",))
+    function = {
+        "alone": called,
+        "loop": lambda x: lax.fori_loop(0, 2, lambda _, x: called(x) + called(x), x),
+        "branch": lambda x: lax.cond(x[0] >= 0, called, lambda x: x, x),
+        "shard_map": jax.shard_map(called, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False),
+    }[where]
+    f = gspmd.jit(function, mesh=mesh)
+    x = np.ones(8, np.float32)
+    with jax.set_mesh(mesh):
+        expected = f(x)
+        for _ in range(2):
+            with pytest.raises(gspmd.ExecutionError, match="that the program calls raised"):
+                f(x * 1000)
+        np.testing.assert_array_equal(f(x), expected)

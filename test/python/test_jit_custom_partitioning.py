@@ -347,9 +347,7 @@ def test_attention_of_cudnn_is_split_over_batch_and_heads(monkeypatch: pytest.Mo
         return jax.nn.dot_product_attention(*qkv, implementation="cudnn", is_causal=True).astype(jnp.float32).sum()
 
     shape = jax.ShapeDtypeStruct((8, 128, 4, 64), jnp.bfloat16)
-    split = gspmd.jit(
-        jax.grad(loss, (0, 1, 2)), mesh=MESH, in_shardings=(P("x", None, "y"),) * 3, replicate_unsupported=True
-    )
+    split = gspmd.jit(jax.grad(loss, (0, 1, 2)), mesh=MESH, in_shardings=(P("x", None, "y"),) * 3)
     partitioned = split.lower(shape, shape, shape).partitioned
     assert [str(sharding) for sharding in partitioned.out_shardings] == ['<@mesh, [{"x"}, {}, {"y"}, {}]>'] * 3
     kernels = re.findall(r"@__cudnn\$(\w+)\(.* : \((tensor<\w+>)", partitioned.module_text)

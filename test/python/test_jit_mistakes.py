@@ -146,3 +146,26 @@ def test_errors_of_the_function_are_its_own() -> None:
 
     with pytest.raises(ValueError, match="nothing was specified"):
         gspmd.jit(g, mesh=MESH)(X)
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_what_a_function_raises_under_a_transformation_is_what_it_raised(donated: Any) -> None:
+    def loss(x: Any) -> Any:
+        raise ValueError("layer 3: the batch is empty")
+
+    def around(x: Any) -> Any:
+        return f(x) + 1
+
+    f = gspmd.jit(loss, mesh={"x": 8}, donate_argnums=donated)
+    x = np.ones(8, np.float32)
+    mesh = gspmd.make_mesh((8,), ("x",))
+    for call in (
+        jax.grad(f),
+        jax.jit(f),
+        jax.vmap(f),
+        lambda x: jax.eval_shape(f, x),
+        gspmd.jit(around, mesh={"x": 8}),
+        jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x")),
+    ):
+        with pytest.raises(ValueError, match="layer 3: the batch is empty"):
+            call(x)

@@ -106,7 +106,7 @@ def test_compiled_programs_are_cached_on_disk(tmp_path: Path) -> None:
             jax.config.update(name, value)
         for _ in range(2):
             gspmd.jit(lambda x: x * 5 + 1, mesh=MESH, in_shardings=P("x"))(X)
-            assert len([path for path in tmp_path.iterdir() if path.name.endswith("-cache")]) == 1
+            assert [len([*tmp_path.glob(f"{name}-*-cache")]) for name in ("jit__lambda", "gspmd")] == [1, 1]
     finally:
         for name, value in old.items():
             jax.config.update(name, value)

@@ -8,8 +8,9 @@ The types of a partitioned `@main` are per-device. Attributes keep the rest: `gs
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
@@ -182,12 +183,13 @@ def read_signature(module: Operation) -> Signature:
     types, results = function_types(func)
     in_entries = dictionaries(func, "arg_attrs", len(types))
     out_entries = dictionaries(func, "res_attrs", len(results))
+    read = functools.cache(lambda text: parse_sharding(text, {MESH_SYMBOL: mesh}))
     inputs = tuple(
-        _read_value(f"argument {i}", entry, type_, mesh, argument_name(location, entry))
+        _read_value(f"argument {i}", entry, type_, read, argument_name(location, entry))
         for i, (entry, type_, location) in enumerate(zip(in_entries, types, block.locations, strict=True))
     )
     outputs = tuple(
-        _read_value(f"result {i}", entry, type_, mesh, result_name(entry))
+        _read_value(f"result {i}", entry, type_, read, result_name(entry))
         for i, (entry, type_) in enumerate(zip(out_entries, results, strict=True))
     )
     return Signature(mesh, inputs, outputs)
@@ -204,7 +206,11 @@ def _check_num_partitions(module: Operation, mesh: Mesh) -> None:
 
 
 def _read_value(
-    what: str, entry: dict[str, ir.Attribute], local_type: TensorType, mesh: Mesh, name: str | None
+    what: str,
+    entry: dict[str, ir.Attribute],
+    local_type: TensorType,
+    read: Callable[[str], TensorSharding],
+    name: str | None,
 ) -> ValueSignature:
     for key in (GLOBAL_TYPE, SHARDING):
         if key not in entry:
@@ -215,7 +221,7 @@ def _read_value(
             )
     shape, element_type = _type_of(read_type(ir.TypeAttr(entry[GLOBAL_TYPE]).value), what)
     try:
-        sharding = parse_sharding(required_text(entry, SHARDING), {MESH_SYMBOL: mesh})
+        sharding = read(required_text(entry, SHARDING))
         donated = any(key in entry for key in DONATION)
         value = ValueSignature(shape, element_type, sharding, donated, name, memory_kind(entry))
     except Error as error:

@@ -96,6 +96,11 @@ def forget(*names: str) -> None:
         forget_foreign(name)
 
 
+def is_extended() -> bool:
+    """Whether there are operations that `define` has added."""
+    return bool(_DEFINED)
+
+
 def every_row() -> OpTable:
     """The rows of all operations that there are now, and those of custom calls, by the targets of these."""
     return OPS | CALLS

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.frontend.value_shardings import usual_memory
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
@@ -34,12 +36,14 @@ def kinds_of(leaves: Sequence[Any], split: bool) -> tuple[Kind, ...]:
 
 def _array(leaf: Any, split: bool) -> Kind:
     # A deleted array still has all of these; it is refused when the program is called.
-    return leaf.shape, leaf.dtype, leaf.weak_type, leaf.sharding if split and leaf.committed else None
+    where = _where(leaf.sharding, leaf.ndim) if split and leaf.committed else None
+    return leaf.shape, leaf.dtype, leaf.weak_type, where
 
 
 def _described(leaf: Any, split: bool) -> Kind:
     """Of random keys, and of shapes in place of arrays."""
-    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), leaf.sharding if split else None
+    where = _where(leaf.sharding, len(leaf.shape)) if split else None
+    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where
 
 
 def _sharded(leaf: Any, split: bool) -> Kind:
@@ -47,15 +51,39 @@ def _sharded(leaf: Any, split: bool) -> Kind:
 
 
 def _host(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype
+    dtype = leaf.dtype
+    if dtype.kind not in _NOT_OF_JAX:
+        dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
+    return leaf.shape, dtype, False, None
+
+
+def _scalar(leaf: Any, split: bool) -> Kind:
+    kind = type(leaf)
+    return (), jax.dtypes.canonicalize_dtype(np.dtype(kind)), kind is not bool, None
 
 
 def _mutable(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype, leaf.sharding if split else None, "mutable"
+    return leaf.shape, leaf.dtype, _where(leaf.sharding, leaf.ndim) if split else None, "mutable"
 
 
 def _other(leaf: Any, split: bool) -> Kind:
     return type(leaf)
+
+
+@functools.lru_cache(maxsize=4096)
+def _where(sharding: Any, rank: int) -> Kind:
+    """Equal for shardings that place arrays of a rank alike, as `P("x")` and `P("x", None)` do.
+
+    An array on one device says nothing but its memory; which device that is, the mesh of the program says.
+    """
+    if isinstance(sharding, SingleDeviceSharding):
+        return None if sharding.memory_kind == usual_memory(sharding) else sharding.memory_kind
+    if not isinstance(sharding, NamedSharding) or len(sharding.spec.partitions) > rank:
+        return sharding
+    spec = sharding.spec
+    dims = [(entry,) if isinstance(entry, str) else entry or () for entry in spec.partitions]
+    dims += [()] * (rank - len(dims))
+    return sharding.mesh, tuple(dims), spec.unreduced, spec.reduced, sharding.memory_kind
 
 
 def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
@@ -65,9 +93,20 @@ def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
         return _sharded
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
         return _array if hasattr(leaf, "committed") and hasattr(leaf, "weak_type") else _described
-    return _host if isinstance(leaf, np.ndarray | np.generic) else _other
+    if isinstance(leaf, np.ndarray | np.generic):
+        return _host
+    return _scalar if type(leaf) in (bool, int, float, complex) else _other
 
 
+def description_of(leaf: Any) -> Any:
+    """A shape that says as much as an array; what else an argument may be is left as it is."""
+    if not isinstance(leaf, jax.Array) or _reader(leaf) is not _array:
+        return leaf
+    sharding = leaf.sharding if leaf.committed else None
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=leaf.weak_type)
+
+
+_NOT_OF_JAX = "OSUMm"  # kinds of NumPy's dtypes
 _KINDS: dict[type, Callable[[Any, bool], Kind]] = {}
 
 
@@ -111,7 +150,7 @@ def _struct(leaf: Any, path: str) -> Any:
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray):
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = leaf.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind in "OSUMm":
+        if isinstance(dtype, np.dtype) and dtype.kind in _NOT_OF_JAX:
             raise UsageError(f"argument {path} has dtype {dtype}, which is none of JAX's", hint="convert it")
         dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         return jax.ShapeDtypeStruct(tuple(leaf.shape), dtype, weak_type=weak)

@@ -11,6 +11,7 @@ import jax
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
+from gspmd.frontend.argument_kinds import description_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +125,13 @@ class BoundCall:
         rest = iter(dynamic)
         args = [arg if i in self.static_argnums else next(rest) for i, arg in enumerate(self.args)]
         return args, {**self.kwargs, **named}
+
+    def described(self) -> BoundCall:
+        """The same call with shapes in place of arrays, which are not kept then."""
+        leaves = [description_of(leaf) for leaf in self.leaves]
+        args, kwargs = self.with_leaves(leaves)
+        dynamic = {name: kwargs[name] for name in self.dynamic_kwargs}
+        return dataclasses.replace(self, args=tuple(args), kwargs=kwargs, dynamic_kwargs=dynamic, leaves=leaves)
 
     def donated(self, parameters: Parameters) -> list[bool]:
         """Of every leaf, whether its argument is donated."""

@@ -34,6 +34,12 @@ class Held:
     taken: Callable[[Any], Any]
     given: Callable[[Any], Any] | None = None
 
+    def lies_right(self, leaf: Any) -> bool:
+        """Whether C++ may pass a leaf like this one: it takes arrays over as many devices for what they should be."""
+        if not isinstance(leaf, jax.Array) or leaf.sharding.num_devices == 1 or leaf.ndim != len(self.aval.shape):
+            return True
+        return bool(leaf.sharding.is_equivalent_to(self.sharding, leaf.ndim))
+
 
 def held(
     value: ValueSignature, form: WholeForm, aval: Aval, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh

@@ -13,6 +13,7 @@ from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.transforms.ir.callbacks import is_callback
 
 Function = Callable[..., Any]
+Result = tuple[tuple[int, ...], np.dtype[Any]] | None  # shape and dtype; None for a token
 
 
 class HostCalls:
@@ -34,13 +35,14 @@ class HostCalls:
     def __bool__(self) -> bool:
         return bool(self.functions)
 
-    def _guarded(self, function: Function, results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> Function:
+    def _guarded(self, function: Function, results: Sequence[Result]) -> Function:
         def guarded(*args: Any) -> Any:
             try:
                 return function(*args)
             except BaseException as error:  # noqa: BLE001 - it is raised after the run
                 self._errors.append(error)
-                return tuple(np.zeros(shape, dtype) for shape, dtype in results)
+                tokens = iter(args)  # which come first, and go out as they are
+                return tuple(next(tokens) if result is None else np.zeros(*result) for result in results)
 
         return guarded
 
@@ -52,18 +54,22 @@ class HostCalls:
             raise ExecutionError(f"a function that the program calls raised {type(first).__name__}: {first}") from first
 
 
-def _results_by_index(module: ir.Module) -> dict[int, list[tuple[tuple[int, ...], np.dtype[Any]]]]:
-    """Shapes and dtypes of what each function returns, by its number."""
-    found: dict[int, list[tuple[tuple[int, ...], np.dtype[Any]]]] = {}
+def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:
+    """What each function returns, by its number."""
+    found: dict[int, list[Result]] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if is_callback(op):
             config = op.attributes.get("mhlo.backend_config")
             if isinstance(config, ir.DictAttr) and "index" in config:
-                types = [ir.RankedTensorType(r.type) for r in op.results if isinstance(r.type, ir.RankedTensorType)]
-                shapes = [(tuple(type_.shape), numpy_dtype(str(type_.element_type))) for type_ in types]
-                found[ir.IntegerAttr(config["index"]).value] = shapes
+                found[ir.IntegerAttr(config["index"]).value] = [_result(result.type) for result in op.results]
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     return found
+
+
+def _result(type_: ir.Type) -> Result:
+    if not isinstance(type_, ir.RankedTensorType):
+        return None
+    return tuple(type_.shape), numpy_dtype(str(type_.element_type))

@@ -19,7 +19,18 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
-from jax._src import api_util, config, core, dispatch, effects, pjit, source_info_util, stages, tree_util
+from jax._src import (
+    api_util,
+    compilation_cache,
+    config,
+    core,
+    dispatch,
+    effects,
+    pjit,
+    source_info_util,
+    stages,
+    tree_util,
+)
 from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
 from jax._src.custom_partitioning_sharding_rule import (
     SdyShardingRule,
@@ -27,17 +38,18 @@ from jax._src.custom_partitioning_sharding_rule import (
     str_to_sdy_sharding_rule,
 )
 from jax._src.interpreters import mlir, pxla
+from jax._src.lru_cache import LRUCache
 from jax._src.mesh import empty_abstract_mesh, thread_resources
 from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
+from gspmd import output
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, SourceLocation, Unsupported, shown
 from gspmd.dialect.own_attributes import PREFIX
 from gspmd.frontend.user_code import told_by_user
-from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
@@ -106,6 +118,11 @@ class Computation:
         poly = self._args.get("shape_poly_state")
         module: ir.Module = self.lowering.stablehlo()
         return mlir.refine_polymorphic_shapes(module) if poly is not None and poly.uses_dim_vars else module
+
+    @property
+    def name(self) -> str:
+        """What JAX calls the function, as in the names of its files."""
+        return str(self.lowering._name)
 
     @property
     def num_tokens(self) -> int:
@@ -213,6 +230,19 @@ def _at(aval: Aval, sharding: Any) -> Aval:
     return core.update_aval_with_sharding(aval, sharding) if isinstance(aval, core.ShapedArray) else aval
 
 
+class TracedFunction(stages.Traced):
+    """A traced function with a `lower` of its own; for platforms that are named, it lowers what `exported` traces."""
+
+    def __init__(self, traced: Any, lower: Callable[[], Any], exported: Callable[[], Any]) -> None:
+        for name in stages.Traced.__slots__:
+            setattr(self, name, getattr(traced, name))
+        self._own_lower, self._exported = lower, exported
+
+    def lower(self, **how: Any) -> Any:
+        named = any(value is not None for value in how.values())
+        return self._exported().lower(**how) if named else self._own_lower()
+
+
 # Primitives whose lowering asks how many devices the program has.
 _COUNTING_DEVICES = frozenset({"call_exported"})
 # Those that need the devices themselves. Others that say so are calls of `custom_partitioning`, or are lowered to some,
@@ -269,6 +299,51 @@ def equations(jaxpr: Any) -> Iterator[Any]:
         yield from equations(each)
 
 
+# ---- the cache on disk ----
+
+
+@dataclasses.dataclass(frozen=True)
+class DiskCache:
+    """JAX's persistent cache, for entries of ours: their names begin with `gspmd-`.
+
+    Errors: those of the file system, and of libraries for remote ones.
+    """
+
+    cache: LRUCache
+
+    def get(self, key: str) -> bytes | None:
+        return self.cache.get(key)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an entry, in one step, or where JAX limits the size of the folder, in its way, under its lock."""
+        if self.cache.eviction_enabled or "://" in str(self.cache.path):
+            self.cache.put(key, data)
+        else:
+            output.write(self._path(key), data)
+
+    def remove(self, key: str) -> None:
+        """Make room for another entry of this name, which JAX would not write."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
+    def _path(self, key: str) -> Any:
+        return self.cache.path / f"{key}-cache"
+
+
+def disk_cache(client: Any) -> DiskCache | None:
+    """JAX's persistent cache, if it is on for programs of a client. Errors: as above."""
+    if not compilation_cache.is_cache_used(client):
+        return None
+    cache = compilation_cache._get_cache(client)
+    # One that verifies what is in it compiles everything once more.
+    return DiskCache(cache) if isinstance(cache, LRUCache) else None
+
+
+def calls_partitioner(text: str) -> bool:
+    """Whether a module has operations that functions of Python partition, as those of `custom_partitioning`."""
+    return "@CustomSPMDPartitioning" in text
+
+
 # ---- calls that functions of Python split ----
 
 
@@ -307,6 +382,8 @@ class _CallLowering:
         self.current: Any = None  # the jaxpr of the call that is being lowered
 
     def __call__(self, context: Any, *values: Any, call: Any, sharding_rule: Any, **given: Any) -> Any:
+        from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
+
         axes = context.module_context.axis_context
         mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
         if all(name in held for name, size in mesh.shape.items() if size > 1):

@@ -33,7 +33,7 @@ from gspmd.frontend.value_shardings import (
     wanted_by_array,
     wanted_by_ref,
 )
-from gspmd.runtime import arguments
+from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.target_file import is_topology
 
@@ -157,14 +157,18 @@ class Jitted:
             donate_argnames=parameters.donate_argnames,
             **self._settings,
         )
-        self._compiled: dict[Any, Compiled] = {}
+        self._lowered: dict[Any, Lowered] = {}  # by kinds of arguments; each keeps what it was compiled to
+        self._shares_threads = False
         self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:
             self._check_donated(args, kwargs)
         try:
-            return self._call(*args, **kwargs)
+            if not self._shares_threads:
+                return self._call(*args, **kwargs)
+            in_flight.make_room()
+            return in_flight.started(self._call(*args, **kwargs))
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
             told = explained(error, self._leaves_with_paths(args, kwargs))
             if told is None:
@@ -200,17 +204,21 @@ class Jitted:
 
     def _compiled_for(self, call: BoundCall) -> Compiled:
         self._check_here()
-        split = self._takes_as_split
-        found = self._find_mesh(call.leaves)
-        mesh = None if found is None else found.mesh
-        config = jax.config
-        key = (mesh, call.key, kinds_of(call.leaves, split), *[getattr(config, name) for name in _SETTINGS])
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
-                raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
-            compiled = self._compiled[key] = self._lower(found, call).compile(timeout_s=self._timeout_s)
+        if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
+            raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
+        compiled: Compiled = self._lowered_for(call).compile(timeout_s=self._timeout_s)
+        self._shares_threads |= compiled.shares_threads
         return compiled
+
+    def _lowered_for(self, call: BoundCall) -> Lowered:
+        """The function lowered for arguments of these kinds, once."""
+        found = self._find_mesh(call.leaves)
+        settings = [getattr(jax.config, name) for name in _SETTINGS]
+        key = (found, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
+        lowered = self._lowered.get(key)
+        if lowered is None:
+            lowered = self._lowered[key] = self._lower(found, call)
+        return lowered
 
     def _check_here(self) -> None:
         target = self._options.get("target", "")
@@ -233,13 +241,23 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
-        call = bind(self._parameters, args, kwargs)
-        return self._lower(self._find_mesh(call.leaves), call)
+        return self._lowered_for(bind(self._parameters, args, kwargs))
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """JAX's `Traced` of the annotated function: its `jaxpr`, and what `jax.export` makes modules of."""
+        """A `Traced` of JAX's, whose `lower()` is that of this function.
+
+        Lowered for platforms that are named, as `jax.export` does, it is the annotated function, which XLA partitions.
+        """
         self._parameters.check(self._name, args, kwargs)
-        return self._annotated.trace(*args, **kwargs)
+        call = bind(self._parameters, args, kwargs).described()
+        found = None if jax_stages.is_tracing(call.leaves) else self._find_mesh(call.leaves)
+        if found is None:
+            return self._annotated.trace(*args, **kwargs)
+        leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
+        inputs = self._inputs(found.mesh, call, leaves)
+        traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs))
+        exported = functools.partial(self._annotated.trace, *call.args, **call.kwargs)
+        return jax_stages.TracedFunction(traced, functools.partial(self._lowered_for, call), exported)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
@@ -249,7 +267,7 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
-        self._compiled.clear()
+        self._lowered.clear()
         self._call._clear_cache()
         self._inner.clear_cache()
         self._annotated.clear_cache()
@@ -273,11 +291,7 @@ class Jitted:
         if found is None:
             raise no_mesh()
         mesh = found.mesh
-        split = self._takes_as_split
-        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
-        for index, leaf in enumerate(call.leaves):
-            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
-                inputs[index] = wanted_by_ref(leaf, mesh)
+        inputs = self._inputs(mesh, call, leaves)
         traced, lowered, computation = self._traced(found, call, leaves, inputs)
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
@@ -286,13 +300,25 @@ class Jitted:
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
+    def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
+        """What is said of the leaves, by `in_shardings` or by themselves."""
+        split = self._takes_as_split
+        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
+        for index, leaf in enumerate(call.leaves):
+            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
+                inputs[index] = wanted_by_ref(leaf, mesh)
+        return inputs
+
+    def _trace(self, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> Any:
+        args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
+        with jax_stages.any_functions():
+            return self._inner.trace(*args, **kwargs)
+
     def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:
         """The function traced and lowered in the first mesh that it fits."""
 
         def trace() -> tuple[Any, Any, Any]:
-            args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
-            with jax_stages.any_functions():
-                traced = self._inner.trace(*args, **kwargs)
+            traced = self._trace(call, leaves, inputs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
         result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax.errors import JaxRuntimeError
@@ -14,42 +15,41 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.compiled import ahead_of_time, machines
-from gspmd.compiled.ahead_of_time import CompiledProgram
-from gspmd.costs import program_cost
-from gspmd.costs.program_cost import CostReport
+from gspmd.compiled import machines
 from gspmd.dialect.errors import Error, ExecutionError, UsageError
 from gspmd.dialect.own_attributes import NAME
-from gspmd.explanations import explanation
-from gspmd.explanations.explanation import Explanation
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
-from gspmd.frontend.call_partitioner import JaxPartitioner
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
+from gspmd.frontend.kept_programs import shelf
+from gspmd.frontend.partitioning import Partitioning
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
-from gspmd.plan_search import searching
-from gspmd.plan_search.plan import ShardingPlan
 from gspmd.reading import read_program
-from gspmd.reports import report
-from gspmd.runtime import arguments, executable_module, processes, refusals
+from gspmd.runtime import arguments, executable_module, in_flight, processes, refusals
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
-from gspmd.suggestions import suggesting
-from gspmd.suggestions.suggesting import Suggestions
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.target_file import is_topology
-from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
+
+if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+    from gspmd.compiled.ahead_of_time import CompiledProgram
+    from gspmd.costs.program_cost import CostReport
+    from gspmd.explanations.explanation import Explanation
+    from gspmd.plan_search.plan import ShardingPlan
+    from gspmd.reports import report
+    from gspmd.suggestions.suggesting import Suggestions
+
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
@@ -83,9 +83,15 @@ class Lowered:
         self._lowered, self._computation, self._paths = lowered, computation, list(paths)
         self._given = _of_main(computation, mesh, inputs, outputs)
         if computation.split_calls:
+            from gspmd.frontend.call_partitioner import JaxPartitioner
+            from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING
+
             functions = {CUSTOM_PARTITIONING: JaxPartitioner(computation.split_calls, mesh)}
             options = {**options, "custom_rules": {**(options.get("custom_rules") or {}), **functions}}
+        self._names = [self._paths[leaf] for leaf in computation.kept_leaves()]
+        self._annotated = functools.cache(functools.partial(annotated, computation, mesh, self._given, self._names))
         self._target = options.get("target", "")
+        self._compiled: dict[Any, Any] = {}
         self._compiler_options = compiler_options
         # Devices that are here say nothing of their speed.
         self._options = {**options, "target": ""} if machines.is_here(self._target) else options
@@ -97,6 +103,8 @@ class Lowered:
 
         Errors: as `gspmd.search`.
         """
+        from gspmd.plan_search import searching
+
         return searching.search(self._as_annotated, **self._explained, **(self._search or {}))
 
     @functools.cached_property
@@ -104,13 +112,9 @@ class Lowered:
         """The annotated module that is partitioned: StableHLO of whole values, with shardings."""
         return self._as_annotated if self._search is None else self.plan.module
 
-    @functools.cached_property
+    @property
     def _as_annotated(self) -> ir.Module:
-        module = read_program(self._computation.module)
-        names = [self._paths[leaf] for leaf in self._computation.kept_leaves()]
-        with in_memory(module) as top:
-            _annotate(top, self._computation, self.mesh, *self._given, names)
-        return module
+        return self._annotated()
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
         """The annotated module, with places in the source; of another `dialect`, as `hlo`, what JAX lowered."""
@@ -141,26 +145,50 @@ class Lowered:
 
         Errors: as `gspmd.partition`.
         """
-        return api.partition(self.program, **self._options)
+        return self._partitioning.partitioned
+
+    @functools.cached_property
+    def _partitioning(self) -> Partitioning:
+        if self._search is not None:  # which depends on the time that it is given
+            return Partitioning(functools.partial(getattr, self.plan, "module"), self._options, None)
+        try:
+            devices = self._devices(None)
+        except Error:  # they need not be here
+            return Partitioning(self._annotated, self._options, None)
+        given = [[dataclasses.replace(wanted, spec=None) for wanted in values] for values in self._given]
+        said = (given, self.mesh.mesh, self._names)
+        name = self._computation.name
+        place = shelf(name, self._computation.module, said, self._options, devices, self._computation.host_callbacks)
+        return Partitioning(self._annotated, self._options, place)
 
     def cost(self, target: str | None = None) -> CostReport:
         """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
+        from gspmd.costs import program_cost
+
         target = self._options.get("target", "") if target is None else target
         return program_cost.cost(self.partitioned, target=target, original=self.program)
 
     def explain(self) -> Explanation:
         """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
+        from gspmd.explanations import explanation
+
         return explanation.explain(self.program, **self._explained)
 
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
         """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""
+        from gspmd.reports import report
+
         return report.report(self.program, **self._explained, compiled=compiled)
 
     def suggest(
-        self, *, save: str = "time", tries: int = suggesting.TRIES, time_limit_s: float = suggesting.TIME_LIMIT_S
+        self, *, save: str = "time", tries: int | None = None, time_limit_s: float | None = None
     ) -> Suggestions:
         """Annotations that would pay, as changes of the source where it shows them. Errors: as `gspmd.suggest`."""
-        return suggesting.suggest(self.program, **self._explained, save=save, tries=tries, time_limit_s=time_limit_s)
+        from gspmd.suggestions import suggesting
+
+        given = {"tries": tries, "time_limit_s": time_limit_s}
+        limits: dict[str, Any] = {name: limit for name, limit in given.items() if limit is not None}
+        return suggesting.suggest(self.program, **self._explained, save=save, **limits)
 
     def compile(
         self,
@@ -173,14 +201,23 @@ class Lowered:
 
         `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. For a target that is a topology, as
         `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and errors: as for `gspmd.compile`.
+        Compiled once for each of these, also where a call of the function asks for it.
         """
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
+        key = (None if devices is None else tuple(devices), *((name, str(xla_options[name])) for name in xla_options))
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(xla_options, devices, timeout_s)
+        return self._compiled[key]
+
+    def _compile(self, xla_options: Options, devices: Sequence[Any] | None, timeout_s: float) -> Any:
         if devices is None and is_topology(self._target):
             return self.compile_for(self._target, xla_options)
-        return Compiled(self.partitioned, self, self._devices(devices), xla_options, timeout_s)
+        return Compiled(self._partitioning, self, self._devices(devices), xla_options, timeout_s)
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
+        from gspmd.compiled import ahead_of_time
+
         if target == self._target:
             return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
@@ -204,17 +241,17 @@ class Compiled:
 
     def __init__(
         self,
-        partitioned: Partitioned,
+        partitioning: Partitioning,
         lowered: Lowered,
         devices: tuple[Any, ...],
         compiler_options: Options,
         timeout_s: float,
     ) -> None:
-        self.partitioned = partitioned
+        self._partitioning = partitioning
         self.in_tree = lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
-        module, signature = executable_module.read_partitioned(partitioned.module, devices[0].platform)
+        module, signature = partitioning.for_platform(devices[0].platform)
         if jax.process_count() > 1:
             processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
         self._signature, self._devices = signature, devices
@@ -233,7 +270,9 @@ class Compiled:
         ]
         # With several processes, only one would know of an error, and the others would go on with zeros.
         self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
+        started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
+        partitioning.keep(time.perf_counter() - started)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
@@ -256,6 +295,16 @@ class Compiled:
             raise refusals.refusal(error, module, compile_) from None
 
     # ---- what it is ----
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """The program of one device, as that of `Lowered`."""
+        return self._partitioning.partitioned
+
+    @property
+    def shares_threads(self) -> bool:
+        """Whether the devices are those of `in_flight`, which few calls may be on their way to."""
+        return in_flight.share_threads(self._devices)
 
     @functools.cached_property
     def executable(self) -> Executable:
@@ -327,7 +376,8 @@ class Compiled:
         jax_stages.place_refs(zip(self._computation.refs, self._refs, strict=True))
         jax_stages.place_refs((leaves[leaf], value) for leaf, value in self._kept.items())
         try:
-            results = jax_stages.call(self._jax, self._constants, taken)
+            with in_flight.turn(self._devices) as started:
+                results = started(jax_stages.call(self._jax, self._constants, taken))
         except (JaxRuntimeError, RuntimeError, ValueError) as error:
             told = explained(error, list(zip(self._paths, leaves, strict=True)))
             if told is None:
@@ -348,7 +398,7 @@ class Compiled:
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
         """What C++ has to know to make the next call like this one; None where it cannot."""
-        if self._calls:
+        if self._calls or not all(value.lies_right(leaves[leaf]) for leaf, value in self._kept.items()):
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
@@ -359,7 +409,7 @@ def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | No
     if isinstance(error, Error):
         return None
     for index, (path, leaf) in enumerate(leaves):
-        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        if jax_stages.is_array(leaf) and leaf.is_deleted():
             return arguments.gone(f"argument {index} '{path}'")
     text = str(error).strip()
     if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
@@ -384,6 +434,16 @@ def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs:
 def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
     """What the type of a value says, where axes of the mesh are of type Explicit."""
     return wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+
+
+def annotated(
+    computation: Computation, mesh: DeviceMesh, given: tuple[Given, Given], names: Sequence[str]
+) -> ir.Module:
+    """What JAX lowered, with what is said of arguments and results and with the names of arguments."""
+    module = read_program(computation.module)
+    with in_memory(module) as top:
+        _annotate(top, computation, mesh, *given, names)
+    return module
 
 
 def _annotate(

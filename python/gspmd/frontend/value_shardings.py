@@ -88,13 +88,13 @@ def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
     if isinstance(spec, Format):
         layout, spec = spec.layout, spec.sharding
     kind = spec.memory_kind if isinstance(spec, jax.sharding.Sharding) else None
-    if kind is not None and kind == _usual_memory(spec):
+    if kind is not None and kind == usual_memory(spec):
         kind = None
     named = spec if isinstance(spec, PartitionSpec | NamedSharding) else None
     return Wanted(_sharding(mesh, spec, rank, what), kind, layout, named)
 
 
-def _usual_memory(sharding: jax.sharding.Sharding) -> str | None:
+def usual_memory(sharding: jax.sharding.Sharding) -> str | None:
     """The memory that devices compute in, which goes without saying."""
     try:
         device: Any = next(iter(sharding.device_set))
@@ -164,7 +164,7 @@ def wanted_by_array(array: Any, mesh: DeviceMesh) -> Wanted:
     if not isinstance(sharding, jax.sharding.Sharding) or not getattr(array, "committed", True):
         return NOTHING
     kind = sharding.memory_kind
-    kind = None if kind is None or kind == _usual_memory(sharding) else kind
+    kind = None if kind is None or kind == usual_memory(sharding) else kind
     if not isinstance(sharding, NamedSharding) or mesh.mesh.size != sharding.mesh.size or mesh.mesh.size == 1:
         return Wanted(memory_kind=kind)
     try:
@@ -195,4 +195,14 @@ def shardings(given: Sequence[Wanted]) -> list[TensorSharding | None]:
     return [wanted.sharding for wanted in given]
 
 
-__all__ = ["NOTHING", "Given", "Wanted", "given_shardings", "shardings", "specs_in", "wanted_by_array", "wanted_by_ref"]
+__all__ = [
+    "NOTHING",
+    "Given",
+    "Wanted",
+    "given_shardings",
+    "shardings",
+    "specs_in",
+    "usual_memory",
+    "wanted_by_array",
+    "wanted_by_ref",
+]

@@ -19,7 +19,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError, shown
 from gspmd.dialect.limits import count_of
 from gspmd.paths import path_text
-from gspmd.runtime import arguments, executable_module, placing, processes, refusals
+from gspmd.runtime import arguments, executable_module, in_flight, placing, processes, refusals
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.dtypes import Padding, numpy_dtype
 from gspmd.runtime.layout import shard_indices
@@ -65,7 +65,8 @@ class Executable:
         inputs = [placing.as_passed(array, form, self.devices) for array, form in placed]
         handlers = [functools.partial(self._result, value) for value in self.signature.outputs]
         try:
-            results: list[Any] = self.loaded.execute_sharded(inputs).consume_with_handlers(handlers)
+            with in_flight.turn(self.devices) as started:
+                results = started(self.loaded.execute_sharded(inputs).consume_with_handlers(handlers))
         except (JaxRuntimeError, ValueError) as error:
             raise ExecutionError(f"the program failed: {_first_line(error)}") from None
         for value, arg in zip(self.signature.inputs, args, strict=True):

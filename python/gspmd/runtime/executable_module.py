@@ -14,13 +14,11 @@ from gspmd.dialect.sdy_attrs import write_sharding
 from gspmd.dialect.sharding import replicated
 from gspmd.output import write
 from gspmd.reading import read_program
-from gspmd.runtime import unannotated
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.group_meshes import groups_by_axes, write_groups
 from gspmd.runtime.manual_program import become_manual, boundaries
 from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.runtime.plain_axes import rename_axes
-from gspmd.transforms.ingest.started_collectives import replace_started
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
@@ -37,15 +35,15 @@ from gspmd.transforms.ir.signature import (
 )
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.optimize import platforms
-from gspmd.transforms.repairs.collectives import replace_missing
-from gspmd.transforms.repairs.xla_repairs import repair
 
 _ONE_DEVICE = Mesh(())
 
 
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
+    from gspmd.transforms.optimize import platforms  # nobody needs what is here of what was read before
+    from gspmd.transforms.repairs.xla_repairs import repair
+
     module = read_program(source)
     with in_memory(module) as program:
         signature = read_signature(program)
@@ -69,6 +67,9 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
 
     Errors: ParseError; Unsupported for a program with manual regions, and for one that calls Python.
     """
+    from gspmd.runtime import unannotated
+    from gspmd.transforms.repairs.xla_repairs import repair
+
     module = read_program(source)
     refuse_to_run(module)
     with in_memory(module) as program:
@@ -84,6 +85,10 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     Errors: ParseError; Unsupported unless the regions are `sdy.manual_computation` over one mesh, and for a program
     that calls Python.
     """
+    from gspmd.runtime import unannotated
+    from gspmd.transforms.ingest.started_collectives import replace_started
+    from gspmd.transforms.repairs.collectives import replace_missing
+
     module = read_program(source)
     refuse_to_run(module)
     with in_memory(module) as program:

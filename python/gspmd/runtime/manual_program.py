@@ -7,7 +7,7 @@ leaves it alone, however loops, branches and calls nest in it, and whoever holds
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gspmd.dialect.axes import Axes, atoms
 from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
@@ -40,12 +40,12 @@ class WholeForm:
 def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]:
     """The forms of the arguments and of the results that are no tokens."""
     mesh = signature.mesh
-    known = [mesh.all_axes()]
+    known = {mesh.all_axes()}
 
     def form(value: ValueSignature) -> WholeForm:
         own = value.sharding
-        if not own.mesh.device_ids and not own.unreduced and _nest([*known, *own.dim_axes()]):
-            known.extend(own.dim_axes())
+        if not own.mesh.device_ids and not own.unreduced and _nest(known, own.dim_axes()):
+            known.update(own.dim_axes())
             counts = own.shard_counts()
             padded = tuple(n * k for n, k in zip(value.local_shape, counts, strict=True))
             return WholeForm(padded, own.dim_axes())
@@ -57,9 +57,11 @@ def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]
     return [form(value) for value in arrays(signature.inputs)], [form(value) for value in arrays(signature.outputs)]
 
 
-def _nest(lists: Iterable[Axes]) -> bool:
+def _nest(known: set[Axes], new: Sequence[Axes]) -> bool:
+    """Whether lists of axes that nest do so with others, too."""
     try:
-        atoms(lists)
+        if not known.issuperset(new):
+            atoms([*known, *new])
     except ValueError:
         return False
     return True

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.runtime import in_flight
 from gspmd.runtime.dtypes import Padding, filled
 from gspmd.runtime.layout import part_indices, shard_slices
 from gspmd.runtime.manual_program import WholeForm
@@ -44,12 +45,13 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
         return from_host(np.empty(shape, array.dtype), placement, devices, padding)
     if array.is_fully_addressable and not target.is_fully_addressable:
         return from_host(np.asarray(array), placement, devices, padding)
-    with at_once():
+    with at_once(), in_flight.turn(devices) as started:
         if not _is_along(source.sharding, target):
             value = array.to_jax() if isinstance(array, ShardedArray) else array
             source = jax.device_put(value, even_part(target, shape))
         if source.sharding != target:
             source = _laying(shape, wanted, target, padding)(source)
+        started(source)
     return ShardedArray(source, shape, placement)
 
 

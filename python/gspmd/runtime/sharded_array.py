@@ -20,7 +20,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
 from gspmd.dialect.notation import print_axis_name, print_dims, print_mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.runtime import layout
+from gspmd.runtime import in_flight, layout
 
 Devices = tuple[Any, ...]
 _LARGEST_PRINTED = 1 << 20  # bytes; JAX's own limit
@@ -70,7 +70,7 @@ class ShardedArray(jax.Array):
     Errors: UsageError for a padded array of another shape than `placement` makes of `shape`, or without a mesh.
     """
 
-    __slots__ = ("_padded", "_placement", "_shape")
+    __slots__ = ("__weakref__", "_padded", "_placement", "_shape")
     __array_priority__ = 100  # as JAX's: NumPy's operators leave it to ours
 
     def __init__(self, padded: jax.Array, shape: Sequence[int], placement: TensorSharding) -> None:
@@ -473,12 +473,8 @@ def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Arra
         nothing = np.empty(shape, padded.dtype)
         with at_once():
             return jax.make_array_from_callback(shape, target, nothing.__getitem__)
-    with at_once():
-        trimmed = _trimming(shape, target)(padded)
-    if target.num_devices > 1 and next(iter(target.device_set)).platform == "cpu":
-        # XLA's CPU devices share their threads: of many programs with collectives at a time, none ends.
-        trimmed.block_until_ready()
-    return trimmed
+    with at_once(), in_flight.turn(tuple(target.device_set)) as started:
+        return started(_trimming(shape, target)(padded))
 
 
 @contextlib.contextmanager

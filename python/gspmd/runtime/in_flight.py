@@ -1,0 +1,81 @@
+"""How many programs are on their way to CPU devices that one process has several of.
+
+XLA's client for CPUs has as many threads as devices, or cores if these are more. One program takes a thread for every
+device until it ends, as its collectives wait for each other; later ones wait their turn without a thread. But a device
+lets 32 programs in: bringing it one more takes a thread that waits until one of the 32 has ended, and that one may then
+lack the threads that it needs. No program ends any more, and XLA ends the process a minute later. So before every
+second program that gspmd starts there, it waits for the one before, and with that for all others, as they run one at a
+time. That leaves room for programs of others in between. Source: xla/pjrt/cpu/cpu_client.cc,
+`max_inflight_computations_per_device`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import jax
+from jax.core import Tracer
+
+_T = TypeVar("_T")
+_MOST = 2
+"""Programs of ours at a time: with 15 of others to each of them, 32 are on their way.
+
+One that is prepared while another one runs is all that devices can make use of.
+"""
+
+
+def share_threads(devices: Sequence[Any]) -> bool:
+    """Whether programs over these devices may wait for each other without end."""
+    return len(devices) > 1 and devices[0].platform == "cpu"
+
+
+class _Started:
+    """What was started since all had ended. Threads may miscount by one each, for which there is room."""
+
+    count = 0
+    last: weakref.ref[jax.Array] | None = None  # a result, which is not kept for this
+
+
+@contextlib.contextmanager
+def turn(devices: Sequence[Any]) -> Iterator[Callable[[_T], _T]]:
+    """Inside, one program is started, and what is given is called with its results, which it returns."""
+    if share_threads(devices):
+        make_room()
+        yield started
+    else:
+        yield _as_it_is
+
+
+def _as_it_is(results: _T) -> _T:
+    return results
+
+
+def make_room() -> None:
+    """To be called before a program over devices that share threads is started: waits until few are on their way."""
+    if _Started.count >= _MOST:
+        last = None if _Started.last is None else _Started.last()
+        if last is not None and not last.is_deleted():
+            _wait(last)
+
+
+def started(results: _T) -> _T:
+    """To be called when it was; `results` are a pytree of what it returned, and are returned."""
+    _Started.count += 1
+    array = next(_arrays(results), None)
+    _Started.last = None if array is None else weakref.ref(array)
+    if _Started.count > _MOST and array is not None:  # the results of the one before are gone
+        _wait(array)
+    return results
+
+
+def _wait(array: jax.Array) -> None:
+    with contextlib.suppress(RuntimeError, ValueError):  # an error is for whoever uses the array
+        array.block_until_ready()
+    _Started.count = 0
+
+
+def _arrays(results: Any) -> Iterator[jax.Array]:
+    return (leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer))

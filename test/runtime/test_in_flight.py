@@ -1,0 +1,57 @@
+"""Loops that wait for no result end on CPU devices of one process, whatever they call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from loops import KINDS
+
+from gspmd.runtime import in_flight
+
+_LOOPS = str(Path(__file__).with_name("loops.py"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loop_that_waits_for_no_result_ends(kind: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, _LOOPS, kind, "120"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    assert finished.stdout.startswith("ended with")
+    assert "rendezvous" not in finished.stderr
+
+
+def test_few_programs_are_on_their_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+    monkeypatch.setattr(in_flight, "_wait", lambda array: waited.append(len(waited)))
+    monkeypatch.setattr(in_flight._Started, "count", 0)
+    result = jnp.ones(3)
+    for _ in range(2):
+        in_flight.make_room()
+        in_flight.started([result])
+    assert waited == []
+    in_flight.make_room()
+    assert waited == [0]
+
+
+def test_where_results_are_gone_a_program_is_waited_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight._Started, "count", 0)
+    for _ in range(2):
+        in_flight.started(jnp.ones(3))
+    in_flight.make_room()
+    in_flight.started(jnp.ones(3))
+    assert in_flight._Started.count == 0
+
+
+def test_only_several_cpu_devices_share_threads() -> None:
+    devices = jax.devices("cpu")
+    assert in_flight.share_threads(devices) == (len(devices) > 1)
+    assert not in_flight.share_threads(devices[:1])
+    with in_flight.turn(devices[:1]) as started:
+        assert started(np.float32(1)) == 1
