@@ -21,7 +21,9 @@ dimension of a torus is a ring if its length is a multiple of the number given.
 
 In the name of a topology, such as `tpu:v5p:4x4x8`, the version is one of
 {", ".join(f"`{each}`" for each in TOPOLOGIES)}.
-There, a chip of two cores is two devices, each with half of the figures of the chip.
+There, a chip of two cores is two devices, each with half of the figures of the chip; `-megacore` is the chip as one
+device. Several slices are `tpu:v5p:4x4x8*2`, and hosts or racks of GPUs `gpu:h100:8*4`.
+[cost.md](cost.md#communication) says what else such a name may have.
 """
 _HEAD = ("target", "a device is", "arithmetic", "memory", "bandwidth", "network inside", "devices", "outside")
 

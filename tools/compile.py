@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gspmd.output import beside, outputs
     from gspmd.reading import read_program_file
-    from gspmd.transforms.machine.target_file import is_topology
+    from gspmd.transforms.machine.topology import is_topology
     from gspmd.transforms.parsing.mlir import new_context
     from gspmd.virtual_devices import request_devices
 

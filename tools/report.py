@@ -68,7 +68,7 @@ def _report(source: Any, args: argparse.Namespace) -> Any:
 
 def _compiled(source: Any, args: argparse.Namespace) -> Any:
     """The program through the compiler of the target."""
-    from gspmd.transforms.machine.target_file import is_topology
+    from gspmd.transforms.machine.topology import is_topology
     from gspmd.virtual_devices import request_devices
 
     if not is_topology(args.target):

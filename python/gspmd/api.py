@@ -117,7 +117,7 @@ def partition(
     (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`, or are a
     `CallPartitioner`, which splits the calls itself. `strict` refuses programs with reshards that no annotation asks
     for; a number is how many bytes a device may send for each. `target` is the hardware that collectives are chosen
-    for: a name (`tpu-v5p`) or a .toml file. `options` are those of passes, by name, as
+    for: a name (`tpu-v5p`), a shape (`tpu:v5e:16x16*2`) or a .toml file. `options` are those of passes, by name, as
     `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is called
     after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that repeat
     once, and `write`; reading the module counts for the first.

@@ -156,3 +156,63 @@ def test_the_busiest_link_decides_a_permute() -> None:
         return permute.time_s - shift * target.network.latency_s
 
     assert seconds(2) == pytest.approx(2 * seconds(1))
+
+
+# ---- several slices ----
+
+# As libtpu prints it, shortened: what goes to the other slice is sent while a product runs that takes 3 us.
+SLICES = """HloModule step, num_partitions=16
+
+ENTRY %main (param: f32[1024,128]) -> f32[1024,128] {
+  %param = f32[1024,128]{1,0} parameter(0)
+  %after-all = token[] after-all()
+  %send = (f32[1024,128]{1,0}, u32[], token[]) send(%param, %after-all), is_host_transfer=true
+  %recv = (f32[RECEIVED]{1,0}, u32[], token[]) recv(%after-all), is_host_transfer=true, frontend_attributes={ATTRIBUTES}
+  %dot = f32[1024,128]{1,0} fusion(%param), backend_config={"estimated_cycles":"4500"}
+  %send-done = token[] send-done(%send), is_host_transfer=true
+  %recv-done = (f32[RECEIVED]{1,0}, token[]) recv-done(%recv), is_host_transfer=true
+  ROOT %result = f32[1024,128]{1,0} bitcast(%dot)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "received", "target", "sent"),
+    [
+        ("all_reduce", "ALL_REDUCE", "1024,128", '"{1,2}x{0:7}"', 2**19),
+        ("all_gather", "ALL_GATHER", "2048,128", '"{1,2}x{0:7}"', 2**19),
+        ("reduce_scatter", "REDUCE_SCATTER", "512,128", '"{1,2}x{0:7}"', 2**18),
+        ("all_to_all", "ALL_TO_ALL", "1024,128", "{{100000,200000},{100001,200001}}", 2**18),
+        ("collective_permute", "ONE_TO_ONE", "1024,128", "{{100000->200000},{200000->100000}}", 2**19),
+    ],
+)
+def test_what_goes_from_slice_to_slice_is_priced_by_the_network_between(
+    kind: str, name: str, received: str, target: str, sent: int
+) -> None:
+    attributes = f'_xla_megascale_target={target},_xla_megascale_transfer_type="{name}"'
+    machine = read_target("tpu:v5e:2x4*2@S2.Y4.X2")
+    placement = machine.place(Mesh((("x", 16),)))
+    text = SLICES.replace("RECEIVED", received).replace("ATTRIBUTES", attributes)
+    found = step_time(text, machine, machine.placed(placement), placement.coordinates)
+    (collective,) = found.collectives
+    assert (collective.kind, collective.devices, collective.sent_bytes) == (kind, 2, sent)
+    assert collective.time_s == pytest.approx(1e-5 + sent / 3.125e9)
+    assert found.scheduled_s == pytest.approx(collective.time_s)  # the product is hidden behind it
+
+
+def test_a_permute_within_slices_and_across_takes_what_is_slower() -> None:
+    target = read_target("tpu:v5e:2x4*2@S2.Y4.X2")
+    placement = target.place(Mesh((("x", 16),)))
+    text = """HloModule step, num_partitions=16
+
+ENTRY %main (param: f32[1024,128]) -> f32[1024,128] {
+  %param = f32[1024,128]{1,0} parameter(0)
+  ROOT %moved = f32[1024,128]{1,0} collective-permute(%param), source_target_pairs={{0,1},PAIRS}
+}
+"""
+    inside, across = (
+        step_time(text.replace("PAIRS", pair), target, target.placed(placement), placement.coordinates).communication_s
+        for pair in ("{1,0}", "{1,8}")
+    )
+    assert inside == pytest.approx(1e-6 + 2**19 / 45e9)
+    assert across == pytest.approx(1e-5 + 2**19 / 3.125e9)

@@ -14,8 +14,9 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import collective_time
-from gspmd.transforms.machine.target_file import example_of, read_hardware, read_target
+from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import TOPOLOGIES, Traffic
+from gspmd.transforms.machine.topology import example_of
 from gspmd.transforms.machine.torus import Torus, placements
 
 CASES = [

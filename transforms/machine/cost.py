@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gspmd.dialect.axes import Axes, Axis
+from gspmd.dialect.axes import Axes, Axis, canonical
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class AxisLinks:
     `line` numbers the physical line of devices (a dimension of a torus, or a switch) that it lies along; several axes
     may share one. `length` is the number of devices on that line, `stride` how many of them lie between neighbours
     along this axis. `bytes_per_s` is what one link (of a switch: one device) carries in one direction, and `latency_s`
-    the time of a hop. `ring`: the line's ends are connected; `switch`: all its devices are one hop apart.
-    `inside` are the devices of the axis in one domain; what exceeds it goes over the network outside, which carries
-    `outside_bytes_per_s` a device and takes `outside_latency_s`. `on_chip`: the devices share a chip and its links.
+    the time of a hop. `ring`: the line's ends are connected; `switch`: all its devices are one hop apart. `on_chip`:
+    the devices share a chip and its links. `outside`: they are in `size` domains (slices, NVLink domains), and the
+    network between these carries `bytes_per_s` a device.
     """
 
     size: int
@@ -33,10 +33,8 @@ class AxisLinks:
     latency_s: float
     ring: bool = False
     switch: bool = False
-    inside: int = 0
-    outside_bytes_per_s: float = math.inf
-    outside_latency_s: float = 0.0
     on_chip: bool = False
+    outside: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,20 +116,37 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
     return _ring_time(sent, parts)
 
 
+def tiers(axes: Axes, hardware: Hardware) -> tuple[Axes, Axes]:
+    """The parts of axes along which devices are in one domain, and those that lead from one domain to others.
+
+    Where parts of axes are no products of these, or their links are not known, all of it counts as inside.
+    """
+    inside: list[Axis] = []
+    outside: list[Axis] = []
+    for axis in axes:
+        end = 1
+        for link in hardware.axes.get(axis.name, ()):
+            begin, end = end, end * link.size
+            low, high = max(begin, axis.pre), min(end, axis.end)
+            if low < high:
+                if high % low or low % axis.pre or axis.end % high:
+                    return axes, ()
+                (outside if link.outside else inside).append(Axis(axis.name, low, high // low))
+    return canonical(inside), canonical(outside)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _LineUse:
-    """What a collective uses of one line of devices: `size` of them, `stride` links apart; `outside`: domains."""
+    """What a collective uses of one line of devices: `size` of them, `stride` links apart."""
 
     links: AxisLinks
     size: int
     stride: int
-    outside: int
 
     @staticmethod
     def of(links: AxisLinks, size: int, step: int) -> _LineUse:
         """`size` devices of the links' axis, `step` positions along it apart."""
-        inside = max(1, min(size, (links.inside or links.size) // step))
-        return _LineUse(links, inside, links.stride * step, -(-size // inside))
+        return _LineUse(links, size, links.stride * step)
 
     @property
     def closed(self) -> bool:
@@ -158,8 +173,7 @@ class _LineUse:
 
     def joined(self, other: _LineUse) -> _LineUse:
         """Two parts of one line as one."""
-        size, stride = self.size * other.size, min(self.stride, other.stride)
-        return _LineUse(self.links, size, stride, self.outside * other.outside)
+        return _LineUse(self.links, self.size * other.size, min(self.stride, other.stride))
 
 
 def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_LineUse]:
@@ -174,10 +188,10 @@ def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_LineUse]:
 
 
 def _lines(parts: Iterable[_LineUse]) -> list[_LineUse]:
-    """One part a line between chips, of more than one device."""
+    """One part a line between the chips of a domain, of more than one device."""
     lines: dict[int, _LineUse] = {}
     for part in parts:
-        if part.links.on_chip:
+        if part.links.on_chip or part.links.outside:
             continue
         line = part.links.line
         lines[line] = lines[line].joined(part) if line in lines else part
@@ -192,10 +206,11 @@ def _on_chip(parts: Iterable[_LineUse]) -> tuple[int, float]:
 
 def _outside(parts: list[_LineUse]) -> tuple[int, int, float, float]:
     """Domains, devices in each, bytes a second of a device and latency of the network between them."""
-    links = [part.links for part in parts if part.outside > 1]
-    domains, inside = math.prod(p.outside for p in parts), math.prod(p.size for p in parts)
-    rate = min((link.outside_bytes_per_s for link in links), default=math.inf)
-    return domains, inside, rate, max((link.outside_latency_s for link in links), default=0.0)
+    crossing = [part for part in parts if part.links.outside and part.size > 1]
+    inside = math.prod(part.size for part in parts if not part.links.outside)
+    rate = min((part.links.bytes_per_s for part in crossing), default=math.inf)
+    latency_s = max((part.links.latency_s for part in crossing), default=0.0)
+    return math.prod(part.size for part in crossing), inside, rate, latency_s
 
 
 def _ring_time(sent: float, parts: list[_LineUse]) -> float:

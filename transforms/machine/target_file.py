@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gspmd.dialect.error_codes import Code
@@ -14,7 +15,9 @@ from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, TOPOLOGIES, Network, Target
+from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Placed, Target, Traffic
+from gspmd.transforms.machine.topology import is_machine, read_machine
+from gspmd.transforms.machine.torus import Placement
 
 # What may be multiplied and divided with others of the kind without leaving the range of floating-point numbers.
 _MOST = 1e60
@@ -26,27 +29,30 @@ def read_hardware(text: str, mesh: Mesh) -> Hardware:
     return Hardware() if text in ("", NEUTRAL) else read_target(text).hardware(mesh)
 
 
+def placed_hardware(
+    text: str, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()
+) -> tuple[Hardware, Placement | None]:
+    """The same, with the mesh laid onto a machine that is given by its shape as `Target.place` does."""
+    if not is_machine(text):
+        return read_hardware(text, mesh), None
+    target = read_machine(text)
+    placement = target.place(mesh, traffic, others)
+    return target.placed(placement), placement
+
+
 def planned_for(text: str, mesh: Mesh) -> Hardware:
     """The hardware that a program is partitioned for: where none is named, bytes count first. Raises as above."""
     return read_hardware(text, mesh) if text else BYTES_FIRST
 
 
-def is_topology(text: str) -> bool:
-    """Whether a target names chips in a torus, as `tpu:v5p:8x8x8` does. Raises UsageError for what is no text."""
-    if not isinstance(text, str):
-        raise UsageError(f"target is {shown(text)}, expected a name or a path", code=Code.BAD_VALUE)
-    kind, _, rest = text.partition(":")
-    return kind == "tpu" and bool(rest) and not rest.isdigit()
-
-
 def read_target(text: str) -> Target:
-    """A target by name (`tpu-v5p`), as a topology (`tpu:v5p:8x8x8`), or described by the TOML file at this path.
+    """A target by name (`tpu-v5p`), by its shape (`tpu:v5p:8x8x8`), or described by the TOML file at this path.
 
     Raises UsageError for a name or topology that is not known, InputError for a file that cannot be read, ParseError
     for one that is no description.
     """
-    if is_topology(text):
-        return _topology(text)
+    if is_machine(text):
+        return read_machine(text)
     target = TARGETS.get(text)
     if target is None:
         if not (text.endswith(".toml") or os.sep in text or os.path.isfile(text)):
@@ -55,38 +61,13 @@ def read_target(text: str) -> Target:
     return target
 
 
-def _topology(text: str) -> Target:
-    """Source: the topology names that libtpu takes, as `v5p:8x8x8`."""
-    _, _, rest = text.partition(":")
-    version, _, dims = rest.partition(":")
-    target = TOPOLOGIES.get(version)
-    if target is None:
-        raise UsageError(
-            f"unknown TPU '{version}' in target '{text}'",
-            hint=f"known are {', '.join(TOPOLOGIES)}",
-            code=Code.UNKNOWN_TARGET,
-        )
-    if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*", dims):
-        raise UsageError(
-            f"target '{text}' has no topology",
-            hint=f"write it as tpu:{example_of(version)}",
-            code=Code.UNKNOWN_TARGET,
-        )
-    return target.on(tuple(map(int, dims.split("x"))))
-
-
-def example_of(version: str) -> str:
-    """A topology of a version, as `v5p:4x4x4`."""
-    return f"{version}:{'x'.join(['4'] * TOPOLOGIES[version].network.dims)}"
-
-
 def _unknown(name: str) -> UsageError:
     near = difflib.get_close_matches(name, TARGETS, n=1)
     known = ", ".join((NEUTRAL, *TARGETS))
     guess = f"did you mean '{near[0]}'? " if near else ""
     return UsageError(
         f"unknown target '{name}'",
-        hint=f"{guess}known are {known}, topologies as tpu:v5p:8x8x8; or give a .toml file",
+        hint=f"{guess}known are {known}, shapes as tpu:v5p:8x8x8 and gpu:h100:8*4; or give a .toml file",
         code=Code.UNKNOWN_TARGET,
     )
 

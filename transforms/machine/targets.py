@@ -3,12 +3,15 @@
 For TPUs the pages of Cloud TPU's documentation on each version, "TPU v3" to "TPU7x" (arithmetic, memory, size of a
 pod; the bisection bandwidths that it states agree with the links to 15 %, which a test checks), and "How to Scale Your
 Model" (jax-ml.github.io/scaling-book), chapter "How to Think About TPUs" (bytes a link carries in one direction, which
-axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM and H100 SXM
-(dense arithmetic, memory, NVLink, half of it in each direction) and of DGX A100 and DGX H100 (one InfiniBand port a
-GPU, 200 and 400 Gbit/s). Latencies are not published; 1 us a hop on a TPU follows the same book, the others are of the
-usual order. Where JAX makes two devices of a chip, each has half of the chip's figures. f32 has the rate of what JAX's
-default precision computes with: bf16 on TPUs, TF32 on GPUs. Clocks: the paper on TPU v4 (arXiv 2304.01433) for v3 and
-v4, the book for v5e and v5p, and what follows from the peak rate and the size and number of matrix units for others.
+axes wrap around, DCN per chip, memory bandwidth of tpu7x); for GPUs NVIDIA's data sheets of A100 80GB SXM, H100 SXM and
+H200 SXM, its technical brief on the Blackwell architecture for B200, and the page on GB200 NVL72, whose figures are of
+72 GPUs (dense arithmetic, memory, NVLink, half of it in each direction). One InfiniBand port a GPU: 200 Gbit/s by the
+data sheet of DGX A100, 400 by those of DGX H100, H200 and B200 (which also has the 180 GB of a B200) and the reference
+architecture of DGX SuperPOD for GB200. Latencies are not published; 1 us a hop on a TPU follows the same book, the
+others are of the usual order. Where JAX makes two devices of a chip, each has half of the chip's figures. f32 has the
+rate of what JAX's default precision computes with: bf16 on TPUs, TF32 on GPUs. Clocks: the paper on TPU v4 (arXiv
+2304.01433) for v3 and v4, the book for v5e and v5p, and what follows from the peak rate and the size and number of
+matrix units for others.
 Which reduce-scatters libtpu keeps was found by compiling with it, version 0.0.42 (docs/compile.md has the table).
 """
 
@@ -25,6 +28,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.limits import MAX_TOPOLOGY_CHIPS
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.machine.cost import AxisLinks, Hardware, ScatterTiles, collective_time
+from gspmd.transforms.machine.device_order import Order
 from gspmd.transforms.machine.torus import Placement, Slot, Torus, best_placement
 
 GIB = 2**30
@@ -84,6 +88,7 @@ def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
     return [Traffic(kind, total / runs, axes, runs) for (kind, axes), (runs, total) in found.items() if runs]
 
 
+_OUTSIDE = -(2**31)  # the number of the line that is the network outside
 _USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
 
 
@@ -94,8 +99,9 @@ class Target:
     `network` connects the devices of a domain (slice, NVLink domain) of `domain` devices, and `outside` connects
     domains; `axes` gives mesh axes networks of their own by name, instead of these. `chip_devices` is how many devices
     compilers for a topology make of a chip; `fused` says that the figures are those of all of them as one device.
-    `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid onto that, so that the axes
-    with most traffic get the best links. `scatter_tiles` says which reduce-scatters its compiler keeps.
+    `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid onto that: by the `order`
+    of its devices, as digits of their numbers, the most major first; without one, so that the axes with most traffic
+    get the best links. `scatter_tiles` says which reduce-scatters its compiler keeps.
     """
 
     name: str
@@ -111,37 +117,39 @@ class Target:
     clock_hz: float = 0.0
     torus: Torus | None = None
     scatter_tiles: ScatterTiles | None = None
+    order: Order = ()
 
-    def on(self, dims: tuple[int, ...]) -> Target:
-        """The target as chips in a torus of these dimensions.
+    def on(self, dims: tuple[int, ...], slices: int = 1, order: Order = ()) -> Target:
+        """The target as so many tori of chips, or switches of one dimension, with devices in an order.
 
         Errors: UsageError for a wrong number of dimensions, or too many chips.
         """
-        if len(dims) != self.network.dims:
-            shape = "x".join(["N"] * self.network.dims) or "no dimensions"
+        expected = max(1, self.network.dims)
+        if len(dims) != expected:
+            shape = "x".join(["N"] * expected)
             raise UsageError(
                 f"the topology of {self.name} has {shape}, got {'x'.join(map(str, dims))}", code=Code.UNKNOWN_TARGET
             )
-        if math.prod(dims) > MAX_TOPOLOGY_CHIPS:
+        torus = Torus(dims, self.chip_devices, slices)
+        if math.prod(dims) * slices > MAX_TOPOLOGY_CHIPS:
             raise UsageError(
-                f"a topology of {'x'.join(map(str, dims))} has {math.prod(dims)} chips, "
+                f"a topology of {torus.text} has {math.prod(dims) * slices} chips, "
                 f"expected at most {MAX_TOPOLOGY_CHIPS}",
                 hint="the largest pods have some 10,000",
                 code=Code.LIMIT,
             )
-        name, torus = f"{self.name}:{'x'.join(map(str, dims))}", Torus(dims, self.chip_devices)
+        found = dataclasses.replace(self, name=f"{self.name}:{torus.text}", torus=torus, order=order)
         if not self.fused:
-            return dataclasses.replace(self, name=name, torus=torus)
+            return found
         part = 1 / self.chip_devices
         return dataclasses.replace(
-            self,
-            name=name,
-            torus=torus,
+            found,
             fused=False,
             flops={element: flops * part for element, flops in self.flops.items()},
             memory_bytes=self.memory_bytes * part,
             memory_bytes_per_s=self.memory_bytes_per_s * part,
             network=dataclasses.replace(self.network, bytes_per_s=self.network.bytes_per_s * part),
+            outside=self.outside and dataclasses.replace(self.outside, bytes_per_s=self.outside.bytes_per_s * part),
         )
 
     def hardware(self, mesh: Mesh) -> Hardware:
@@ -159,16 +167,20 @@ class Target:
                 )
         if self.torus is not None:
             return self._hardware(self._torus_links(self.place(mesh)))
-        return self._hardware({name: (link,) for name, link in self._links(mesh).items()})
+        return self._hardware(self._links(mesh))
 
     def place(self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()) -> Placement:
-        """Where the mesh lies on the torus: so that `traffic` and `others` take least time together.
+        """Where the mesh lies on the torus: by its order, else so that `traffic` and `others` take least time together.
 
         By default that are reductions over every axis.
 
         Errors: UsageError for a mesh that does not fit.
         """
         assert self.torus is not None, "only a torus has places"
+        if self.order:
+            from gspmd.transforms.machine.axis_slots import ordered_placement  # which loads NumPy
+
+            return ordered_placement(mesh, self.torus, self.order)
         usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
         joined = [*_joined(traffic), *others] or usual
         # What a collective takes depends on where its own axes lie, and many placements have these alike.
@@ -200,10 +212,18 @@ class Target:
         """What `size` devices use that lie along dimension `dim` of the torus, `stride` apart."""
         assert self.torus is not None, "only a torus has dimensions"
         length, network = self.torus.lengths[dim], self.network
-        if dim == len(self.torus.dims):
-            return AxisLinks(size, dim, 1, stride, self.memory_bytes_per_s, 0.0, on_chip=True)
-        ring = network.closes(length)
-        return AxisLinks(size, dim, length, stride, network.bytes_per_s, network.latency_s, ring)
+        match self.torus.letters[dim]:
+            case "C":
+                return AxisLinks(size, dim, 1, stride, self.memory_bytes_per_s, 0.0, on_chip=True)
+            case "S":
+                return self._outside_links(size, dim)
+        ring, switch = network.closes(length), not network.dims
+        return AxisLinks(size, dim, length, stride, network.bytes_per_s, network.latency_s, ring, switch)
+
+    def _outside_links(self, domains: int, line: int) -> AxisLinks:
+        """What devices in so many domains use, one in each."""
+        outside = self.outside or self.network
+        return AxisLinks(domains, line, domains, 1, outside.bytes_per_s, outside.latency_s, outside=True)
 
     def _hardware(self, axes: Mapping[str, tuple[AxisLinks, ...]]) -> Hardware:
         rates = [link.bytes_per_s for links in axes.values() for link in links if not link.on_chip]
@@ -220,7 +240,7 @@ class Target:
             self.scatter_tiles,
         )
 
-    def _links(self, mesh: Mesh) -> dict[str, AxisLinks]:
+    def _links(self, mesh: Mesh) -> dict[str, tuple[AxisLinks, ...]]:
         room = self.domain or mesh.size
         lengths: dict[int, int] = {}
         placed: list[tuple[str, int, int, int, int]] = []  # name, size, devices inside, line, stride
@@ -230,24 +250,13 @@ class Target:
             line = self._line(name, inside, lengths)
             placed.append((name, size, inside, line, lengths.get(line, 1)))
             lengths[line] = lengths.get(line, 1) * inside
-        outside = self.outside or self.network
         found = {}
         for name, size, inside, line, stride in placed:
             network = self.axes.get(name, self.network)
-            ring = network.closes(lengths[line])
-            found[name] = AxisLinks(
-                size,
-                line,
-                lengths[line],
-                stride,
-                network.bytes_per_s,
-                network.latency_s,
-                ring,
-                not network.dims,
-                inside,
-                outside.bytes_per_s,
-                outside.latency_s,
-            )
+            ring, switch = network.closes(lengths[line]), not network.dims
+            links = AxisLinks(inside, line, lengths[line], stride, network.bytes_per_s, network.latency_s, ring, switch)
+            domains = (self._outside_links(size // inside, _OUTSIDE),) if inside < size else ()
+            found[name] = (*domains, links)
         return found
 
     def _line(self, name: str, inside: int, lengths: Mapping[int, int]) -> int:
@@ -282,7 +291,20 @@ def _tpu(
     return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz, None, scatter_tiles)
 
 
+def _gpu(
+    name: str, flops: Mapping[str, float], memory: tuple[float, float], nvlink: float, domain: int, port: float
+) -> Target:
+    """`memory` is bytes and bytes a second, `nvlink` and `port` what a device sends inside a domain and outside.
+
+    Elements of f16 have the rate of bf16, and both types of f8 one rate.
+    """
+    alike = {"f16": "bf16", "f8E5M2": "f8E4M3FN"}
+    flops = {**flops, **{element: flops[other] for element, other in alike.items() if other in flops}}
+    return Target(name, flops, *memory, Network(nvlink, 3e-6), domain, Network(port, 1e-5))
+
+
 _ICI_S = 1e-6
+_HOPPER = {"f64": 67e12, "f32": 494e12, "bf16": 989e12, "f8E4M3FN": 1979e12, "i8": 1979e12}
 _TARGETS = (
     _tpu("tpu-v3", {"bf16": 61.5e12}, (16 * GIB, 450e9), Network(50e9, _ICI_S, 2, 32), 2048, 3.125e9, 0.94e9, 2),
     _tpu(
@@ -312,34 +334,40 @@ _TARGETS = (
         2,
         scatter_tiles=None,
     ),
-    Target(
-        "a100",
-        {"bf16": 312e12, "f16": 312e12, "f32": 156e12, "f64": 19.5e12, "i8": 624e12},
-        80e9,
-        2039e9,
-        Network(300e9, 3e-6),
+    _gpu("a100", {"f64": 19.5e12, "f32": 156e12, "bf16": 312e12, "i8": 624e12}, (80e9, 2039e9), 300e9, 8, 25e9),
+    _gpu("h100", _HOPPER, (80e9, 3350e9), 450e9, 8, 50e9),
+    _gpu("h200", _HOPPER, (141e9, 4800e9), 450e9, 8, 50e9),
+    _gpu(
+        "b200",
+        {"f64": 40e12, "f32": 1100e12, "bf16": 2250e12, "f8E4M3FN": 4500e12, "i8": 4500e12},
+        (180e9, 8000e9),
+        900e9,
         8,
-        Network(25e9, 1e-5),
+        50e9,
     ),
-    Target(
-        "h100",
-        {
-            "bf16": 989e12,
-            "f16": 989e12,
-            "f8E4M3FN": 1979e12,
-            "f8E5M2": 1979e12,
-            "f32": 494e12,
-            "f64": 67e12,
-            "i8": 1979e12,
-        },
-        80e9,
-        3350e9,
-        Network(450e9, 3e-6),
-        8,
-        Network(50e9, 1e-5),
+    _gpu(
+        "gb200",
+        {"f64": 40e12, "f32": 1250e12, "bf16": 2500e12, "f8E4M3FN": 5000e12, "i8": 5000e12},
+        (186e9, 8000e9),
+        900e9,
+        72,
+        50e9,
     ),
 )
 TARGETS: Mapping[str, Target] = {target.name: target for target in _TARGETS}
-TOPOLOGIES: Mapping[str, Target] = {t.name.removeprefix("tpu-"): t for t in _TARGETS if t.network.dims}
-"""Those that a torus of any size can be made of, by what stands for them in its name, as `v5p` in `tpu:v5p:4x4x8`."""
+MEGACORE = "-megacore"
+TOPOLOGIES: Mapping[str, Target] = {
+    **{t.name.removeprefix("tpu-"): t for t in _TARGETS if t.network.dims},
+    **{
+        t.name.removeprefix("tpu-") + MEGACORE: dataclasses.replace(t, chip_devices=1, fused=False)
+        for t in _TARGETS
+        if t.fused
+    },
+}
+"""Those that a torus of any size can be made of, by what stands for them in its name, as `v5p` in `tpu:v5p:4x4x8`.
+
+Where compilers make several devices of a chip that is one device otherwise, that is the version's `-megacore`.
+"""
+GPUS: Mapping[str, Target] = {t.name: t for t in _TARGETS if not t.network.dims}
+"""Those that come in domains, by what stands for them in a name, as `h100` in `gpu:h100:8*4`."""
 NEUTRAL = "neutral"

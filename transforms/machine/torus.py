@@ -21,7 +21,7 @@ MOST_PLACEMENTS = 4096
 
 
 class Slot(NamedTuple):
-    """A part of a mesh axis: `size` positions along torus dimension `dim`, `stride` chips apart."""
+    """A part of a mesh axis: `size` positions along dimension `dim` of a `Torus`, `stride` apart."""
 
     dim: int
     size: int
@@ -30,35 +30,47 @@ class Slot(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Torus:
-    """Chips in each dimension, and devices on each chip, which count as one more dimension, the last."""
+    """Chips in each dimension; devices on each chip, and tori alike, count as two more dimensions, the last.
+
+    A switch is a torus of one dimension. Tori (slices, NVLink domains) are connected by a network of another kind.
+    """
 
     dims: tuple[int, ...]
     cores: int = 1
+    slices: int = 1
 
     @property
     def devices(self) -> int:
-        return math.prod(self.dims) * self.cores
+        return math.prod(self.lengths)
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        return (*self.dims, self.cores)
+        return (*self.dims, self.cores, self.slices)
+
+    @property
+    def letters(self) -> str:
+        """What dimensions are called, in the order of `lengths`."""
+        return "XYZ"[: len(self.dims)] + "CS"
 
     @property
     def text(self) -> str:
-        return "x".join(map(str, self.dims))
+        """As in the name of a target: `4x4x8`, or `4x4x8*2` for two slices."""
+        return "x".join(map(str, self.dims)) + (f"*{self.slices}" if self.slices > 1 else "")
 
     def box(self, devices: int) -> Torus:
-        """A part of the torus with so many devices, as near to a whole one as there is.
+        """A part of it with so many devices, in as few slices, and as near to a whole torus, as there is.
 
         Errors: UsageError where none has that number.
         """
         if devices == self.devices:
             return self
         options = [
-            Torus(dims, cores)
+            Torus(dims, cores, slices)
+            for slices in divisors(devices)
+            if slices <= self.slices
             for cores in divisors(self.cores)
-            for dims in itertools.product(*([d for d in divisors(devices) if d <= n] for n in self.dims))
-            if math.prod(dims) * cores == devices
+            for dims in itertools.product(*([d for d in divisors(devices // slices) if d <= n] for n in self.dims))
+            if math.prod(dims) * cores * slices == devices
         ]
         if not options:
             raise UsageError(
@@ -66,9 +78,11 @@ class Torus:
                 hint="choose a topology with as many devices as the mesh",
                 code=Code.TOPOLOGY,
             )
-        return max(
-            options, key=lambda t: (t.cores, sum(a == b for a, b in zip(t.dims, self.dims, strict=True)), t.dims)
-        )
+        return max(options, key=self._nearness)
+
+    def _nearness(self, part: Torus) -> tuple[int, int, int, tuple[int, ...]]:
+        whole = sum(a == b for a, b in zip(part.dims, self.dims, strict=True))
+        return -part.slices, part.cores, whole, part.dims
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +93,7 @@ class Placement:
     slots: tuple[tuple[str, tuple[Slot, ...]], ...]
 
     def coordinates(self, position: int) -> tuple[int, ...]:
-        """Chip coordinates, and the device on the chip, of a position of the mesh (row-major over its axes)."""
+        """Coordinates in the dimensions of the torus of a position of the mesh (row-major over its axes)."""
         found = [0] * len(self.torus.lengths)
         for _, slots in reversed(self.slots):
             for slot in reversed(slots):
@@ -91,12 +105,17 @@ class Placement:
         """Where an axis lies: `dimension 0 (8 of 8)`."""
         parts = []
         for slot in dict(self.slots)[name]:
-            length = self.torus.lengths[slot.dim]
-            if slot.dim == len(self.torus.dims):
+            letter, length = self.torus.letters[slot.dim], self.torus.lengths[slot.dim]
+            is_switch = len(self.torus.dims) == 1
+            if letter == "C":
                 parts.append(f"{slot.size} devices of a chip")
+            elif letter == "S":
+                parts.append(f"{slot.size} {'domains' if is_switch else 'slices'}")
+            elif is_switch:
+                parts.append(f"{slot.size} of {length} devices of a domain")
             else:
                 apart = f", {slot.stride} apart" if slot.stride > 1 else ""
-                parts.append(f"{'XYZ'[slot.dim]} ({slot.size} of {length} chips{apart})")
+                parts.append(f"{letter} ({slot.size} of {length} chips{apart})")
         return ", ".join(parts) or "one device"
 
 
@@ -144,7 +163,8 @@ def _fillings(
     for parts in itertools.product(*map(divisors, left)):
         if math.prod(parts) != sizes[0]:
             continue
-        slots = tuple(Slot(dim, part, strides[dim]) for dim, part in enumerate(parts) if part > 1)
+        outermost = (len(parts) - 1, *range(len(parts) - 1))  # neighbours are in one slice
+        slots = tuple(Slot(dim, parts[dim], strides[dim]) for dim in outermost if parts[dim] > 1)
         rest = tuple(n // part for n, part in zip(left, parts, strict=True))
         steps = tuple(s * part for s, part in zip(strides, parts, strict=True))
         for others in _fillings(sizes[1:], rest, steps):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
+from gspmd.transforms.optimize.by_tiers import CollectByTiers
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
@@ -43,6 +44,7 @@ PASSES: tuple[type[CollectivePass], ...] = (
     CollectiveMatmul,
     GatherInPieces,
     MovePermutes,
+    CollectByTiers,
     ScatterWholeTiles,
     CombineCollectives,
 )

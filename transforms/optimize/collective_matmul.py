@@ -18,8 +18,9 @@ from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.machine.cost import Hardware, collective_time
-from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
+from gspmd.transforms.machine.target_file import placed_hardware, read_hardware
 from gspmd.transforms.machine.targets import Traffic
+from gspmd.transforms.machine.topology import is_machine
 from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
@@ -76,7 +77,7 @@ class CollectiveMatmul(CollectivePass):
         In a torus, it is as it is placed best for the collectives of the program, with candidates as they take least.
         """
         assert program.mesh is not None
-        if not is_topology(self.target):
+        if not is_machine(self.target):
             return read_hardware(self.target, program.mesh)
         undecided = {
             collective.op: _PricedCandidate(found, self._ways(found), runs_of(collective.op))
@@ -90,8 +91,7 @@ class CollectiveMatmul(CollectivePass):
             for c in program.collectives()
             if c.op not in undecided
         ]
-        torus = read_target(self.target)
-        return torus.placed(torus.place(program.mesh, traffic, list(undecided.values())))
+        return placed_hardware(self.target, program.mesh, traffic, list(undecided.values()))[0]
 
     def _ways(self, found: _Candidate) -> list[_RingWay]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)

@@ -15,7 +15,8 @@ from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware, collective_time
-from gspmd.transforms.machine.target_file import is_topology, planned_for
+from gspmd.transforms.machine.target_file import planned_for
+from gspmd.transforms.machine.topology import is_topology
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.products import DOT, ProductDims
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, dim_after, keeps_elements

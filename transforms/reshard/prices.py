@@ -76,12 +76,13 @@ class Prices:
         With more than `MOST_TILES` shards, these are the seconds to gather them.
         """
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
+        axes = (*dims[source], *dims[target])
         if max(counts[0], size_of(after[target])) > MOST_TILES:
             ends = zip((source, target), sizes, strict=True)
-            return sum(self._sending(size * self._others(after, dim), 1) for dim, size in ends)
+            return sum(self._sending(size * self._others(after, dim), 1, axes) for dim, size in ends)
         exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
         return sum(
-            self._sending(way.sent * self._others(after, dim), way.messages)
+            self._sending(way.sent * self._others(after, dim), way.messages, axes)
             for dim, way in zip((source, target), map(cheapest, exchanges), strict=True)
         )
 
@@ -93,9 +94,10 @@ class Prices:
         old, new = (tuple(map(canonical, dims)) for dims in (before, after))
         asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
         alone_s, least = self.time("", before, after, 1), least_sent(*asked)
-        if least is not None and alone_s + self._sending(least, 1) >= most_s:
-            return None
         changed = changed_dims(old, new)
+        over = tuple(axis for dim in changed for axis in (*old[dim], *new[dim]))
+        if least is not None and alone_s + self._sending(least, 1, over) >= most_s:
+            return None
         if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MOST_DEVICES):
             return None
         way = direct_way(*asked)
@@ -105,16 +107,16 @@ class Prices:
             return self.time(way.kind, before, after, size_of(way.axes), way.axes), 0.0
         if way.messages > 1:  # each is put into its place
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
-        return alone_s + self._sending(way.sent, way.messages), way.gathered * self._element_bytes
+        return alone_s + self._sending(way.sent, way.messages, over), way.gathered * self._element_bytes
 
     def _others(self, dims: Dims, dim: int) -> int:
         """Elements that a device holds of all dimensions but one."""
         return math.prod(n for d, n in enumerate(local_shape(self.shape, dims)) if d != dim)
 
-    def _sending(self, elements: float, messages: int) -> float:
-        """Seconds to send so many elements to others, in messages of which each is a collective."""
+    def _sending(self, elements: float, messages: int, axes: Axes) -> float:
+        """Seconds to send so many elements to others along axes, in messages of which each is a collective."""
         sent = self._element_bytes * elements
         if not sent:
             return 0.0
-        time_s = collective_time("collective_permute", sent, 2, self.hardware)
+        time_s = collective_time("collective_permute", sent, 2, self.hardware, axes)
         return time_s + (messages - 1) * self.hardware.collective_latency_s

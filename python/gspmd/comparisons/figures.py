@@ -13,7 +13,7 @@ from gspmd.compiled.hlo_work import HloWork
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.transforms.machine.cost import Hardware, collective_time
-from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
+from gspmd.transforms.machine.target_file import placed_hardware
 from gspmd.transforms.machine.targets import Traffic
 
 
@@ -103,11 +103,8 @@ def figures_of(found: Measured, mesh: Mesh, target: str, ready_s: float) -> Figu
 
 def _hardware(work: HloWork, mesh: Mesh, target: str) -> Hardware:
     """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
-    if not is_topology(target):
-        return read_hardware(target, mesh)
-    topology = read_target(target)
     traffic = (Traffic(each.kind, each.local_bytes, each.axes, each.runs) for each in work.collectives)
-    return topology.placed(topology.place(mesh, traffic))
+    return placed_hardware(target, mesh, traffic)[0]
 
 
 def _by_line(work: HloWork, mesh: Mesh) -> Iterator[SentAlong]:

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jaxlib
 from jax.errors import JaxRuntimeError
@@ -17,12 +17,8 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.collectives import traffic_of
-from gspmd.compiled.dearer import DearerCollectives, dearer_collectives
 from gspmd.compiled.file import About, CompiledFile, compiled_bytes, read_compiled
 from gspmd.compiled.machines import Machine, is_outdated, machine, outdated, platform_version
-from gspmd.compiled.step_time import StepTime, step_time
-from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
 from gspmd.dialect.mesh import Mesh
@@ -32,7 +28,12 @@ from gspmd.runtime import executable as runtime
 from gspmd.runtime import executable_module, refusals
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
+
+if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+    from gspmd.compiled.dearer import DearerCollectives
+    from gspmd.compiled.step_time import StepTime
+    from gspmd.costs.program_cost import CostReport
 
 # What the compilers say of programs that do not fit: what is needed, and what there is.
 _OUT_OF_MEMORY = (
@@ -61,20 +62,29 @@ class CompiledMemory:
 
 
 class CompiledProgram:
-    """A partitioned program as PJRT compiled it for a machine, `seconds` long."""
+    """A partitioned program as PJRT compiled it for a machine, `compile_s` seconds long."""
 
-    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, seconds: float) -> None:
-        self.partitioned, self.machine, self.compile_s = partitioned, machine, seconds
-        self.executable = executable
+    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, compile_s: float) -> None:
+        self._partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
+        self._pjrt = executable
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """The program of one device."""
+        return self._partitioned
+
+    def runtime_executable(self) -> Any:
+        """PJRT's executable."""
+        return self._pjrt
 
     @property
     def hlo_text(self) -> str:
         """The optimised HLO."""
-        return str(self.executable.hlo_modules()[0].to_string())
+        return str(self.runtime_executable().hlo_modules()[0].to_string())
 
     @property
     def memory(self) -> CompiledMemory:
-        stats = self.executable.get_compiled_memory_stats()
+        stats = self.runtime_executable().get_compiled_memory_stats()
         limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
         return CompiledMemory(
             stats.argument_size_in_bytes,
@@ -88,14 +98,18 @@ class CompiledProgram:
     @property
     def flops(self) -> float:
         """Operations of a device by the compiler's own count, in which bodies of loops count once."""
-        return float(self.executable.cost_analysis().get("flops", 0.0))
+        return float(self.runtime_executable().cost_analysis().get("flops", 0.0))
 
     def cost(self) -> CostReport:
         """Our own account of the same program on the same machine."""
+        from gspmd.costs.program_cost import cost_of
+
         return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
 
     def dearer(self) -> list[DearerCollectives]:
         """Where the compiler sends more than the partitioned program asks for."""
+        from gspmd.compiled.dearer import dearer_collectives
+
         return dearer_collectives(self.partitioned.collectives, self.hlo_text, self.partitioned.mesh)
 
     def step_time(self) -> StepTime | None:
@@ -117,7 +131,7 @@ class CompiledProgram:
             jaxlib=jaxlib.__version__,
             compiler=platform_version(self.machine.devices),
         )
-        return compiled_bytes(CompiledFile(about, module.getvalue(), self.executable.serialize()))
+        return compiled_bytes(CompiledFile(about, module.getvalue(), self.runtime_executable().serialize()))
 
 
 def compile_for(
@@ -138,6 +152,8 @@ def compile_for(
     known or too small, and for compiler options that do not exist; ExecutionError where libtpu is missing or the
     program does not fit into memory.
     """
+    from gspmd.collectives import traffic_of
+
     partitioned = _partitioned(program, target, options)
     place = machine(target, partitioned.mesh, traffic_of(model_of(partitioned.module), partitioned.mesh))
     client, given = place.devices[0].client, dict(compiler_options or {})
@@ -152,12 +168,24 @@ def compile_for(
     module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
     refuse_to_run(module)
     started = time.perf_counter()
+    executable = compiled_by(compile_, module, lambda: partitioned, place, given, f"the compiler for '{place.target}'")
+    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+
+
+def compiled_by(
+    compile_: Callable[..., Any],
+    module: ir.Module,
+    partitioned: Callable[[], Partitioned],
+    place: Machine,
+    given: Mapping[str, Any],
+    compiler: str,
+) -> Any:
+    """What `compile_` makes of a module, by default with the options `given`; errors are those of the `compiler`."""
     try:
-        executable = _begun_early(compile_, module, given) if target.startswith(_LATE) else compile_(module)
+        return _begun_early(compile_, module, given) if place.target.startswith(_LATE) else compile_(module)
     except refusals.REFUSED as error:
         found = _refused(error, partitioned, place)
-        raise found or refusals.refusal(error, module, compile_, f"the compiler for '{place.target}'") from None
-    return CompiledProgram(partitioned, place, executable, time.perf_counter() - started)
+        raise found or refusals.refusal(error, module, compile_, compiler) from None
 
 
 def _begun_early(compile_: Callable[..., Any], module: ir.Module, given: Mapping[str, Any]) -> Any:
@@ -187,18 +215,22 @@ def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitio
 
 def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> StepTime | None:
     """An estimate from optimised HLO for a machine; None for machines that give no cycles."""
+    from gspmd.compiled.step_time import step_time
+
     hardware, placement = machine.hardware, machine.placement
     if hardware is None or placement is None or not hardware.clock_hz:
         return None
     return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__, mesh)
 
 
-def _refused(error: Exception, partitioned: Partitioned, place: Machine) -> Error | None:
+def _refused(error: Exception, partitioned: Callable[[], Partitioned], place: Machine) -> Error | None:
     """What to raise where it is not an operation that the compiler refuses."""
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
     if found := _memory_needed(error):
-        report = cost_of(partitioned.module, place.target)
+        from gspmd.costs.program_cost import cost_of
+
+        report = cost_of(partitioned().module, place.target)
         largest = ", ".join(
             f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
             for b in report.memory.buffers[:3]

@@ -6,13 +6,14 @@ import dataclasses
 import importlib.util
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
 import jax
 import jaxlib
 from jax.errors import JaxRuntimeError
+from jaxlib import _jax
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import ExecutionError, UsageError
@@ -20,9 +21,9 @@ from gspmd.dialect.limits import MAX_VIRTUAL_DEVICES
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.executable import platform_devices
 from gspmd.runtime.sharded_array import Devices
-from gspmd.transforms.machine.target_file import example_of, is_topology, read_target
-from gspmd.transforms.machine.targets import TOPOLOGIES, Target, Traffic
-from gspmd.transforms.machine.torus import Placement
+from gspmd.transforms.machine.targets import MEGACORE, TOPOLOGIES, Target, Traffic
+from gspmd.transforms.machine.topology import example_of, is_topology, read_machine
+from gspmd.transforms.machine.torus import Placement, Torus
 
 # libtpu looks for a TPU, and says on stderr that there is none, unless it is told what it needs to know.
 _QUIET = {
@@ -33,6 +34,18 @@ _QUIET = {
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
+TPU_KINDS = {
+    "TPU v3": "v3",
+    "TPU v4": "v4",
+    "TPU v5 lite": "v5e",
+    "TPU v5e": "v5e",
+    "TPU v5": "v5p",
+    "TPU v5p": "v5p",
+    "TPU v6 lite": "v6e",
+    "TPU v6e": "v6e",
+    "TPU7x": "tpu7x",
+}
+"""What topologies call the devices that JAX calls so."""
 PLATFORMS = ("cpu", "gpu", "tpu")
 _HERE = re.compile(rf"({'|'.join(PLATFORMS)})(:[1-9][0-9]{{0,9}})?")
 # How the converter of modules, and jaxlib, tell that the plugin is of another time.
@@ -44,8 +57,8 @@ _FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are
 class Machine:
     """What a program is compiled for: one device for each partition.
 
-    Without a `placement` the devices are attached to this host and can run the program. With one, the program is only
-    compiled for them, and `places` has the coordinates of each device's chip followed by its number on that chip.
+    Where it is known how these are connected, `placement` says where the axes of the mesh lie, and `places` has the
+    coordinates of each device's chip, its number on that chip, and its slice.
     """
 
     target: str
@@ -56,7 +69,19 @@ class Machine:
 
     @property
     def is_here(self) -> bool:
-        return self.placement is None
+        """Whether the devices are attached and can run the program; else it is only compiled for them."""
+        return not is_compile_only(self.devices)
+
+
+def device_kind(version: str) -> tuple[str, int]:
+    """What JAX calls a TPU, and how many cores one device of it has. Source: the topologies of libtpu 0.0.42."""
+    kind = next(kind for kind, known in TPU_KINDS.items() if known == version.removesuffix(MEGACORE))
+    return kind, 2 if version == "v5p" or version.endswith(MEGACORE) else 1
+
+
+def is_compile_only(devices: Devices) -> bool:
+    """Whether devices are those of a description of a topology."""
+    return isinstance(getattr(devices[0], "client", None), _jax.CompileOnlyPyClient)
 
 
 def is_here(target: str) -> bool:
@@ -94,7 +119,7 @@ def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine
 
 
 def _topology(target: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
-    hardware, name = read_target(target), target.partition(":")[2]
+    hardware, name = read_machine(target), target.partition(":")[2]
     assert hardware.torus is not None, "a topology is a torus"
     if mesh.size > hardware.torus.devices:
         raise UsageError(
@@ -103,7 +128,8 @@ def _topology(target: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
             code=Code.TOPOLOGY,
         )
     placement = hardware.place(mesh, traffic)
-    by_place = {(*device.coords[: len(hardware.torus.dims)], device.core_on_chip): device for device in _devices(name)}
+    devices = _devices(target)
+    by_place = dict(zip(places_of(devices, hardware.torus), devices, strict=True))
     order = mesh.device_ids or range(mesh.size)
     by_partition = {partition: placement.coordinates(position) for position, partition in enumerate(order)}
     places = tuple(by_partition[partition] for partition in range(mesh.size))
@@ -114,7 +140,28 @@ def _topology(target: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
     return Machine(target, tuple(by_place[place] for place in places), hardware, placement, places)
 
 
-def _devices(name: str) -> list[Any]:
+def places_of(devices: Sequence[Any], torus: Torus) -> list[tuple[int, ...]]:
+    """Where TPUs lie on a torus: coordinates of the chip, number of the device on it, slice."""
+    dims, slices = len(torus.dims), sorted({slice_of(device) for device in devices})
+    return [
+        (*device.coords[:dims], getattr(device, "core_on_chip", 0), slices.index(slice_of(device)))
+        for device in devices
+    ]
+
+
+def slice_of(device: Any) -> int:
+    """The number of the slice that a device is in; where there is only one, JAX does not say."""
+    found = getattr(device, "slice_index", None)
+    return 0 if found is None else int(found)
+
+
+def quieten() -> None:
+    """Let libtpu not look for a TPU, and not say that there is none."""
+    for key, value in _QUIET.items():
+        os.environ.setdefault(key, value)
+
+
+def _devices(target: str) -> list[Any]:
     """The devices of a topology, from libtpu's compile-only client."""
     if importlib.util.find_spec("libtpu") is None:
         raise ExecutionError(
@@ -122,12 +169,19 @@ def _devices(name: str) -> list[Any]:
             hint="pip install 'gspmd[tpu]'",
             code=Code.OTHER_MACHINE,
         )
-    for key, value in _QUIET.items():
-        os.environ.setdefault(key, value)
+    quieten()
     from jax.experimental import topologies
 
+    _, version, shape = target.partition("@")[0].split(":")
+    dims, _, slices = shape.partition("*")
+    name = f"{version.removesuffix(MEGACORE)}:{dims}"
+    options: dict[str, Any] = {}
+    if slices:
+        options["num_slices"] = int(slices)
+    if version.endswith(MEGACORE):
+        options["chip_config_name"] = "megacore"
     try:
-        return list(topologies.get_topology_desc(platform="tpu", topology_name=name).devices)
+        return list(topologies.get_topology_desc(platform="tpu", topology_name=name, **options).devices)
     except (JaxRuntimeError, RuntimeError, ValueError) as error:
         if is_outdated(error):
             raise outdated() from None

@@ -7,6 +7,7 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gspmd.dialect.location_marks import LINE
 from gspmd.runtime.hlo_groups import first_group
@@ -35,6 +36,26 @@ _ONE_OPERAND_FIRST = ("all-gather-start", "collective-permute-start")  # these h
 _PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
 
 
+# How libtpu 0.0.42 says what is sent between slices, for devices 0 to 7 of two: "{1,2}x{0:7}", or their numbers.
+_BETWEEN = re.compile(r'_xla_megascale_transfer_type="([A-Z_]+)"')
+_BETWEEN_WHICH = re.compile(r'_xla_megascale_target="?\{\{?([^}]*)\}')
+_BETWEEN_KINDS = {
+    "ALL_GATHER": "all_gather",
+    "ALL_REDUCE": "all_reduce",
+    "ALL_TO_ALL": "all_to_all",
+    "ONE_TO_ONE": "collective_permute",
+    "REDUCE_SCATTER": "reduce_scatter",
+}
+
+
+class Between(NamedTuple):
+    """A collective of devices of so many slices, to which each gives so many bytes."""
+
+    kind: str
+    slices: int
+    bytes: float
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
     """One line: `type` is its result's as text, `attributes` what follows the operands."""
@@ -57,6 +78,22 @@ class Instruction:
     def collective(self) -> str | None:
         """The kind of collective that it is or begins, as StableHLO calls it."""
         return COLLECTIVES.get(self.opcode.removesuffix("-start"))
+
+    @property
+    def between_slices(self) -> Between | None:
+        """What it brings to an end that goes from one slice of TPUs to others; None for what does no such thing.
+
+        These are left to the hosts by libtpu, as a pair of send and receive.
+        """
+        found = _BETWEEN.search(self.attributes) if self.opcode == "recv" else None
+        target = _BETWEEN_WHICH.search(self.attributes)
+        kind = None if found is None else _BETWEEN_KINDS.get(found[1])
+        if kind is None or target is None:
+            return None
+        slices = 2 if kind == "collective_permute" else target[1].count(",") + 1
+        received = bytes_of_type(_members(self.type)[0])
+        given = {"all_gather": received / slices, "reduce_scatter": received * slices}.get(kind, received)
+        return Between(kind, slices, given)
 
     @property
     def result_bytes(self) -> float:

@@ -47,6 +47,8 @@ def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: f
             end = longest[1]
         if instruction.opcode.endswith("-start"):
             ends[instruction.name] = free = end
+        elif instruction.opcode == "recv":  # from another slice, over no link that others use
+            ends[instruction.name] = end
         elif instruction.opcode.endswith("-done"):
             now = max(now, ends.get(instruction.operands[0], now))
         else:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule, Visit, bytes_of_type
+from gspmd.compiled.optimized_hlo import Between, Instruction, OptimizedModule, Visit, bytes_of_type
 from gspmd.compiled.schedule import Alone, schedule
 from gspmd.costs.timeline import COMPILER, COMPUTE, Timeline
 from gspmd.dialect.axes import Axis
@@ -26,7 +27,7 @@ _FREE = frozenset(
     (
         *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id", "after-all"),
         *("while", "conditional", "call", "custom-call", "opt-barrier", "domain", "async-start", "async-update"),
-        "copy-start",
+        *("copy-start", "send"),
     )
 )
 Coordinates = Callable[[int], tuple[int, ...]]  # of the chip, and the device on it, that a partition runs on
@@ -107,8 +108,11 @@ def step_time(
     for visit in module.visits():
         if not visit.known:
             loops.add(visit.computation)
-        found = collective_in(module, visit)
-        if found is not None:
+        found, between = collective_in(module, visit), visit.instruction.between_slices
+        if between is not None:
+            collectives.append(_priced_between(module, visit, between, target))
+            seconds, lane = collectives[-1].time_s, f"{between.kind} between slices"
+        elif found is not None:
             axes = "" if mesh is None else _axes_between(_exchanging(module, found), mesh)
             collectives.append(dataclasses.replace(_priced(module, visit, found, target, coordinates), axes=axes))
             priced = collectives[-1]
@@ -187,6 +191,17 @@ def _priced(
     return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
 
 
+def _priced_between(module: OptimizedModule, visit: Visit, between: Between, target: Target) -> CompiledCollective:
+    """What goes over the network between slices, each device with its own part."""
+    kind, slices, local = between
+    assert target.torus is not None, "slices are of a torus"
+    links = (target.torus_links(len(target.torus.dims) + 1, slices, 1),)
+    hardware = dataclasses.replace(Hardware(), axes={"group": links})
+    seconds = collective_time(kind, local, slices, hardware, (Axis("group", 1, slices),))
+    name, source = visit.instruction.name, module.source(visit.instruction)
+    return CompiledCollective(kind, name, source, slices, sent_bytes(kind, local, slices), seconds, visit.times, True)
+
+
 def _exchanging(module: OptimizedModule, instruction: Instruction) -> list[tuple[int, ...]]:
     """Partitions that a collective brings together: one of its groups, or all pairs of a permute."""
     if instruction.collective == "collective_permute":
@@ -217,23 +232,29 @@ def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[Axis
 
 
 def _permute_s(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
-    """All messages at once, each routed dimension by dimension: the busiest link decides."""
+    """All messages at once, each routed dimension by dimension: the busiest link decides, also of those outside."""
     assert target.torus is not None, "places are those of a torus"
-    load: dict[tuple[tuple[int, ...], int, int], int] = {}
+    dims = len(target.torus.dims)
+    crossing = [move for move in moves if move[0][dims + 1 :] != move[1][dims + 1 :]]
+    inside = [(source[:dims], goal[:dims]) for source, goal in moves if source[dims + 1 :] == goal[dims + 1 :]]
+    load: Counter[tuple[tuple[int, ...], int, int]] = Counter()
     hops = 0
-    for source, goal in moves:
-        at, length = list(source[:-1]), 0
+    for source, goal in inside:
+        at, length = list(source), 0
         for dim, size in enumerate(target.torus.dims):
             steps, way = _way(at[dim], goal[dim], size, target.network.closes(size))
             for _ in range(steps):
-                link = (tuple(at), dim, way)
-                load[link] = load.get(link, 0) + 1
+                load[tuple(at), dim, way] += 1
                 at[dim] = (at[dim] + way) % size
             length += steps
         hops = max(hops, length)
     # The devices of a chip have its links together.
     rate = target.network.bytes_per_s * target.torus.cores
-    return hops * target.network.latency_s + local * max(load.values(), default=0) / rate
+    inside_s = hops * target.network.latency_s + local * max(load.values(), default=0) / rate
+    if not crossing:
+        return inside_s
+    outside = target.torus_links(dims + 1, target.torus.slices, 1)
+    return max(inside_s, outside.latency_s + local / outside.bytes_per_s)
 
 
 def _way(start: int, goal: int, size: int, ring: bool) -> tuple[int, int]:

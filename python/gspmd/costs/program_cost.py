@@ -24,12 +24,11 @@ from gspmd.transforms.analysis.least.bound import Least, least_sent
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import symbol
-from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import read_signature
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.machine.target_file import is_topology, read_hardware, read_target
+from gspmd.transforms.machine.target_file import placed_hardware
 from gspmd.transforms.machine.torus import Placement
 from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.parsing.mlir import source_location
@@ -230,7 +229,7 @@ def cost_of(module: ir.Module, target: str = "", model: Model | None = None) -> 
     """Price a partitioned module. Errors: ParseError if it is not partitioned, and those of reading the target."""
     top = model_of(module)
     signature = read_signature(top)
-    hardware, placement = _machine(top, signature.mesh, target)
+    hardware, placement = placed_hardware(target, signature.mesh, traffic_of(top, signature.mesh))
     with module.context, ir.Location.unknown():
         program = Program(top)
         buffers = Buffers(program)
@@ -290,12 +289,3 @@ def _operations(
 
 def _sent(number: int, collectives: Sequence[CollectiveCost]) -> ScheduledCollective:
     return ScheduledCollective(number, collectives[number].collective.axes, collectives[number].time_s)
-
-
-def _machine(module: Operation, mesh: Mesh, target: str) -> tuple[Hardware, Placement | None]:
-    """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
-    if is_topology(target):
-        topology = read_target(target)
-        placement = topology.place(mesh, traffic_of(module, mesh))
-        return topology.placed(placement), placement
-    return read_hardware(target, mesh), None

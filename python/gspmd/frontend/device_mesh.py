@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError, shown
@@ -31,11 +31,31 @@ class DeviceMesh:
     mesh: Mesh
     devices: tuple[Any, ...] | None = None
     kind: AbstractMesh | None = dataclasses.field(default=None, compare=False)
+    lowered_for: str = ""
+
+    def lowered_on(self, platform: str, device_kind: str, cores: int) -> DeviceMesh:
+        """The mesh for a program that is lowered for a platform whose devices need not be here.
+
+        What JAX traces asks the mesh around for the kind of its devices. Types of values have the user's own mesh.
+        """
+        kind = self.kind
+        if kind is None or kind.abstract_device is None or not self.has_explicit_axes:
+            device = AbstractDevice(device_kind, cores, platform)
+            kind = AbstractMesh(*_sizes_and_names(self.mesh), axis_types=self._types, abstract_device=device)
+        return dataclasses.replace(self, kind=kind, lowered_for=platform)
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether it has no devices, or those of the CPU, which stand for the devices of any target."""
+        return self.devices is None or self.devices[0].platform == "cpu"
+
+    @property
+    def _types(self) -> tuple[AxisType, ...]:
+        return (AxisType.Auto,) * len(self.mesh.axes) if self.kind is None else self.kind.axis_types
 
     def abstract(self, explicit: bool = False) -> AbstractMesh:
         """The mesh in which JAX traces: every axis left to the partitioner, or of the type that it was given with."""
-        names = tuple(name for name, _ in self.mesh.axes)
-        sizes = tuple(size for _, size in self.mesh.axes)
+        sizes, names = _sizes_and_names(self.mesh)
         types = (AxisType.Auto,) * len(names)
         if self.kind is not None:
             kind: AbstractMesh = self.kind if explicit else self.kind.update(axis_types=types)
@@ -88,16 +108,30 @@ class DeviceMesh:
     @property
     def platform(self) -> str:
         """What JAX lowers for: the platform of the devices, of those that JAX has where these are not here."""
-        return str((self.devices or jax.devices())[0].platform)
+        return self.lowered_for or self._elsewhere or str((self.devices or jax.devices())[0].platform)
 
     def is_here(self) -> bool:
-        return self.devices is not None or self.mesh.size <= len(jax.devices())
+        return self.devices is not None or (self.mesh.size <= len(jax.devices()) and not self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> str:
+        """The platform of an abstract mesh that says what its devices are, where JAX has others; else ''."""
+        device = None if self.kind is None else self.kind.abstract_device
+        if self.devices is not None or device is None or device.platform == jax.devices()[0].platform:
+            return ""
+        return str(device.platform)
 
     def here(self) -> tuple[Any, ...]:
         """The devices to run on. Raises ExecutionError where there are too few."""
         if self.devices is not None:
             return self.devices
         devices = jax.devices()
+        if self._elsewhere:
+            raise ExecutionError(
+                f"the mesh is of {self._elsewhere} devices, but there are {devices[0].platform} devices",
+                hint="give the devices to compile for, as compile(devices=...), or a target",
+                code=Code.OTHER_MACHINE,
+            )
         if len(devices) < self.mesh.size:
             platform = devices[0].platform
             raise ExecutionError(
@@ -243,6 +277,10 @@ def make_mesh(
     grid = np.empty(abstract.size, object)
     grid[:] = available[: abstract.size]
     return jax.sharding.Mesh(grid.reshape(shapes), names, axis_types=types)
+
+
+def _sizes_and_names(mesh: Mesh) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    return tuple(size for _, size in mesh.axes), tuple(name for name, _ in mesh.axes)
 
 
 def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:

@@ -26,13 +26,15 @@ Aval = Any
 class Held:
     """One argument or result: its type and sharding for JAX's executable, `taken` from what a user passes.
 
-    `given` makes what the user gets of a result; None where that is the array itself.
+    `given` makes what the user gets of a result; None where that is the array itself. `is_itself`: the array is the
+    value, and not the value in another form.
     """
 
     aval: Aval
     sharding: NamedSharding
     taken: Callable[[Any], Any]
     given: Callable[[Any], Any] | None = None
+    is_itself: bool = True
 
     def lies_right(self, leaf: Any) -> bool:
         """Whether C++ may pass a leaf like this one: it takes arrays over as many devices for what they should be."""
@@ -112,7 +114,7 @@ def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
         result = placing.from_passed(array, form, value.shape, value.sharding, devices)
         return result.to_jax() if is_whole else result
 
-    return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, given)
+    return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, given, False)
 
 
 def _of_type(leaf: Any, dtype: np.dtype[Any]) -> Any:

@@ -119,6 +119,10 @@ class Computation:
         module: ir.Module = self.lowering.stablehlo()
         return mlir.refine_polymorphic_shapes(module) if poly is not None and poly.uses_dim_vars else module
 
+    def is_for(self, platform: str) -> bool:
+        """Whether it was lowered for a platform."""
+        return platform in self.lowering._platforms
+
     @property
     def name(self) -> str:
         """What JAX calls the function, as in the names of its files."""
@@ -215,6 +219,35 @@ class Computation:
             return lowering.compile()
 
 
+def make_stage(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
+    """Let one of JAX's stages, which comes from what JAX lowered, have this executable."""
+    stages.Compiled.__init__(
+        compiled,
+        executable,
+        lowered._lowering.const_args,
+        lowered.args_info,
+        lowered.out_tree,
+        lowered._no_kwargs,
+        lowered._in_types,
+        lowered._out_types,
+    )
+
+
+class Unserializable:
+    """In the place of what JAX pickles of an executable, where JAX alone could not use it: raises `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __reduce__(self) -> Any:
+        raise self._error
+
+
+def refuse_to_serialize(executable: Any, error: Exception) -> None:
+    """Let `jax.experimental.serialize_executable.serialize` raise `error` for an executable."""
+    executable._unloaded_executable = Unserializable(error)
+
+
 def _explicit(aval: Aval) -> NamedSharding | None:
     sharding = getattr(aval, "sharding", None)
     known = isinstance(sharding, NamedSharding) and AxisType.Explicit in sharding.mesh.axis_types
@@ -272,12 +305,28 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     calls, parameters = _CallLowering(mesh), None
     if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
         parameters = mlir.LoweringParameters(override_lowering_rules=((custom_partitioning_p, calls),))
+
+    def lowered_for(name: str) -> Any:
+        return stages.Traced.lower(wide, lowering_platforms=(name,), _private_parameters=parameters)
+
     try:
-        with any_functions():
-            lowered = stages.Traced.lower(wide, lowering_platforms=(platform,), _private_parameters=parameters)
+        with any_functions(), _device_of(mesh, platform):
+            try:
+                lowered = lowered_for(platform)
+            except ValueError as error:
+                if "different from the lowering platform" not in str(error):
+                    raise
+                # It calls Python, for which JAX needs a device. What is here suffices to partition it.
+                lowered = lowered_for(jax.default_backend())
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
+
+
+def _device_of(mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> contextlib.AbstractContextManager[Any]:
+    """What calls of Python are lowered for asks the client of a device, which is that of the mesh if it has one."""
+    device = None if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0]
+    return contextlib.nullcontext() if device is None or device.platform != platform else jax.default_device(device)
 
 
 def _for_one_device_only(jaxpr: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import re
@@ -15,14 +16,16 @@ from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
 from gspmd import api
+from gspmd.compiled import machines
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import ExecutionError, UsageError, shown
+from gspmd.dialect.errors import UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
+from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
 from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
-from gspmd.frontend.lowered import Compiled, Lowered, explained
+from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
 from gspmd.frontend.value_shardings import (
     NOTHING,
@@ -35,7 +38,7 @@ from gspmd.frontend.value_shardings import (
 )
 from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.processes import TIMEOUT_S
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Names = str | Iterable[str] | None
@@ -87,13 +90,13 @@ def jit(
     there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
     `timeout_s` seconds of the others. `shardings="search"` lets `gspmd.search` find the shardings that are not given; a
     dictionary is its options, as `{"time_limit_s": 10}`. Further keyword arguments are those of `gspmd.partition`;
-    `target` may also say where to run, as `tpu` or `cpu`.
+    `target` may also say where to run, as `tpu` or `cpu`; where it names no hardware, that of the mesh is looked up.
 
     The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
     has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
-    `partitioned` and `compile()`, which also compiles for a `target` that is a topology, as `tpu:v5p:8x8x8`; functions
-    for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit` of the
-    annotated function is; within a function of `gspmd.jit` it becomes part of that one.
+    `partitioned` and `compile()`, which also compiles for a `target` or a mesh that is a topology, as `tpu:v5p:8x8x8`;
+    functions for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit`
+    of the annotated function is; within a function of `gspmd.jit` it becomes part of that one.
 
     Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
     `gspmd.partition` and `gspmd.compile` raise.
@@ -203,7 +206,8 @@ class Jitted:
         return results, compiled.fast_call(call.leaves, results), False
 
     def _compiled_for(self, call: BoundCall) -> Compiled:
-        self._check_here()
+        found = self._find_mesh(call.leaves)
+        self._check_here(None if found is None else found.mesh)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
             raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
         compiled: Compiled = self._lowered_for(call).compile(timeout_s=self._timeout_s)
@@ -220,14 +224,12 @@ class Jitted:
             lowered = self._lowered[key] = self._lower(found, call)
         return lowered
 
-    def _check_here(self) -> None:
+    def _check_here(self, mesh: DeviceMesh | None) -> None:
         target = self._options.get("target", "")
-        if is_topology(target):
-            raise ExecutionError(
-                f"'{self._name}' is for '{target}', which is not here",
-                hint="compile it by lower(...).compile(), or call it with target='tpu' where there are TPUs",
-                code=Code.OTHER_MACHINE,
-            )
+        if mesh is not None and mesh.devices is not None and machines.is_compile_only(mesh.devices):
+            raise not_here(f"'{self._name}'", f"{len(mesh.devices)} x {mesh.devices[0].device_kind}")
+        if is_topology(target) and (mesh is None or mesh.stands_in):
+            raise not_here(f"'{self._name}'", target)
 
     def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
@@ -253,6 +255,7 @@ class Jitted:
         found = None if jax_stages.is_tracing(call.leaves) else self._find_mesh(call.leaves)
         if found is None:
             return self._annotated.trace(*args, **kwargs)
+        found = self._on_target(found)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         inputs = self._inputs(found.mesh, call, leaves)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs))
@@ -281,6 +284,10 @@ class Jitted:
         """The mesh of the function for these arguments, where anything but its body says one."""
         return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), leaves)
 
+    def _on_target(self, found: FoundMesh) -> FoundMesh:
+        """The mesh, of the devices that the function is traced and lowered for."""
+        return dataclasses.replace(found, mesh=mesh_on_target(found.mesh, self._options.get("target", "")))
+
     def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered:
         self._parameters.check(self._name, call.args, call.kwargs)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
@@ -290,6 +297,7 @@ class Jitted:
                 found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
             raise no_mesh()
+        found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
         traced, lowered, computation = self._traced(found, call, leaves, inputs)

@@ -15,11 +15,16 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.compiled import machines
-from gspmd.dialect.errors import Error, ExecutionError, UsageError
+from gspmd.compiled import ahead_of_time, machines
+from gspmd.compiled.ahead_of_time import CompiledProgram
+from gspmd.compiled.looked_up import machine_of
+from gspmd.compiled.machines import Machine
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, ExecutionError, Unsupported, UsageError
 from gspmd.dialect.own_attributes import NAME
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
+from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
 from gspmd.frontend.held_values import Held, held
 from gspmd.frontend.host_calls import HostCalls
@@ -28,22 +33,23 @@ from gspmd.frontend.kept_programs import shelf
 from gspmd.frontend.partitioning import Partitioning
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
 from gspmd.reading import read_program
-from gspmd.runtime import arguments, executable_module, in_flight, processes, refusals
+from gspmd.runtime import arguments, executable_module, in_flight, processes
+from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import MEMORY_KIND, ValueSignature, arrays, dictionaries, set_dictionaries
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 
 if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
-    from gspmd.compiled.ahead_of_time import CompiledProgram
     from gspmd.costs.program_cost import CostReport
     from gspmd.explanations.explanation import Explanation
     from gspmd.plan_search.plan import ShardingPlan
@@ -92,10 +98,14 @@ class Lowered:
         self._annotated = functools.cache(functools.partial(annotated, computation, mesh, self._given, self._names))
         self._target = options.get("target", "")
         self._compiled: dict[Any, Any] = {}
+        self.hardware = assumed_hardware(self._target, mesh)
         self._compiler_options = compiler_options
-        # Devices that are here say nothing of their speed.
-        self._options = {**options, "target": ""} if machines.is_here(self._target) else options
+        self._options = {**options, "target": self.hardware.target}
         self._explained = {name: self._options[name] for name in _EXPLAINED if name in self._options}
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name}={size}" for name, size in self.mesh.mesh.axes)
+        return f"Lowered(mesh: {axes}; hardware: {self.hardware})"
 
     @functools.cached_property
     def plan(self) -> ShardingPlan:
@@ -197,31 +207,34 @@ class Lowered:
         devices: Sequence[Any] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """A `Compiled`, ready to run on the given devices, by default those of the mesh or the target.
+        """A `Compiled` for the given devices, by default those of the mesh or the target.
 
-        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. For a target that is a topology, as
-        `tpu:v5p:8x8x8`, the `CompiledProgram` of `compile_for`. `timeout_s` and errors: as for `gspmd.compile`.
-        Compiled once for each of these, also where a call of the function asks for it.
+        It is ready to run, or only for reading, saving and sending where the devices are those of a topology.
+        `compiler_options` are XLA's own, in addition to those of `gspmd.jit`. `timeout_s` and errors: as for
+        `gspmd.compile`. Compiled once for each of these, also where a call of the function asks for it.
         """
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
         key = (None if devices is None else tuple(devices), *((name, str(xla_options[name])) for name in xla_options))
         if key not in self._compiled:
-            self._compiled[key] = self._compile(xla_options, devices, timeout_s)
+            machine = self._machine(devices)
+            self._compiled[key] = Compiled(self._partitioning, self, machine, xla_options, timeout_s)
         return self._compiled[key]
-
-    def _compile(self, xla_options: Options, devices: Sequence[Any] | None, timeout_s: float) -> Any:
-        if devices is None and is_topology(self._target):
-            return self.compile_for(self._target, xla_options)
-        return Compiled(self._partitioning, self, self._devices(devices), xla_options, timeout_s)
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
         """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
-        from gspmd.compiled import ahead_of_time
-
         if target == self._target:
             return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
         return ahead_of_time.compile_for(self.program, target, compiler_options=compiler_options, **options)
+
+    def _machine(self, devices: Sequence[Any] | None) -> Machine:
+        """What to compile for; the axes of a mesh that is only sizes are laid onto a topology in the best way."""
+        mesh = self._partitioning.mesh
+        if devices is None and is_topology(self._target) and self.mesh.stands_in:
+            from gspmd.collectives import traffic_of
+
+            return machines.machine(self._target, mesh, traffic_of(model_of(self.partitioned.module), mesh))
+        return machine_of(self._devices(devices), mesh, [size for _, size in self.mesh.mesh.axes])
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
@@ -236,22 +249,27 @@ class Lowered:
         return self.mesh.devices
 
 
-class Compiled:
-    """A partitioned function on its devices. Called as the function, without static arguments."""
+class Compiled(jax.stages.Compiled, CompiledProgram):
+    """A partitioned function, compiled for its devices; called as the function, without static arguments.
+
+    It is one of `jax.stages`, so that JAX's own functions take it, as `jax.experimental.serialize_executable` does.
+    """
 
     def __init__(
         self,
         partitioning: Partitioning,
         lowered: Lowered,
-        devices: tuple[Any, ...],
+        machine: Machine,
         compiler_options: Options,
         timeout_s: float,
     ) -> None:
-        self._partitioning = partitioning
-        self.in_tree = lowered.in_tree
+        self._partitioning, self.machine, self._is_here = partitioning, machine, machine.is_here
+        devices, self._in_tree = machine.devices, lowered.in_tree
         self._paths, self._computation = lowered._paths, lowered._computation
         self._out_avals, self.out_tree = jax.tree.flatten(lowered.out_info)
         module, signature = partitioning.for_platform(devices[0].platform)
+        if not (self._is_here or self._computation.is_for(devices[0].platform)):
+            refuse_to_run(module)
         if jax.process_count() > 1:
             processes.agree(str(module), executable_module.name_of(module), signature, devices, timeout_s)
         self._signature, self._devices = signature, devices
@@ -272,11 +290,16 @@ class Compiled:
         self._calls = HostCalls(known.module, known.host_callbacks, guard=jax.process_count() == 1)
         started = time.perf_counter()
         self._jax = self._compile(module, outs, compiler_options)
-        partitioning.keep(time.perf_counter() - started)
+        self.compile_s = time.perf_counter() - started
+        partitioning.keep(self.compile_s)
+        jax_stages.make_stage(self, lowered._lowered, self._jax)
         self._outputs = [
             result for result, ref in zip(outs, self._computation.ref_results(), strict=True) if ref is None
         ]
-        self._constants = jax_stages.place_constants(self._jax, self._computation.const_args)
+        self._check_serializable([*self._inputs, *outs])
+        self._constants: Sequence[Any] = self._computation.const_args
+        if self._is_here:
+            self._constants = jax_stages.place_constants(self._jax, self._constants)
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
@@ -284,15 +307,20 @@ class Compiled:
         self._refs = self._inputs[own.stop :]
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
-        def compile_(module: ir.Module) -> Any:
+        def compile_(module: ir.Module, options: Options = options) -> Any:
             with quiet():
                 calls = self._calls.functions
                 return self._computation.compile(module, self._devices, self._inputs, outputs, calls, options)
 
-        try:
-            return compile_(module)
-        except refusals.REFUSED as error:
-            raise refusals.refusal(error, module, compile_) from None
+        compiler = "PJRT" if self._is_here else f"the compiler for '{self.machine.target}'"
+        return ahead_of_time.compiled_by(compile_, module, lambda: self.partitioned, self.machine, options, compiler)
+
+    def _check_serializable(self, values: Sequence[Held]) -> None:
+        """JAX alone would pass others than it should, where it holds a value in another form."""
+        if any(not value.is_itself for value in values):
+            hint = "save it by compiled.save(path), for gspmd.load_compiled"
+            error = Unsupported("has a value that JAX cannot hold as it is, as one that is split unevenly", hint=hint)
+            jax_stages.refuse_to_serialize(self._jax, error)
 
     # ---- what it is ----
 
@@ -305,6 +333,27 @@ class Compiled:
     def shares_threads(self) -> bool:
         """Whether the devices are those of `in_flight`, which few calls may be on their way to."""
         return in_flight.share_threads(self._devices)
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of `((positional, ...), {keyword: ...})`."""
+        return self._in_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, of whole values."""
+        return jax.tree.map(lambda info: jax.core.ShapedArray(info.shape, info.dtype), self.args_info)
+
+    @property
+    def out_info(self) -> Any:
+        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s; with shardings where JAX has these."""
+        shardings = jax.tree.leaves(self.out_shardings, is_leaf=lambda leaf: leaf is None)
+        known = [each if isinstance(each, jax.sharding.Sharding) else None for each in shardings]
+        structs = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+            for aval, sharding in zip(self._out_avals, known, strict=True)
+        ]
+        return jax.tree.unflatten(self.out_tree, structs)
 
     @functools.cached_property
     def executable(self) -> Executable:
@@ -337,22 +386,6 @@ class Compiled:
             return jax_sharding(value.sharding, self._devices)
         return api.Sharding(value.sharding)
 
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return str(self._jax.as_text())
-
-    def cost_analysis(self) -> Any:
-        """XLA's estimate for one device, as a dictionary."""
-        return self._jax.cost_analysis()
-
-    def memory_analysis(self) -> Any:
-        """What XLA allocates on one device, in bytes."""
-        return self._jax.memory_analysis()
-
-    def runtime_executable(self) -> Any:
-        """PJRT's executable."""
-        return self._jax.runtime_executable()
-
     # ---- calls ----
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -369,6 +402,8 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments. Errors: ExecutionError, as `gspmd.compile`d programs."""
+        if not self._is_here:
+            raise not_here("the function", self.machine.target)
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
         taken = list(leaves)
         for leaf, value in self._kept.items():
@@ -402,6 +437,15 @@ class Compiled:
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
+
+
+def not_here(what: str, target: str) -> ExecutionError:
+    """What to say of a call of something that is for devices of a topology."""
+    return ExecutionError(
+        f"{what} is for '{target}', which is not here",
+        hint="compile it by lower(...).compile(), or call it on a mesh of devices that are here",
+        code=Code.OTHER_MACHINE,
+    )
 
 
 def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | None:

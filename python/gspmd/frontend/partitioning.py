@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from gspmd import api
 from gspmd.api import Partitioned
 from gspmd.dialect.diagnostic import Diagnostic, send
+from gspmd.dialect.mesh import Mesh
 from gspmd.frontend.kept_programs import KeptProgram, Shelf, bytecode_of, module_of, overhearing
 from gspmd.runtime import executable_module
 from gspmd.transforms.ir.signature import Signature, signature_of
@@ -38,6 +39,17 @@ class Partitioning:
         return found
 
     @functools.cached_property
+    def _kept_signature(self) -> Signature:
+        """That of what was kept."""
+        assert self._kept is not None
+        return signature_of(module_of(self._kept.partitioned))
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh of what the program becomes. Errors: as `partitioned`."""
+        return self.partitioned.mesh if self._kept is None else self._kept_signature.mesh
+
+    @functools.cached_property
     def partitioned(self) -> Partitioned:
         """The program of one device, with its places in the source. Errors: as `gspmd.partition`."""
         kept = self._kept
@@ -54,7 +66,7 @@ class Partitioning:
         """What PJRT is to compile for devices of a platform. Errors: as `partitioned`."""
         kept, usual = self._kept, self._shelf is not None and self._shelf.platform == platform
         if kept is not None and usual:
-            return module_of(kept.final), signature_of(module_of(kept.partitioned))
+            return module_of(kept.final), self._kept_signature
         partitioned = self.partitioned
         started = time.perf_counter()
         with overhearing() as said:

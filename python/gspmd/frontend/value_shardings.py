@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax.errors import JaxRuntimeError
 from jax.experimental.layout import Format
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
@@ -98,9 +99,9 @@ def usual_memory(sharding: jax.sharding.Sharding) -> str | None:
     """The memory that devices compute in, which goes without saying."""
     try:
         device: Any = next(iter(sharding.device_set))
-    except (ValueError, NotImplementedError):  # over devices that are not here
+        return str(device.default_memory().kind)
+    except (ValueError, NotImplementedError, JaxRuntimeError):  # over devices that are not here
         return "device"
-    return str(device.default_memory().kind)
 
 
 def _sharding(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> TensorSharding | None:

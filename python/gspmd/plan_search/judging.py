@@ -12,7 +12,7 @@ from gspmd import api
 from gspmd.compiled.ahead_of_time import compile_for
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError
-from gspmd.transforms.machine.target_file import is_topology
+from gspmd.transforms.machine.topology import is_topology
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

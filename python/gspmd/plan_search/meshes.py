@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -15,7 +16,7 @@ from gspmd.transforms.ir.modules import create_mesh, mesh_operations
 from gspmd.transforms.ir.operations import Point
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.machine.target_file import is_topology, read_target
+from gspmd.transforms.machine.topology import is_machine, read_machine
 from gspmd.transforms.machine.torus import placements
 
 AUTO = "auto"
@@ -103,12 +104,12 @@ def _checked(mesh: Mapping[str, int]) -> Mesh:
 
 
 def _devices_of(target: str) -> int:
-    """The devices of a topology, 0 of what is none."""
-    if not is_topology(target):
+    """The devices of a machine that is given by its shape, 0 of any other target."""
+    if not is_machine(target):
         return 0
-    torus = read_target(target).torus
-    assert torus is not None, "a topology has one"
-    return torus.devices
+    found = read_machine(target)
+    assert found.torus is not None, "a machine has places"
+    return math.prod(slot.size for slot in found.order) if found.order else found.torus.devices
 
 
 def _all_meshes(count: int) -> list[Mesh]:
@@ -118,9 +119,9 @@ def _all_meshes(count: int) -> list[Mesh]:
 
 
 def _fits(mesh: Mesh, target: str) -> bool:
-    """Whether it lies along the dimensions of a topology."""
-    if not is_topology(target):
+    """Whether it lies along the dimensions of a machine."""
+    if not is_machine(target):
         return True
-    torus = read_target(target).torus
-    assert torus is not None, "a topology has one"
-    return bool(placements(mesh, torus.box(mesh.size)))
+    found = read_machine(target)
+    assert found.torus is not None, "a machine has places"
+    return bool(found.order or placements(mesh, found.torus.box(mesh.size)))

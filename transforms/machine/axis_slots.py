@@ -1,0 +1,142 @@
+"""Where the axes of a mesh lie on a torus whose devices are in a given order."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.primes import divisors
+from gspmd.transforms.machine.device_order import Order, order_text
+from gspmd.transforms.machine.torus import Placement, Slot, Torus
+
+Coordinates = np.ndarray[Any, np.dtype[np.int64]]  # [device, dimension of a torus]
+
+
+def order_of(coordinates: Coordinates, sizes: Sequence[int]) -> Order:
+    """The order of devices whose places are known, as the axes of a mesh of these sizes divide it."""
+    return tuple(slot for slots in slots_of_axes(coordinates, sizes) for slot in slots)
+
+
+@functools.lru_cache(maxsize=256)
+def ordered_placement(mesh: Mesh, torus: Torus, order: Order) -> Placement:
+    """Where the axes of a mesh lie, whose device numbers are in an order.
+
+    Errors: UsageError for a mesh of more or fewer devices.
+    """
+    count = math.prod(slot.size for slot in order)
+    if mesh.size != count:
+        raise UsageError(
+            f"the target says where {count} devices lie ({order_text(order, torus)}), the mesh has {mesh.size}",
+            hint="leave the part behind '@' out, or give it for as many devices",
+            code=Code.TOPOLOGY,
+        )
+    places = _places(order, len(torus.lengths))
+    if mesh.device_ids:
+        places = places[np.array(mesh.device_ids)]
+    slots = slots_of_axes(places, [size for _, size in mesh.axes])
+    return Placement(torus, tuple((name, each) for (name, _), each in zip(mesh.axes, slots, strict=True)))
+
+
+def _places(order: Order, dims: int) -> Coordinates:
+    """Coordinates of every device of an order."""
+    found = np.zeros((1, dims), np.int64)
+    for slot in order:
+        steps = np.zeros((slot.size, dims), np.int64)
+        steps[:, slot.dim] = np.arange(slot.size) * slot.stride
+        found = (found[:, None, :] + steps[None, :, :]).reshape(-1, dims)
+    return found
+
+
+def slots_of_axes(coordinates: Coordinates, sizes: Sequence[int]) -> list[tuple[Slot, ...]]:
+    """For each axis of a mesh, what it has of the dimensions, the most major first.
+
+    `coordinates` are those of the devices in the mesh's order. Libraries lay axes around rings: what matters is which
+    devices lie along an axis, so a part of it may run forth here and back there. Where it runs across several
+    dimensions in no order, it counts as what the other parts leave of these.
+    """
+    grid = coordinates.reshape(*sizes, coordinates.shape[-1])
+    found = [
+        [*_digits(np.moveaxis(grid, axis, 0).reshape(size, -1, grid.shape[-1]))] for axis, size in enumerate(sizes)
+    ]
+    left = _Left.of(coordinates, [digit for digits in found for digit in digits if isinstance(digit, Slot)])
+    return [tuple(itertools.chain.from_iterable(map(left.slots_of, reversed(digits)))) for digits in found]
+
+
+def _digits(along: Coordinates) -> Iterator[Slot | int]:
+    """The digits of one axis, the most minor first: where they lie, or how many there are of no order.
+
+    `along` is [position, place along other axes, dimension].
+    """
+    while len(along) > 1:
+        slot = _last_digit(along)
+        if slot is not None:
+            yield slot
+            along = _corners(along, slot.size)
+            continue
+        size = next(n for n in divisors(len(along))[1:] if n == len(along) or _last_digit(_corners(along, n)))
+        yield size
+        along = _corners(along, size)
+
+
+def _corners(along: Coordinates, size: int) -> Coordinates:
+    """Where blocks of so many positions begin in every dimension."""
+    return np.asarray(along.reshape(-1, size, *along.shape[1:]).min(axis=1), np.int64)
+
+
+def _last_digit(along: Coordinates) -> Slot | None:
+    """The largest part whose positions are equally far apart, in one dimension and everywhere; None for none."""
+    for size in reversed(divisors(len(along))[1:]):
+        blocks = along.reshape(-1, size, *along.shape[1:])
+        steps = blocks[:, 1] - blocks[:, 0]
+        apart = np.abs(steps)
+        changed = np.flatnonzero(apart[0, 0])
+        if len(changed) != 1 or (apart != apart[0, 0]).any():
+            continue
+        if (blocks == blocks[:, :1] + np.arange(size).reshape(1, size, 1, 1) * steps[:, None]).all():
+            return Slot(int(changed[0]), size, int(apart[0, 0, changed[0]]))
+    return None
+
+
+@dataclasses.dataclass(slots=True)
+class _Left:
+    """Positions in each dimension that no part of an axis has, and how far apart they are."""
+
+    counts: list[int]
+    strides: list[int]
+
+    @staticmethod
+    def of(coordinates: Coordinates, taken: Sequence[Slot]) -> _Left:
+        counts, strides = [len({*column.tolist()}) for column in coordinates.T], []
+        for dim, count in enumerate(counts):
+            used = math.prod(slot.size for slot in taken if slot.dim == dim)
+            counts[dim] = max(1, count // used)
+            strides.append(used)
+        return _Left(counts, strides)
+
+    def slots_of(self, digit: Slot | int) -> Iterator[Slot]:
+        """Where a digit lies; so many positions of no order take what is left, in as many dimensions as that needs."""
+        if isinstance(digit, Slot):
+            yield digit
+            return
+        size = digit
+        for dim in range(len(self.counts)):
+            part = math.gcd(size, self.counts[dim])
+            if part > 1:
+                yield self._slot(dim, part)
+                size //= part
+        if size > 1:  # of no box
+            yield self._slot(max(range(len(self.counts)), key=self.counts.__getitem__), size)
+
+    def _slot(self, dim: int, size: int) -> Slot:
+        slot = Slot(dim, size, self.strides[dim])
+        self.counts[dim], self.strides[dim] = max(1, self.counts[dim] // size), self.strides[dim] * size
+        return slot
