@@ -15,6 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 CELL = {
     "values": [6.0, 5.5],
     "run_s": 8.0,
+    "run_cpu_s": 16.0,
     "first_call_s": 0.5,
     "call_s": 0.02,
     "lower_s": 1.0,
