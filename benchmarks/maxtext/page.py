@@ -90,7 +90,7 @@ def _here(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[
         **_sizes(ours, theirs),
         "flops": _ratio(ours["flops"], theirs["flops"]),
         "made": _beside(_made(ours), _made(theirs), lambda s: f"{s:.1f} s") if _made(theirs) else "",
-        "step": _beside(ours["call_s"], theirs["call_s"], lambda s: f"{s * 1e3:.0f} ms"),
+        "step": _beside(ours["call_s"], theirs["call_s"], lambda s: f"{s * 1e3:.0f} ms") if theirs["call_s"] else "",
         "run": _beside(ours["run_cpu_s"], theirs["run_cpu_s"], lambda s: f"{s:.0f} s") if "run_cpu_s" in ours else "",
     }
 
@@ -170,7 +170,7 @@ def _model(row: Any) -> tuple[Any, ...]:
 
 
 def worse(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """In what gspmd.jit's program is worse: other losses, or over 1 % more bytes, memory or estimated time."""
+    """In what gspmd.jit's program is worse: other losses, or over 1 % more of anything else that is told of both."""
     said = []
     if "values" in ours and not difference(ours, theirs) <= row.tolerance:
         said.append(f"{_DIFFER} ({difference(ours, theirs):.1e})")
@@ -178,6 +178,8 @@ def worse(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[
         said.append(f"sends {_ratio(ours['sent_scattered'], theirs['sent_scattered'])} as scattered")
     if ours["memory"]["peak"] > 1.01 * theirs["memory"]["peak"]:
         said.append(f"needs {_ratio(ours['memory']['peak'], theirs['memory']['peak'])} of the memory")
+    if "values" in ours and ours["flops"] > 1.01 * theirs["flops"]:
+        said.append(f"computes {_ratio(ours['flops'], theirs['flops'])} of the arithmetic")
     if "step_s" in ours and ours["step_s"] > 1.01 * theirs["step_s"]:
         said.append(f"takes {_ratio(ours['step_s'], theirs['step_s'])} of the time, as estimated")
     return said
@@ -193,7 +195,7 @@ def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
 
 
 def _difference_text(row: Any, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    return f"{difference(ours, theirs):.0e} ({row.tolerance:.0e})"
+    return f"{difference(ours, theirs):.0e} ({row.tolerance:.0e})" if "values" in ours else ""
 
 
 def _kinds(cells: Cells) -> Iterator[str]:
