@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import dataclasses
 import enum
+import functools
 import sys
 from collections.abc import Callable, Iterator
 
@@ -69,6 +70,12 @@ _sink: contextvars.ContextVar[Sink] = contextvars.ContextVar("gspmd_diagnostics"
 def send(diagnostic: Diagnostic) -> None:
     """Give a diagnostic to whoever listens."""
     _sink.get()(diagnostic)
+
+
+@functools.lru_cache(maxsize=256)
+def remark_once(message: str) -> None:
+    """Say something of no place in a program, once in a process."""
+    send(Diagnostic(Severity.REMARK, message))
 
 
 def listener() -> Sink:

@@ -55,13 +55,13 @@ def test_the_mesh_around() -> None:
     f = gspmd.jit(lambda x: gspmd.annotate(x * 2, "x"))
     part = jax.sharding.Mesh(np.array(jax.devices()[4:]), ("x",))
     with jax.set_mesh(MESH):
-        assert f(X).sharding == NamedSharding(MESH, P("x", None))
+        assert f(X).sharding == NamedSharding(MESH, P("x"))
         # A mesh of the function's own may be of another size.
         assert gspmd.jit(lambda x: x * 2, mesh={"q": 2}, in_shardings=P("q"))(X).sharding.mesh.shape == {"q": 2}
     with jax.set_mesh(part):
-        assert f(X).sharding == NamedSharding(part, P("x", None))
+        assert f(X).sharding == NamedSharding(part, P("x"))
     with pytest.raises(gspmd.UsageError, match="there is no mesh"):
-        f(X)
+        f(X)  # which annotates by names
 
 
 @jax.jit
@@ -127,12 +127,12 @@ def test_explicit_axes_and_annotations() -> None:
     f = gspmd.jit(lambda x: gspmd.annotate(x * 2, NamedSharding(EXPLICIT, P(None, "y"))))
     with jax.set_mesh(EXPLICIT):
         assert f(ON_BOTH).sharding.spec == P(None, "y")
-    by_name = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x, P("y")), mesh=EXPLICIT)
-    assert by_name(ON_BOTH).sharding.spec == P("y", None)
+    by_name = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x, P("x", "y")), mesh=EXPLICIT)
+    assert by_name(ON_BOTH).sharding.spec == P("x", "y")
 
 
-def test_what_types_cannot_say_is_left_to_the_partitioner() -> None:
-    """Over axes of type Explicit, JAX refuses shards that are not even and products that it cannot name a type for."""
+def test_arguments_that_types_cannot_split_are_left_to_the_partitioner() -> None:
+    """Over axes of type Explicit, JAX refuses shards that are not even."""
     f = gspmd.jit(lambda x: x @ x.T, mesh=EXPLICIT, in_shardings=P("x"), out_shardings=P("y"))
     np.testing.assert_allclose(np.asarray(f(X[:7])), X[:7] @ X[:7].T)
 
@@ -157,16 +157,26 @@ def _halved(x: Any) -> Any:
     ids=["contraction", "products", "gather", "reshape", "carry", "while", "qr", "branches"],
 )
 @pytest.mark.parametrize("options", [{}, {"mesh": EXPLICIT}], ids=["found", "given"])
-def test_what_has_no_type_over_explicit_axes_is_left_to_the_partitioner(f: Any, options: Any) -> None:
-    found = gspmd.jit(f, **options)(ON_BOTH)
-    np.testing.assert_allclose(np.asarray(found), jax.jit(f)(X), rtol=1e-4, atol=1e-3)
+def test_what_jax_refuses_over_explicit_axes_is_refused(f: Any, options: Any) -> None:
+    with jax.set_mesh(EXPLICIT):
+        expected = refused(jax.jit(f), ON_BOTH)
+    assert refused(gspmd.jit(f, **options), ON_BOTH) == expected
+
+
+def refused(f: Any, *args: Any) -> tuple[type[Exception], str]:
+    """The class of what a call raises, and the first line of what that says."""
+    try:
+        f(*args)
+    except Exception as error:  # noqa: BLE001 - JAX's ShardingTypeError is not public, and derives from this alone
+        return type(error), str(error).splitlines()[0]
+    pytest.fail("it was not refused")
 
 
 def test_mistakes_over_explicit_axes_are_the_user_s() -> None:
     with pytest.raises(ValueError, match="Incompatible shapes for broadcasting"):
         gspmd.jit(lambda x: x + jnp.ones(5), mesh=EXPLICIT)(ON_BOTH)
     with pytest.raises(TypeError, match="carry"):
-        gspmd.jit(lambda x: jax.lax.scan(lambda c, _: (c[:2], None), x, length=3)[0], mesh=EXPLICIT)(ON_BOTH)
+        gspmd.jit(lambda x: jax.lax.scan(lambda c, _: (c[0], None), x, length=3)[0], mesh=EXPLICIT)(X)
 
 
 def test_reshards_of_explicit_axes() -> None:
@@ -184,7 +194,7 @@ def test_reshards_of_explicit_axes() -> None:
     ids=["constraint", "shard_map"],
 )
 def test_what_jax_says_of_explicit_axes_is_told(f: Any) -> None:
-    with pytest.raises(gspmd.UsageError, match=r"in '<lambda>', JAX says: .*[sS]hard"):
+    with pytest.raises((AssertionError, ValueError), match="shard"):
         gspmd.jit(f, mesh=EXPLICIT)(X)
 
 
@@ -236,7 +246,7 @@ def test_the_mesh_of_an_uneven_array_is_found() -> None:
 def test_the_mesh_of_a_with_block_is_found() -> None:
     f = gspmd.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, P("y")))
     with pytest.warns(DeprecationWarning, match="with mesh"), MESH:
-        assert f(X).sharding.spec == P("y", None)
+        assert f(X).sharding.spec == P("y")
 
 
 def test_meshes_are_found_in_order() -> None:

@@ -28,6 +28,7 @@ from gspmd.transforms.ingest.inlining import check_calls, inline_calls
 from gspmd.transforms.ingest.legacy import modernise
 from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolve_lone
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
+from gspmd.transforms.ingest.partial_values import cross_partial
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
@@ -79,6 +80,9 @@ class Ingest(Pass):
             named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
             main = symbol(found.main)
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
+            for op in found.all("sdy.manual_computation"):
+                if op.parent is not None:  # else it had no axes, and is dissolved
+                    cross_partial(op, target)
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))

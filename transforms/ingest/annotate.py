@@ -13,7 +13,7 @@ from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rew
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
-from gspmd.transforms.ingest.partial_values import left_partial
+from gspmd.transforms.ingest.partial_values import is_left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.callbacks import is_callback, is_one_call
@@ -99,10 +99,8 @@ def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
     if old is not None:
         with located(op):
             new = target.attribute(old, value.type)
-            partial = left_partial(op, value, Said(target.annotations.attribute(old), None), target)
-        if partial is not None:
-            op.replace([partial])
-            return
+            if is_left_partial(Said(target.annotations.attribute(old), None), value.type, target):
+                new = None
     if new is None:
         op.replace([value])
     elif op.name == "sdy.sharding_constraint":

@@ -1,15 +1,23 @@
-"""Values that annotations leave unreduced: summed where they enter, taken apart where they leave, both in between."""
+"""Values that annotations leave unreduced: summed where they enter, taken apart where they leave, both in between.
+
+A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
+
 from gspmd.dialect.axes import size_of
+from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_apart
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
-from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.types import TensorType
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
@@ -34,14 +42,50 @@ def leave_partial(function: Operation, index: int, sharding: TensorSharding, tar
     declare_types(function)
 
 
-def left_partial(op: Operation, value: Value, said: Said, target: TargetMesh) -> Value | None:
-    """The value, in front of `op`, as the sum of summands, split as is said; None if it is not to be partial."""
-    sharding, axes = target.resolve(said, 0, [value.type]), target.unreduced(said, value.type)
-    if sharding is None or not axes:
-        return None
-    build = _builder(op, Point.at(op))
-    apart = target.write_list([apart_sharding(sharding, axes)])
-    return summed(build, taken_apart(build, value, size_of(axes), apart))
+def cross_partial(computation: Operation, target: TargetMesh) -> None:
+    """Let values that cross the boundary of a manual computation as summands do so in a dimension of their own.
+
+    Inside, each device has its summand. What is unreduced over axes that the computation does not hold is whole there.
+    """
+    attributes, body = computation.attributes, computation.regions[0]
+    held = read_manual_axes(attributes["manual_axes"])
+    last = body.terminator
+    before, begin, end = (
+        _builder(op, point)
+        for op, point in ((computation, Point.at(computation)), (last, Point.at_begin(body)), (last, Point.at(last)))
+    )
+    ins, outs = list(target.read_list(attributes["in_shardings"])), list(target.read_list(attributes["out_shardings"]))
+    for index, sharding in enumerate(ins):
+        ins[index], count = _counted(sharding, held)
+        if count:
+            whole, argument = computation.operands[index], body.arguments[index]
+            written = target.write_list([ins[index]])
+            computation.operands[index] = taken_apart(before, whole, count, written)
+            shape = argument.type.shape
+            argument.type = argument.type.of_shape((1, *shape))
+            summand = begin.reshape(argument, shape)
+            argument.replace_all_uses_with(summand, [summand.op])
+    for index, sharding in enumerate(outs):
+        outs[index], count = _counted(sharding, held)
+        if count:
+            result, summand = computation.results[index], last.operands[index]
+            last.operands[index] = end.reshape(summand, (1, *summand.type.shape))
+            result.type = result.type.of_shape((count, *result.type.shape))
+            whole = summed(_builder(computation, Point.after(computation)), result)
+            result.replace_all_uses_with(whole, [whole.op])
+    attributes["in_shardings"], attributes["out_shardings"] = target.write_list(ins), target.write_list(outs)
+
+
+def _counted(sharding: TensorSharding, held: Collection[str]) -> tuple[TensorSharding, int]:
+    """The sharding of a value that crosses, and how many summands it has in its first dimension; 0 for none."""
+    axes = tuple(axis for axis in sharding.unreduced if axis.name in held)
+    whole = dataclasses.replace(sharding, unreduced=())
+    return (apart_sharding(whole, axes), size_of(axes)) if axes else (whole, 0)
+
+
+def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:
+    """Whether a constraint says that a value is to be partial, and so nothing: sums wait until they are needed."""
+    return bool(target.unreduced(said, type_))
 
 
 def _builder(op: Operation, point: Point) -> Builder:

@@ -145,8 +145,8 @@ class Program:
 
     @functools.cached_property
     def _num_axes(self) -> int:
-        """How many axes of the mesh have several devices; manual computations hold no others."""
-        return max(len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values())
+        """How many axes of the mesh have several devices; manual computations of ingested programs hold no others."""
+        return max((len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values()), default=0)
 
     def _is_scalar_constant(self, value: int) -> bool:
         definer = self.value_def[value]

@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
-from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.errors import UsageError
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.frontend.value_shardings import usual_memory
+from gspmd.frontend.value_shardings import Wanted, usual_memory
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
@@ -125,21 +126,37 @@ class TypedLeaves:
         """Errors: UsageError for a leaf that is no array."""
         return TypedLeaves([_struct(leaf, path) for leaf, path in zip(leaves, paths, strict=True)], paths)
 
-    def typed(self, shardings: Sequence[TensorSharding | None]) -> list[Any]:
+    def have_types(self, given: Sequence[Wanted], mesh: Mesh) -> bool:
+        """Whether types can say how all of them are split: evenly, over whole axes of the mesh."""
+        return all(
+            wanted.sharding is None
+            or (
+                wanted.sharding.mesh == mesh
+                and wanted.sharding.divides(tuple(struct.shape))
+                and all(map(mesh.is_full, wanted.sharding.used_axes()))
+            )
+            for struct, wanted in zip(self.structs, given, strict=True)
+        )
+
+    def typed(self, given: Sequence[Wanted]) -> list[Any]:
         """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
         mesh = jax.sharding.get_abstract_mesh()
         if mesh.empty or not any(kind == jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
             return self.structs
         return [
             struct
-            if sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
-            else struct.update(sharding=NamedSharding(mesh, _spec(sharding)))
-            for struct, sharding in zip(self.structs, shardings, strict=True)
+            if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
+            else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec, mesh)))
+            for struct, wanted in zip(self.structs, given, strict=True)
         ]
 
 
-def _spec(sharding: TensorSharding) -> PartitionSpec:
-    """By whole axes, as all are that a mesh of JAX's knows."""
+def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:
+    """What the user said in axes of the mesh, else by whole axes, as all are that a mesh of JAX's knows."""
+    of_mesh = not isinstance(said, NamedSharding) or said.mesh.shape_tuple == mesh.shape_tuple
+    words = said.spec if isinstance(said, NamedSharding) else said
+    if words is not None and of_mesh and PartitionSpec.UNCONSTRAINED not in words.partitions:
+        return words
     dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
     return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced})
 

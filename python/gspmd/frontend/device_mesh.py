@@ -73,19 +73,16 @@ class DeviceMesh:
         return self.kind is not None and AxisType.Explicit in self.kind.axis_types
 
     def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
-        """In what JAX traces a function over this mesh: the first that it takes is the right one.
+        """In what JAX traces a function over this mesh, whose values have no types by it: the first that it takes.
 
-        A mesh with axes of type Explicit says how values are split by their types; where the function does not fit
-        that, as with uneven shards, all of it is left to the partitioner. A mesh that the user gave is the one around
+        A mesh that the user gave is the one around
         the function, as that of `jax.set_mesh` is. One that was found on arrays or shardings is not, as with
         `jax.jit`: there it is around only where the function asks for one. Conversely, libraries that annotate what
         cannot be annotated so wherever there is a mesh are traced without.
         """
         program = TracedProgram(self, by_gspmd)
-        without = [_around(program, None)]
-        within = [_around(program, self.abstract())]
-        if self.has_explicit_axes:
-            return [_around(program, self.abstract(explicit=True)), *within, *without]
+        without = [around(program, None)]
+        within = [around(program, self.abstract())]
         return within + without if is_given else without + within
 
     @contextlib.contextmanager
@@ -157,41 +154,38 @@ PROGRAM = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
-def _around(program: TracedProgram, mesh: AbstractMesh | None) -> Iterator[None]:
+def around(program: TracedProgram, mesh: AbstractMesh | None) -> Iterator[None]:
     """Trace for the program, in `mesh` or in none; one that `jax.set_mesh` set is out of sight meanwhile."""
     with PROGRAM(program), contextlib.ExitStack() as stack:
-        around = jax.sharding.get_abstract_mesh()
-        if around != mesh and not around.empty:
+        outer = jax.sharding.get_abstract_mesh()
+        if outer != mesh and not outer.empty:
             none = jax.sharding.Mesh(np.empty((), object), ())
             if not is_tracing(()) and not jax.sharding.get_mesh().empty:
                 stack.enter_context(jax.set_mesh(none))
             stack.enter_context(jax.sharding.use_abstract_mesh(none.abstract_mesh))
-        if around != mesh and mesh is not None:
+        if outer != mesh and mesh is not None:
             stack.enter_context(jax.sharding.use_abstract_mesh(mesh))
         yield
 
 
 def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMesh | None:
-    """The mesh of `jax.jit`'s arguments `device` and `backend`, if they are given, else the mesh.
+    """The mesh of `jax.jit`'s arguments `device` and `backend`: the one given, of the devices of a `backend`.
 
-    `device` alone is a mesh of that device. The devices of a `backend` are those that sizes are filled up with, or
-    its first one where there is no mesh.
+    A device, or a backend alone, is no mesh: such a function is left to JAX.
 
     Errors: UsageError for both, or for a device beside a mesh; ExecutionError for a backend that is not here.
     """
-    if device is None and backend is None:
+    if device is not None and (backend is not None or mesh is not None):
+        raise UsageError("a device was given beside a mesh or a backend", hint="give one of these")
+    if backend is None:
         return None if mesh is None else device_mesh(mesh)
-    if device is not None:
-        if backend is not None or mesh is not None:
-            raise UsageError("a device was given beside a mesh or a backend", hint="give one of these")
-        return DeviceMesh(_mesh((("device", 1),)), (device,))
     try:
         devices = jax.devices(backend)
     except RuntimeError as error:
         raise ExecutionError(f"no {backend} devices: {str(error).splitlines()[0]}", code=Code.TOO_FEW_DEVICES) from None
-    known = device_mesh((1,) if mesh is None else mesh)
-    if known.devices is not None or len(devices) < known.mesh.size:
-        return known
+    if mesh is None:
+        return None
+    known = device_mesh(mesh)
     return dataclasses.replace(known, devices=tuple(devices[: known.mesh.size]))
 
 
@@ -309,7 +303,8 @@ def mesh_around() -> DeviceMesh | None:
     except ValueError:  # while JAX traces, devices are not known, nor needed
         concrete = None
     if concrete is not None and concrete.shape_tuple == abstract.shape_tuple:
-        return device_mesh(concrete)
+        # The types of axes are those of the innermost, as `jax.sharding.auto_axes` changes them.
+        return dataclasses.replace(device_mesh(concrete), kind=abstract)
     return device_mesh(abstract)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
+from gspmd.frontend.jax_stages import concrete_mesh
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
 from gspmd.runtime.dtypes import numpy_dtype
@@ -27,12 +28,13 @@ class Held:
     """One argument or result: its type and sharding for JAX's executable, `taken` from what a user passes.
 
     `given` makes what the user gets of a result; None where that is the array itself. `is_itself`: the array is the
-    value, and not the value in another form.
+    value, and not the value in another form. `shown` is the sharding that the user sees; None where JAX has none.
     """
 
     aval: Aval
     sharding: NamedSharding
     taken: Callable[[Any], Any]
+    shown: NamedSharding | None
     given: Callable[[Any], Any] | None = None
     is_itself: bool = True
 
@@ -51,13 +53,13 @@ def held(
     As itself, where its shards are equal. Else as what they make together: a value with padding at its ends, or all
     shards one after the other.
     """
-    if form.by_shards or not value.sharding.divides(value.shape):
-        return _in_parts(value, form, devices)
     sharding = _named(value, devices, wanted, mesh)
+    if form.by_shards or not value.sharding.divides(value.shape):
+        return _in_parts(value, form, devices, sharding)
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
-    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), given)
+    return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices)), sharding, given)
 
 
 def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:
@@ -69,19 +71,45 @@ def _put_together(sharding: NamedSharding, array: jax.Array) -> jax.Array:
 
 def _named(value: ValueSignature, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh) -> NamedSharding:
     """Where the value is, in the user's own words, if there are any, else by axes of the program's mesh."""
-    sharding = jax_sharding(value.sharding, devices)
-    if sharding.mesh.shape_tuple == mesh.shape_tuple:
-        sharding = NamedSharding(mesh, sharding.spec)
-    own = NamedSharding(mesh, wanted.spec) if isinstance(wanted.spec, PartitionSpec) else wanted.spec
-    if own is not None and _says_the_same(own, sharding, len(value.shape)):
-        sharding = own
-    return sharding if value.memory_kind is None else sharding.with_memory_kind(value.memory_kind)
+    sharding = jax_sharding(value.sharding, devices, mesh)
+    if value.memory_kind is not None:
+        sharding = sharding.with_memory_kind(value.memory_kind)
+    own, rank = _over_devices(wanted.spec, mesh), len(value.shape)
+    if own is None or len(own.spec.partitions) > rank:
+        return sharding
+    entries = (None if entry is PartitionSpec.UNCONSTRAINED else entry for entry in own.spec.partitions)
+    own = own.update(spec=own.spec.update(partitions=tuple(entries)))
+    return own if own.is_equivalent_to(sharding, rank) else sharding
 
 
-def _says_the_same(own: NamedSharding, sharding: NamedSharding, rank: int) -> bool:
-    if isinstance(own.mesh, AbstractMesh) or PartitionSpec.UNCONSTRAINED in own.spec.partitions:
-        return False
-    return len(own.spec.partitions) <= rank and own.is_equivalent_to(sharding, rank)
+def _over_devices(spec: PartitionSpec | NamedSharding | None, mesh: jax.sharding.Mesh) -> NamedSharding | None:
+    """What a user said, over the mesh that it was said of, which is the program's where it has no devices."""
+    if spec is None:
+        return None
+    if isinstance(spec, PartitionSpec):
+        typed = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Explicit}
+        return NamedSharding(mesh, spec) if spec.unreduced | spec.reduced <= typed else None
+    if not isinstance(spec.mesh, AbstractMesh):
+        return spec
+    if spec.mesh.shape_tuple == mesh.shape_tuple:
+        return NamedSharding(mesh, spec.spec, memory_kind=spec.memory_kind)
+    if spec.mesh.size != mesh.size:
+        return None
+    return NamedSharding(concrete_mesh(spec.mesh, list(mesh.devices.flat)), spec.spec, memory_kind=spec.memory_kind)
+
+
+def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]]) -> Wanted:
+    """What is said of a result, else the words for the first argument that is split as it is.
+
+    So a step that keeps its state in place returns it with the shardings that it came with.
+    """
+    if wanted.spec is not None:
+        return wanted
+    for other, said in inputs:
+        alike = (other.sharding, other.memory_kind) == (value.sharding, value.memory_kind)
+        if isinstance(said.spec, NamedSharding) and not said.spec.spec.reduced and alike:
+            return dataclasses.replace(wanted, spec=said.spec)
+    return wanted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,7 +127,7 @@ class _Taken:
         return leaf
 
 
-def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
+def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices, shown: NamedSharding) -> Held:
     dtype, is_whole = numpy_dtype(value.element_type), value.sharding.divides(value.shape)
     sharding = placing.shards_in_a_row(form, devices) if form.by_shards else jax_sharding(value.sharding, devices)
     if value.memory_kind is not None:
@@ -112,9 +140,16 @@ def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices) -> Held:
 
     def given(array: jax.Array) -> jax.Array:
         result = placing.from_passed(array, form, value.shape, value.sharding, devices)
-        return result.to_jax() if is_whole else result
+        return _in_words(result.to_jax(), shown) if is_whole else result
 
-    return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, given, False)
+    whole = shown if is_whole else None
+    return Held(jax.core.ShapedArray(form.shape, dtype), sharding, taken, whole, given, False)
+
+
+def _in_words(array: jax.Array, sharding: NamedSharding) -> jax.Array:
+    """The array with a sharding that says the same in the user's words."""
+    parts = [shard.data for shard in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, sharding, parts, dtype=array.dtype)
 
 
 def _of_type(leaf: Any, dtype: np.dtype[Any]) -> Any:

@@ -56,7 +56,8 @@ Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
 # What JAX raises where a function does not fit the mesh that it is traced in, among other mistakes.
-TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, core.ShardingTypeError)
+ShardingTypeError = core.ShardingTypeError
+TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, ShardingTypeError)
 
 
 def is_tracing(leaves: Sequence[Any]) -> bool:
@@ -274,6 +275,28 @@ class TracedFunction(stages.Traced):
     def lower(self, **how: Any) -> Any:
         named = any(value is not None for value in how.values())
         return self._exported().lower(**how) if named else self._own_lower()
+
+
+class LoweredByJax(stages.Lowered):
+    """A function without a mesh, lowered by JAX for one device: there is nothing to partition, nor to ask of that.
+
+    `error` makes what is raised where that is asked for.
+    """
+
+    def __init__(self, lowered: stages.Lowered, error: Callable[[], Exception]) -> None:
+        for name in stages.Lowered.__slots__:
+            setattr(self, name, getattr(lowered, name))
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_PARTITIONED:
+            raise self._error()
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+_OF_PARTITIONED = frozenset(
+    {"compile_for", "cost", "explain", "hardware", "mesh", "partitioned", "plan", "program", "report", "suggest"}
+)
 
 
 # Primitives whose lowering asks how many devices the program has.
@@ -575,6 +598,12 @@ def dispatched(fun: Callable[..., Any], like: Any, cache_miss: Callable[..., Any
     )
     call._fun = fun
     return call
+
+
+def call_of_new_kind(function: PjitFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any, bool]:
+    """What a function of `jax.jit` returns where C++ does not know what to do, as `cache_miss` of `dispatched` does."""
+    found: tuple[Any, Any, bool] = function._cache_miss(*args, **kwargs)
+    return found
 
 
 def fast_call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any], results: Any) -> Any:

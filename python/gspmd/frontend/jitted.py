@@ -17,6 +17,7 @@ from jax.extend import source_info_util
 
 from gspmd import api
 from gspmd.compiled import machines
+from gspmd.dialect.diagnostic import remark_once
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
 from gspmd.frontend import jax_stages
@@ -24,9 +25,9 @@ from gspmd.frontend.annotation import annotate_as
 from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
 from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
-from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, device_mesh_on, no_mesh
+from gspmd.frontend.device_mesh import PROGRAM, DeviceMesh, MeshLike, TracedProgram, around, device_mesh_on, no_mesh
 from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
-from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside
+from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
@@ -119,8 +120,14 @@ def jit(
     over = device_mesh_on(mesh, device, backend)
     return Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
-        {} if shardings == "search" else shardings,
+        {} if shardings == "search" else shardings, {} if over else {"device": device, "backend": backend},
     )  # fmt: skip
+
+
+@functools.cache
+def _also(kind: type[Exception]) -> type[UsageError]:
+    """An error that is caught as what JAX raises, too."""
+    return type(UsageError.__name__, (UsageError, kind), {})
 
 
 class Jitted:
@@ -139,6 +146,7 @@ class Jitted:
         timeout_s: float,
         options: dict[str, Any],
         search: Any,
+        place: Mapping[str, Any],
     ) -> None:
         functools.update_wrapper(self, fun)
         self._search: Mapping[str, Any] | None = search
@@ -147,6 +155,7 @@ class Jitted:
         self._parameters, self._mesh = parameters, mesh
         self._in_shardings, self._out_shardings = in_shardings, out_shardings
         self._compiler_options, self._timeout_s, self._options = compiler_options, timeout_s, options
+        self._place = {name: value for name, value in place.items() if value is not None}
         self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
         self._settings: dict[str, Any] = {
             "static_argnums": parameters.static_argnums,
@@ -160,7 +169,8 @@ class Jitted:
             donate_argnames=parameters.donate_argnames,
             **self._settings,
         )
-        self._lowered: dict[Any, Lowered] = {}  # by kinds of arguments; each keeps what it was compiled to
+        # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
+        self._lowered: dict[Any, Lowered | None] = {}
         self._shares_threads = False
         self._call: Any = jax_stages.dispatched(self._by_operations, self._inner, self._call_of_new_kind)
 
@@ -201,28 +211,34 @@ class Jitted:
             self._parameters.check(self._name, args, kwargs)
             return self._annotated(*args, **kwargs), None, False
         compiled = self._compiled_for(call)
+        if compiled is None:
+            remark_once(f"'{self._name}' has no mesh, so JAX compiles it, for one device")
+            return jax_stages.call_of_new_kind(self._by_jax, args, kwargs)
         with jax_stages.found_nan(self._by_operations, args, kwargs):
             results = compiled.run(call.leaves)
         return results, compiled.fast_call(call.leaves, results), False
 
-    def _compiled_for(self, call: BoundCall) -> Compiled:
+    def _compiled_for(self, call: BoundCall) -> Compiled | None:
         found = self._find_mesh(call.leaves)
         self._check_here(None if found is None else found.mesh)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
             raise UsageError(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
-        compiled: Compiled = self._lowered_for(call).compile(timeout_s=self._timeout_s)
+        lowered = self._lowered_for(call)
+        if lowered is None:
+            return None
+        compiled: Compiled = lowered.compile(timeout_s=self._timeout_s)
         self._shares_threads |= compiled.shares_threads
         return compiled
 
-    def _lowered_for(self, call: BoundCall) -> Lowered:
-        """The function lowered for arguments of these kinds, once."""
+    def _lowered_for(self, call: BoundCall) -> Lowered | None:
+        """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
         found = self._find_mesh(call.leaves)
         settings = [getattr(jax.config, name) for name in _SETTINGS]
-        key = (found, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
-        lowered = self._lowered.get(key)
-        if lowered is None:
-            lowered = self._lowered[key] = self._lower(found, call)
-        return lowered
+        alone = found is None and self._is_alone(call.leaves)
+        key = (found, alone, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
+        if key not in self._lowered:
+            self._lowered[key] = None if alone else self._lower(found, call)
+        return self._lowered[key]
 
     def _check_here(self, mesh: DeviceMesh | None) -> None:
         target = self._options.get("target", "")
@@ -241,9 +257,13 @@ class Jitted:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing."""
-        return self._lowered_for(bind(self._parameters, args, kwargs))
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing.
+
+        Where no mesh is anywhere, it is JAX's own `Lowered`.
+        """
+        lowered = self._lowered_for(bind(self._parameters, args, kwargs))
+        return lowered or jax_stages.LoweredByJax(self._by_jax.lower(*args, **kwargs), no_mesh)
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """A `Traced` of JAX's, whose `lower()` is that of this function.
@@ -258,7 +278,8 @@ class Jitted:
         found = self._on_target(found)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         inputs = self._inputs(found.mesh, call, leaves)
-        traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs))
+        typed = leaves.have_types(inputs, found.mesh.mesh)
+        traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
         exported = functools.partial(self._annotated.trace, *call.args, **call.kwargs)
         return jax_stages.TracedFunction(traced, functools.partial(self._lowered_for, call), exported)
 
@@ -280,15 +301,39 @@ class Jitted:
         """Whether arguments have the shardings that they come with; those of a search are its own."""
         return self._in_shardings is None and self._search is None
 
+    @property
+    def _specs(self) -> list[Any]:
+        return specs_in(self._in_shardings, self._out_shardings)
+
     def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
         """The mesh of the function for these arguments, where anything but its body says one."""
-        return find_mesh(self._mesh, specs_in(self._in_shardings, self._out_shardings), leaves)
+        return None if self._place else find_mesh(self._mesh, self._specs, leaves)
+
+    def _is_alone(self, leaves: Sequence[Any]) -> bool:
+        """Whether a function for which no mesh was found says that it is for one device."""
+        return bool(self._place) or on_one_device(self._specs, leaves)
+
+    @functools.cached_property
+    def _by_jax(self) -> Any:
+        """The function as JAX compiles it, for one device."""
+        if not self._place and not self._specs and not self._compiler_options:
+            return self._inner
+        return jax.jit(
+            self._fun,
+            in_shardings=self._in_shardings,
+            out_shardings=self._out_shardings,
+            donate_argnums=self._parameters.donate_argnums,
+            donate_argnames=self._parameters.donate_argnames,
+            compiler_options=self._compiler_options,
+            **self._settings,
+            **self._place,
+        )
 
     def _on_target(self, found: FoundMesh) -> FoundMesh:
         """The mesh, of the devices that the function is traced and lowered for."""
         return dataclasses.replace(found, mesh=mesh_on_target(found.mesh, self._options.get("target", "")))
 
-    def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered:
+    def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered | None:
         self._parameters.check(self._name, call.args, call.kwargs)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         if found is None:
@@ -296,7 +341,9 @@ class Jitted:
             with jax_stages.any_functions():
                 found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
         if found is None:
-            raise no_mesh()
+            if self._search is not None or is_topology(self._options.get("target", "")) or any(spec is not None for spec in self._specs):
+                raise no_mesh()
+            return None
         found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
@@ -318,7 +365,7 @@ class Jitted:
         return inputs
 
     def _trace(self, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> Any:
-        args, kwargs = call.with_leaves(leaves.typed(shardings(inputs)))
+        args, kwargs = call.with_leaves(leaves.typed(inputs))
         with jax_stages.any_functions():
             return self._inner.trace(*args, **kwargs)
 
@@ -329,21 +376,29 @@ class Jitted:
             traced = self._trace(call, leaves, inputs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
-        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace)
+        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, leaves.have_types(inputs, found.mesh.mesh))
         return result
 
-    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any]) -> Any:
-        """What `trace` returns in the first of the meshes that the function may be traced in and fits."""
+    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: bool = True) -> Any:
+        """What `trace` returns in the first of the meshes that the function may be traced in and fits.
+
+        Where axes are of type Explicit, and the arguments are `typed` by them, there is one; what JAX refuses there is
+        refused.
+        """
+        program = TracedProgram(found.mesh, by_gspmd)
+        if found.mesh.has_explicit_axes and typed:
+            with around(program, found.mesh.abstract(explicit=True)):
+                return trace()
         first: Exception | None = None
         for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
             try:
                 with way:
                     return trace()
             except jax_stages.TRACING_ERRORS as error:
-                if not _OF_MESHES.search(str(error)):
+                if isinstance(error, jax_stages.ShardingTypeError) or not _OF_MESHES.search(str(error)):
                     raise
                 first = first or error
-        raise UsageError(
+        raise _also(type(first))(
             f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
             hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",
         ) from first

@@ -31,7 +31,7 @@ import jaxlib
 from jaxlib.mlir import ir
 
 import gspmd
-from gspmd.dialect.diagnostic import Diagnostic, Severity, listener, send, telling
+from gspmd.dialect.diagnostic import Diagnostic, Severity, listener, remark_once, send, telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, SourceLocation
 from gspmd.frontend import jax_stages
@@ -130,7 +130,7 @@ class Shelf:
         except Exception as error:
             if _setting("raise_persistent_cache_errors"):
                 raise error if isinstance(error, Error) else InputError(f"cannot {what} the cache: {error}") from error
-            _remark(f"cannot {what} the compilation cache, so '{self._name}' may be partitioned again: {_told(error)}")
+            remark_once(f"cannot {what} the compilation cache, so '{self._name}' may be partitioned again: {_told(error)}")
 
     def _tell(self, setting: str, message: str) -> None:
         level = logging.WARNING if _setting(setting) else logging.DEBUG
@@ -143,12 +143,6 @@ def _setting(name: str) -> Any:
 
 def _told(error: Exception) -> str:
     return error.message if isinstance(error, Error) else str(error).strip().partition("\n")[0]
-
-
-@functools.lru_cache(maxsize=256)
-def _remark(message: str) -> None:
-    """Once for each message."""
-    send(Diagnostic(Severity.REMARK, message))
 
 
 @contextlib.contextmanager
@@ -184,7 +178,7 @@ def shelf(
     try:
         cache = jax_stages.disk_cache(devices[0].client)
     except Exception as error:  # noqa: BLE001 - whatever the file system, or a library for remote ones, raises
-        _remark(f"cannot use the compilation cache: {_told(error)}")
+        remark_once(f"cannot use the compilation cache: {_told(error)}")
         return None
     if cache is None or host_calls or _is_extended():
         return None

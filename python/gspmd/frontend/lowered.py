@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
+from jax.sharding import AxisType
 from jaxlib.mlir import ir
 
 from gspmd import api
@@ -19,6 +20,7 @@ from gspmd.compiled import ahead_of_time, machines
 from gspmd.compiled.ahead_of_time import CompiledProgram
 from gspmd.compiled.looked_up import machine_of
 from gspmd.compiled.machines import Machine
+from gspmd.dialect.axes import without
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, Unsupported, UsageError
 from gspmd.dialect.own_attributes import NAME
@@ -26,7 +28,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.held_values import Held, held
+from gspmd.frontend.held_values import Held, held, in_words_of
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
@@ -38,7 +40,6 @@ from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
-from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.reading import model_of
@@ -283,7 +284,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(value, form, aval, devices, wanted, mesh)
+            held(value, form, aval, devices, in_words_of(value, wanted, zip(self._values, inputs, strict=True)), mesh)
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
         # With several processes, only one would know of an error, and the others would go on with zeros.
@@ -366,25 +367,23 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
 
         Where JAX has none, as for uneven shards, of `gspmd.Sharding`; None for an argument that is not used.
         """
-        known = dict(zip(self._kept, self._kept_signature, strict=True))
+        known = dict(zip(self._kept, zip(self._kept_signature, self._kept.values(), strict=True), strict=True))
         leaves = range(self.in_tree.num_leaves)
-        return jax.tree.unflatten(self.in_tree, [self._sharding(known.get(leaf)) for leaf in leaves])
+        found = [self._sharding(*known[leaf]) if leaf in known else None for leaf in leaves]
+        return jax.tree.unflatten(self.in_tree, found)
 
     @property
     def out_shardings(self) -> Any:
         """The same of the results."""
         refs = self._computation.ref_results()
         values = [value for value, ref in zip(self._results, refs, strict=True) if ref is None]
-        return jax.tree.unflatten(self.out_tree, [self._sharding(value) for value in values])
+        found = [self._sharding(*known) for known in zip(values, self._outputs, strict=True)]
+        return jax.tree.unflatten(self.out_tree, found)
 
     input_shardings, output_shardings = in_shardings, out_shardings
 
-    def _sharding(self, value: ValueSignature | None) -> Any:
-        if value is None:
-            return None
-        if jax_can_hold(value.sharding, value.shape):
-            return jax_sharding(value.sharding, self._devices)
-        return api.Sharding(value.sharding)
+    def _sharding(self, value: ValueSignature, as_held: Held) -> Any:
+        return as_held.shown or api.Sharding(value.sharding)
 
     # ---- calls ----
 
@@ -476,8 +475,15 @@ def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs:
 
 
 def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
-    """What the type of a value says, where axes of the mesh are of type Explicit."""
-    return wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+    """What the type of a value says, where axes of the mesh are of type Explicit: nothing of axes that are Auto."""
+    wanted = wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+    said, kinds = wanted.sharding, dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+    if said is None or AxisType.Auto not in kinds.values():
+        return wanted
+    unused = without(said.mesh.all_axes(), said.used_axes())
+    kept = tuple(axis for axis in unused if kinds.get(axis.name) == AxisType.Explicit)
+    dims = tuple(dataclasses.replace(dim, is_open=True) for dim in said.dims)
+    return dataclasses.replace(wanted, sharding=dataclasses.replace(said, dims=dims, replicated=kept))
 
 
 def annotated(

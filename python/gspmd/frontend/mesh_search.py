@@ -10,7 +10,6 @@ import jax
 from jax.experimental.layout import Format
 from jax.sharding import AbstractMesh, NamedSharding, SingleDeviceSharding
 
-from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.device_mesh import DeviceMesh, device_mesh, mesh_around
 from gspmd.frontend.jax_stages import Tracer, equations, legacy_mesh
@@ -28,17 +27,24 @@ class FoundMesh:
 def find_mesh(given: DeviceMesh | None, specs: Iterable[Any], leaves: Sequence[Any]) -> FoundMesh | None:
     """The mesh of a call: the one given, of `jax.set_mesh`, of shardings, of arrays, of `with mesh:`; None for none.
 
-    `specs` are the shardings that the user gave for arguments and results, `leaves` the arguments.
+    `specs` are the shardings that the user gave for arguments and results, `leaves` the arguments. Where these say one
+    device, there is no mesh.
     """
     around = given or mesh_around()
     if around is not None:
         return FoundMesh(around, True)
+    specs = list(specs)
     for shardings in (specs, map(_sharding, leaves)):
         found = _largest(shardings)
         if found is not None:
             return FoundMesh(found, False)
-    legacy = legacy_mesh()
+    legacy = None if on_one_device(specs, leaves) else legacy_mesh()
     return None if legacy is None else FoundMesh(device_mesh(legacy), True)
+
+
+def on_one_device(specs: Iterable[Any], leaves: Sequence[Any]) -> bool:
+    """Whether shardings or arrays say the device that a function without a mesh is for."""
+    return any(isinstance(sharding, SingleDeviceSharding) for sharding in (*specs, *map(_sharding, leaves)))
 
 
 def mesh_inside(jaxpr: Any) -> FoundMesh | None:
@@ -67,7 +73,7 @@ def _sharding(leaf: Any) -> Any:
 
 
 def _largest(shardings: Iterable[Any]) -> DeviceMesh | None:
-    """The largest mesh that shardings are over; the first of these; that of one device where there is no other."""
+    """The largest mesh that shardings are over; the first of these."""
     found: DeviceMesh | None = None
     for sharding in shardings:
         mesh = _mesh_of(sharding)
@@ -83,6 +89,4 @@ def _mesh_of(sharding: Any) -> DeviceMesh | None:
         return DeviceMesh(dataclasses.replace(sharding.mesh, name=""))
     if isinstance(sharding, NamedSharding) and not sharding.mesh.empty:
         return device_mesh(sharding.mesh)
-    if isinstance(sharding, SingleDeviceSharding):
-        return DeviceMesh(Mesh((("device", 1),), name=""), tuple(sharding.device_set))
     return None

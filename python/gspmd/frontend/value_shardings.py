@@ -166,11 +166,11 @@ def wanted_by_array(array: Any, mesh: DeviceMesh) -> Wanted:
         return NOTHING
     kind = sharding.memory_kind
     kind = None if kind is None or kind == usual_memory(sharding) else kind
-    if not isinstance(sharding, NamedSharding) or mesh.mesh.size != sharding.mesh.size or mesh.mesh.size == 1:
+    if not isinstance(sharding, NamedSharding) or mesh.mesh.size != sharding.mesh.size:
         return Wanted(memory_kind=kind)
     try:
         own = own_order(sharding.mesh, mesh) or _same_devices(sharding.mesh, mesh)
-        return Wanted(sharding_of_spec(own, sharding.spec, len(array.shape)), kind)
+        return Wanted(sharding_of_spec(own, sharding.spec, len(array.shape)), kind, spec=sharding)
     except AnnotationError:
         return Wanted(memory_kind=kind)
 

@@ -398,12 +398,18 @@ def jax_can_hold(placement: TensorSharding, shape: tuple[int, ...]) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def jax_sharding(placement: TensorSharding, devices: Devices) -> NamedSharding:
-    """The placement as JAX's NamedSharding; an axis of which only parts are used is cut in the mesh.
+def jax_sharding(placement: TensorSharding, devices: Devices, known: jax.sharding.Mesh | None = None) -> NamedSharding:
+    """The placement as JAX's NamedSharding: over the `known` mesh, if it has the axes that are used.
 
-    The parts of an axis `x` cut at 2 are called `x:(1)2`, `x:(2)4`.
+    Else an axis of which only parts are used is cut in the mesh: the parts of `x` cut at 2 are called `x:(1)2`,
+    `x:(2)4`.
     """
     mesh = placement.mesh
+    if known is not None and not mesh.device_ids and _has_axes(known, placement):
+        dims = [tuple(axis.name for axis in axes) or None for axes in placement.dim_axes()]
+        while dims and dims[-1] is None:
+            dims.pop()
+        return NamedSharding(known, PartitionSpec(*dims, unreduced={axis.name for axis in placement.unreduced}))
     axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
     cuts = atoms([axes, *placement.dim_axes(), placement.unreduced])
     parts = [part for axis in axes for part in split_at((axis,), cuts) or (axis,)]
@@ -418,6 +424,16 @@ def jax_sharding(placement: TensorSharding, devices: Devices) -> NamedSharding:
     # JAX takes unreduced axes of explicit meshes only.
     types = (AxisType.Explicit if unreduced else AxisType.Auto,) * len(sizes)
     return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), names or ("device",), axis_types=types), spec)
+
+
+def _has_axes(known: jax.sharding.Mesh, placement: TensorSharding) -> bool:
+    """Whether the mesh is the placement's, but for axes of size 1, and the placement uses whole axes of it."""
+    wide = [[axis for axis in axes if axis[1] > 1] for axes in (known.shape_tuple, placement.mesh.axes)]
+    if wide[0] != wide[1] or not all(map(placement.mesh.is_full, placement.used_axes())):
+        return False
+    types = dict(zip(known.axis_names, known.axis_types, strict=True))
+    # JAX takes unreduced axes of explicit meshes only.
+    return all(types[axis.name] == AxisType.Explicit for axis in placement.unreduced)
 
 
 def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
