@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +23,7 @@ class Table:
     """Rows, which are dataclasses, by name, and ways to measure each; `script` is the file that has them.
 
     `measure(name, how)` makes a cell, `page(cells)` the documentation of all; `fits` are the rows that have to fit
-    into the memory of a device. On the command line rows are separated by `separator`.
+    into the memory of a device. `brief` is a cell in a line. On the command line rows are separated by `separator`.
     """
 
     script: str
@@ -33,6 +35,7 @@ class Table:
     separator: str
     limit_s: int
     fits: Callable[[str], bool] = lambda name: True
+    brief: Callable[[Cell], str] | None = None
 
     def main(self, arguments: list[str] | None = None) -> int:
         """Measure what is asked for and not known; returns 1 if a cell is not as it should be."""
@@ -46,7 +49,8 @@ class Table:
             for how in options.how:
                 cell = store.measured(self.script, name, how, options.limit, options.again)
                 failed |= ("error" in cell) == self.fits(name)
-                print(f"{name}, {how}: {brief(cell)}", flush=True)
+                failure = f"failed: {cell['error']}" if "error" in cell else ""
+                print(f"{name}, {how}: {failure or (self.brief or brief)(cell)}", flush=True)
         if options.markdown:
             Path(options.markdown).write_text(self.page(store.cells))
         return int(failed)
@@ -112,6 +116,8 @@ def run(script: str, row: str, how: str, limit_s: int) -> Cell:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, env=environment)
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {limit_s} s"}
+    if done.returncode < 0:
+        return {"error": f"the process was ended by {signal.Signals(-done.returncode).name}"}
     if done.returncode:
         return {"error": _reason(done.stderr.strip().splitlines())}
     found: Cell = json.loads(done.stdout.strip().splitlines()[-1])
@@ -127,13 +133,12 @@ def libraries() -> str:
     """What compiled, by version."""
     from importlib import metadata
 
-    return f"jaxlib {metadata.version('jaxlib')}, libtpu {metadata.version('libtpu')}"
+    found = {each for each in ("jaxlib", "libtpu") if importlib.util.find_spec(each) is not None}
+    return ", ".join(f"{each} {metadata.version(each)}" for each in sorted(found))
 
 
 def brief(cell: Cell) -> str:
     """The cell in a line."""
-    if "error" in cell:
-        return f"failed: {cell['error']}"
     low, scheduled, high = (cell["utilisation"][key] for key in ("no_overlap", "scheduled", "all_overlap"))
     sent = sum(cell["sent"].values()) / 2**30
     return (
