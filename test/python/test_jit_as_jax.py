@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import sparse
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting, split
@@ -235,3 +236,11 @@ def test_functions_inside_auto_and_explicit_axes_are_parts_of_these(outer: Any) 
         with jax.set_mesh(mesh):
             found = outer(around(inner))(jax.device_put(X - 9, NamedSharding(mesh, P("x"))))
             np.testing.assert_array_equal(found, jax.nn.relu(X - 9))
+
+
+@pytest.mark.parametrize(("shape", "spec"), [((8, 6), P(None, "x")), ((8, 16), P("x")), ((8,), P("x"))])
+def test_products_of_sparse_rows_are_split_along_columns(shape: tuple[int, ...], spec: P) -> None:
+    dense = np.where(np.arange(128).reshape(16, 8) % 3, 0, np.arange(128).reshape(16, 8)).astype(np.float32)
+    rows, x = sparse.BCSR.fromdense(dense), np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    found = gspmd.jit(lambda x, rows: rows @ x, mesh=MESH, in_shardings=(spec, P()))(x, rows)
+    np.testing.assert_allclose(found, dense @ x, rtol=1e-6)

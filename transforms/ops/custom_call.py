@@ -40,6 +40,15 @@ def _matrix_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def _sparse_rule(info: OpInfo) -> OpShardingRule:
+    """Columns of a dense matrix, the last operand, go each alone; rows of the sparse one are on every device."""
+    operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
+    builder = RuleBuilder(operands, results)
+    if len(results[0]) == 2:
+        builder.factor([*(None,) * (len(operands) - 1), 1], [1], results[0][1])
+    return builder.build()
+
+
 # CHLO operations travel as calls of these targets in portable artifacts.
 _POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
 _RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
@@ -50,6 +59,8 @@ _RULES |= dict.fromkeys(("X64Combine", "X64SplitHigh", "X64SplitLow"), elementwi
 _SOLVERS = """Cholesky CompactWyHelper Eigh InvertDiagBlocksLowerTriangular InvertDiagBlocksUpperTriangular
               LuDecomposition ProductOfElementaryHouseholderReflectors Qr QrDecompositionBlock"""
 _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
+# The product of a sparse matrix in compressed rows, as `jax.experimental.sparse` calls it on CPU.
+_RULES["cpu_csr_sparse_dense_ffi"] = _sparse_rule
 # What only says where a value is to be, how it is to be laid out there, or whose it is.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
