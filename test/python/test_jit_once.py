@@ -198,7 +198,9 @@ def test_another_process_does_not_partition_again(work: Work, folder: Path) -> N
     fresh, kept = first.lower(*SHAPES), second.lower(*SHAPES)
     for one, other in ((fresh, kept), (fresh.compile(), compiled)):
         assert str(one.partitioned.module) == str(other.partitioned.module)
-        located = [p.partitioned.module.operation.get_asm(enable_debug_info=True) for p in (one, other)]
+        # Bytecode has no end of a range that begins in column 0, as a frame of the test runner may.
+        parts = [kept_programs.bytecode_of(program.partitioned.module) for program in (one, other)]
+        located = [kept_programs.module_of(part).operation.get_asm(enable_debug_info=True) for part in parts]
         assert located[0] == located[1]
         assert one.partitioned.collectives == other.partitioned.collectives
     assert str(fresh.cost("tpu-v5p")) == str(kept.cost("tpu-v5p"))

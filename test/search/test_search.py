@@ -312,7 +312,7 @@ def test_a_function_searches_for_its_shardings() -> None:
     again = searched(searched(*values), values[1])  # what it returns is no other kind of argument
     twice = jax.jit(function)(expected, values[1])
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), again, twice)
-    assert len(searched._compiled) == 1
+    assert len(searched._lowered) == 1
     lowered = searched.lower(*values)
     assert lowered.partitioned.num_partitions == 8
     assert lowered.plan.module is lowered.program
