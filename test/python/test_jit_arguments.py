@@ -219,5 +219,5 @@ def test_lowered_tells_what_it_knows() -> None:
     assert lowered.cost().flops_ratio is not None
     assert lowered.explain().conflicts
     compiled = lowered.compile()
-    assert compiled.in_shardings[0][1].spec == P("y", None)
+    assert compiled.in_shardings[0][1].spec == P("y")
     np.testing.assert_allclose(compiled(counting(8, 4), counting(4, 4)), counting(8, 4) @ counting(4, 4))
