@@ -104,6 +104,7 @@ def _with_operations(weights: Tree, x: Any, calls: int) -> Any:
         weights = step(weights, x)
         for name in _SPLIT:
             x = x + 1 - 1 + weights[name][0] * 0
+        x = jax.device_put(x, NamedSharding(_MESH, _ROWS))
     return weights
 
 
@@ -112,9 +113,10 @@ def _uneven(weights: Tree, x: Any, calls: int) -> Any:
     rows = x[:61, :]
     sizes = {"mesh": _MESH, "out_shardings": _ROWS}
     first = gspmd.jit(lambda x, w: jnp.tanh(x @ w), in_shardings=(_ROWS, _SPLIT["first"]), **sizes)
-    second = gspmd.jit(lambda x: x * 2, in_shardings=PartitionSpec(None, "x"), **sizes)
+    columns = NamedSharding(_MESH, PartitionSpec(None, "x"))
+    second = gspmd.jit(lambda x: x * 2, in_shardings=columns, **sizes)
     for _ in range(calls // 2):
-        rows = second(first(rows, weights["first"]).to_jax())
+        rows = second(jax.device_put(first(rows, weights["first"]).to_jax(), columns))
     return rows.to_jax()
 
 
