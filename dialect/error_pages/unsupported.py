@@ -28,12 +28,7 @@ PAGES = (
         Code.UNSUPPORTED,
         "A program that gspmd does not partition",
         "The program is valid, but contains something that gspmd has no way to partition.",
-        _program(
-            "%0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{}]>] "
-            'out_shardings=[<@mesh, [{}], unreduced={"x"}>] manual_axes={"x"} (%b: tensor<8xf32>) {',
-            "  sdy.return %b : tensor<8xf32>",
-            "} : (tensor<8xf32>) -> tensor<8xf32>",
-        ),
+        _program("%0 = arith.constant dense<1> : tensor<8xi7>"),
         "Write the program in another way; the message says how where there is one.",
     ),
     Page(

@@ -417,7 +417,7 @@ def test_places_of_a_traced_program_are_kept(tmp_path: Path, capsys: pytest.Capt
     path = tmp_path / "model.py"
     path.write_text(HEAD + "    return (x @ up) @ down\n")
     given, better = tmp_path / "given.mlir", tmp_path / "better.mlir"
-    given.write_text(traced(path, (P(), P(), P()), *SHAPES).as_text())
+    given.write_text(traced(path, (P(), P(), P()), *SHAPES).as_text(debug_info=True))
     assert cli.main(["suggest", str(given), "--target", TARGET, "-o", str(better)]) == 0
     assert f"{path}:7" in capsys.readouterr().out
     assert f'"{path}":7' in better.read_text()
