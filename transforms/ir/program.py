@@ -73,7 +73,9 @@ class Program:
         self._slot_of: list[int] = []
         self._numbers: dict[Value, int] = {}
         self._infos = infos_of(module)
-        self._held: frozenset[str] = frozenset()  # by the manual computations around what is read
+        # What the manual computations around what is read hold, and how much of the mesh that is.
+        self._held: frozenset[str] = frozenset()
+        self._scope = ManualScope.NONE
         self.function = main_function(module)
         self.body = self._read_block(self.function.regions[0], None)
 
@@ -124,8 +126,7 @@ class Program:
         if name == GROUP and self.value_def[operands[0]] >= 0:
             ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
         control = name in CONTROL_FLOW or name == MANUAL
-        scope = ManualScope.of(len(self._held), self._num_axes) if self._held else ManualScope.NONE
-        info = self._infos(op, tuple([value.type for value in op.operands]), not control, scope)
+        info = self._infos(op, tuple([value.type for value in op.operands]), not control, self._scope)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
         node.splittable = name in SPLITTABLE or (
             name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
@@ -136,11 +137,12 @@ class Program:
             node.results.append(number)
             node.result_slots.append(self._slot_of[number])
         if control:
-            slots, outside = node.result_slots if name == WHILE else None, self._held
+            slots, outside = node.result_slots if name == WHILE else None, (self._held, self._scope)
             if name == MANUAL:
-                self._held = outside.union(read_manual_axes(op.attributes["manual_axes"]))
+                self._held = self._held.union(read_manual_axes(op.attributes["manual_axes"]))
+                self._scope = ManualScope.of(len(self._held), self._num_axes)
             node.regions = [self._read_block(r, slots) for r in op.regions]
-            self._held = outside
+            self._held, self._scope = outside
         return node
 
     @functools.cached_property

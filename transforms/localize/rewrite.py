@@ -51,6 +51,7 @@ class Localizer:
         self.emit = emit
         self.placed: dict[Value, ShardedType] = {}
         self._infos = InfoReader()
+        self._scope = ManualScope.NONE  # of `emit.held`
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[ShardedType, TensorType] = {}
         self._regions: list[Operation] = []
@@ -148,9 +149,11 @@ class Localizer:
             self._diverging = diverging_control_flow(op, self.codec, self.annotated.mesh)
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self._place(argument, region.inside(sharding))
-        outside, self.emit.held = self.emit.held, self.annotated.mesh.sorted(self.emit.held + region.axes)
+        outside, mesh = (self.emit.held, self._scope), self.annotated.mesh
+        self.emit.held = mesh.sorted(self.emit.held + region.axes)
+        self._scope = ManualScope.of(len(self.emit.held), len(mesh.all_axes()))
         self._operations(block)
-        self.emit.held = outside
+        self.emit.held, self._scope = outside
         for result, sharding in zip(op.results, region.out_shardings, strict=True):
             self._place(result, sharding)
         self._regions.append(op)
@@ -195,8 +198,7 @@ class Localizer:
             if definition.replicable and all(placed.sharding.is_replicated() for placed in operands):
                 return
             shardings = tuple(self._of(value).sharding for value in op.results)
-        scope = ManualScope.of(len(self.emit.held), len(self.annotated.mesh.all_axes()))
-        info = self._infos(op, tuple(placed.type for placed in operands), scope=scope)
+        info = self._infos(op, tuple(placed.type for placed in operands), scope=self._scope)
         rule = self.rules.rules[self.rules.of_op(info, op)]
         results = list(op.results)
         self._point(op)

@@ -64,8 +64,8 @@ _RULES["cpu_csr_sparse_dense_ffi"] = _sparse_rule
 # What only says where a value is to be, how it is to be laid out there, or whose it is.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
-# Calls whose local form is more than the same call on smaller types, by target.
 _OF_FUNCTIONS = op_table([OpDef(CUSTOM_PARTITIONING, refuse_without_functions, replicable=False, traits=UNKNOWN)])
+# Calls of which more is known than a rule, by target.
 CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS, COLLECTIVE_CALLS, _OF_FUNCTIONS))
 _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CALLS.items()}
 # What these calls are is known; where a placement stands says something, so that it stays there.

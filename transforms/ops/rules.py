@@ -13,7 +13,7 @@ from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, ManualScope, OpInfo, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, executable_rule, written_rule
+from gspmd.transforms.ops.custom_rules import executable_rule, written_rule
 from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -110,7 +110,10 @@ class RuleBook:
                 )
             return _rule_of(definition, info)
         except Unsupported as error:
-            scope = ManualScope.NONE if info.text("call_target_name") == CUSTOM_PARTITIONING else info.scope
+            # A call whose target has a row of its own is known: what the row refuses is refused everywhere.
+            known = self.definition(info)
+            is_known_call = info.name == CUSTOM_CALL and known is not None and known.name != CUSTOM_CALL
+            scope = ManualScope.NONE if is_known_call else info.scope
             if scope is ManualScope.SOME and (info.name == CUSTOM_CALL or info.name not in self.table):
                 if info.name == CUSTOM_CALL or not info.name.startswith("stablehlo."):  # tuples cost nothing
                     self.alike[info] = error.message

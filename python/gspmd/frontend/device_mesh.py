@@ -75,10 +75,9 @@ class DeviceMesh:
     def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
         """In what JAX traces a function over this mesh, whose values have no types by it: the first that it takes.
 
-        A mesh that the user gave is the one around
-        the function, as that of `jax.set_mesh` is. One that was found on arrays or shardings is not, as with
-        `jax.jit`: there it is around only where the function asks for one. Conversely, libraries that annotate what
-        cannot be annotated so wherever there is a mesh are traced without.
+        A mesh that the user gave is the one around the function, as that of `jax.set_mesh` is. One that was found on
+        arrays or shardings is not, as with `jax.jit`: there it is around only where the function asks for one.
+        Conversely, libraries that annotate what cannot be annotated so wherever there is a mesh are traced without.
         """
         program = TracedProgram(self, by_gspmd)
         without = [around(program, None)]

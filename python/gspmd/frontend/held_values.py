@@ -44,7 +44,7 @@ class Held:
         """Whether C++ may pass a leaf like this one: it takes arrays over as many devices for what they should be."""
         if not isinstance(leaf, jax.Array) or leaf.sharding.num_devices == 1 or leaf.ndim != len(self.aval.shape):
             return True
-        return bool(leaf.sharding.is_equivalent_to(self.sharding, leaf.ndim))
+        return _same_place(leaf.sharding, self.sharding, leaf.ndim)
 
 
 def held(

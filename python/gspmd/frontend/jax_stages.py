@@ -427,11 +427,6 @@ def disk_cache(client: Any) -> DiskCache | None:
     return DiskCache(cache) if isinstance(cache, LRUCache) else None
 
 
-def calls_partitioner(text: str) -> bool:
-    """Whether a module has operations that functions of Python partition, as those of `custom_partitioning`."""
-    return "@CustomSPMDPartitioning" in text
-
-
 # ---- calls that functions of Python split ----
 
 

@@ -245,16 +245,15 @@ class Jitted:
         self._check_here(None if found is None else found.mesh)
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in call.leaves):
             raise WrongType(f"'{self._name}' was called with a shape in place of an array", hint="use lower")
-        lowered = self._lowered_for(call)
+        lowered = self._lowered_for(call, found)
         if lowered is None:
             return None
         compiled: Compiled = lowered.compile(timeout_s=self._timeout_s)
         self._shares_threads |= compiled.shares_threads
         return compiled
 
-    def _lowered_for(self, call: BoundCall) -> Lowered | None:
+    def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
         """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
-        found = self._find_mesh(call.leaves)
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
         key = (found, alone, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
@@ -297,7 +296,8 @@ class Jitted:
 
         Where no mesh is anywhere, it is JAX's own `Lowered`.
         """
-        lowered = self._lowered_for(bind(self._parameters, args, kwargs))
+        call = bind(self._parameters, args, kwargs)
+        lowered = self._lowered_for(call, self._find_mesh(call.leaves))
         return lowered or jax_stages.LoweredByJax(self._by_jax.lower(*args, **kwargs), no_mesh)
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
@@ -310,13 +310,14 @@ class Jitted:
         found = None if jax_stages.is_tracing(call.leaves) else self._find_mesh(call.leaves)
         if found is None:
             return self._annotated.trace(*args, **kwargs)
+        lower = functools.partial(self._lowered_for, call, found)
         found = self._on_target(found)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         inputs = self._inputs(found.mesh, call, leaves)
         typed = leaves.have_types(inputs, found.mesh.mesh)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
         exported = functools.partial(self._annotated.trace, *call.args, **call.kwargs)
-        return jax_stages.TracedFunction(traced, functools.partial(self._lowered_for, call), exported)
+        return jax_stages.TracedFunction(traced, lower, exported)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
