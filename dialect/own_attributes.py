@@ -79,6 +79,10 @@ GIVEN = "gspmd.given"
 """On a `sdy.sharding_constraint` with open dimensions, the sharding that a user asked for, which propagation has
 completed: from `gspmd-propagate` to `gspmd-refine`."""
 
+RUNS = "gspmd.runs"
+"""The shardings of an operation's operands and results as it is run, where these are not as its values are: from
+`gspmd-decide` to `gspmd-reshard`."""
+
 CALL_DEVICE = "gspmd.call_device"
 """The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gspmd.transforms.decide import Decide
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.localize import Localize
 from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
@@ -23,7 +24,7 @@ STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Refine, Reshard, Localize, 
 OPTIONAL: tuple[type[Pass], ...] = (ShardWeightUpdate,)
 """Those of the default pipeline that an option asks for."""
 
-PASSES: tuple[type[Pass], ...] = (*STAGES, *OPTIONAL, *COLLECTIVE_PASSES, LegalizeForXla)
+PASSES: tuple[type[Pass], ...] = (*STAGES, Decide, *OPTIONAL, *COLLECTIVE_PASSES, LegalizeForXla)
 """Every pass of ours."""
 
 PIPELINE = "gspmd-partition"

@@ -182,6 +182,8 @@ class Topology:
 
 _SIZES: Overrides = {"per_device_batch_size": 1, "max_target_length": 4096}
 _BFLOAT16: Overrides = {"weight_dtype": "bfloat16"}
+# An axis of the mesh is a part of a line of devices of the torus, which JAX does only where it is asked to.
+_SPLIT_LINES: Overrides = {"allow_split_physical_axes": True}
 _V5P8, _V5P64, _V5P256 = ("v5p-16", "tpu:v5p:2x2x2"), ("v5p-128", "tpu:v5p:4x4x4"), ("v5p-512", "tpu:v5p:4x8x8")
 _V5E64, _V5E256 = ("v5e-64", "tpu:v5e:8x8"), ("v5e-256", "tpu:v5e:16x16")
 _V6E64, _V6E256 = ("v6e-64", "tpu:v6e:8x8"), ("v6e-256", "tpu:v6e:16x16")
@@ -190,22 +192,22 @@ TOPOLOGIES: dict[str, Topology] = {
     for model, name, where, overrides in (
         ("Llama 3 8B", "llama3-8b", _V5P8, _mesh(fsdp=2, tensor=4)),
         ("Llama 3 8B", "llama3-8b", _V5E64, _mesh(fsdp=64)),
-        ("Llama 3 8B", "llama3-8b", _V6E64, _mesh(fsdp=16, tensor=4)),
+        ("Llama 3 8B", "llama3-8b", _V6E64, {**_mesh(fsdp=16, tensor=4), **_SPLIT_LINES}),
         ("Llama 3 70B", "llama3-70b", _V5P64, _mesh(fsdp=16, tensor=4)),
-        ("Llama 3 70B", "llama3-70b", _V5E256, _mesh(fsdp=64, tensor=4)),
+        ("Llama 3 70B", "llama3-70b", _V5E256, {**_mesh(fsdp=64, tensor=4), **_SPLIT_LINES}),
         ("Llama 3 70B", "llama3-70b", _V6E256, _mesh(fsdp=256)),
-        ("Mixtral 8x7B", "mixtral-8x7b", _V5P64, _mesh(fsdp=8, expert=8)),
-        ("Mixtral 8x7B", "mixtral-8x7b", _V5E256, _mesh(fsdp=32, expert=8)),
+        ("Mixtral 8x7B", "mixtral-8x7b", _V5P64, {**_mesh(fsdp=8, expert=8), **_SPLIT_LINES}),
+        ("Mixtral 8x7B", "mixtral-8x7b", _V5E256, {**_mesh(fsdp=32, expert=8), **_SPLIT_LINES}),
         ("Mixtral 8x7B", "mixtral-8x7b", _V6E64, _mesh(fsdp=64)),
-        ("DeepSeek 3", "deepseek3-671b", _V5P256, {**_mesh(fsdp=16, expert=16), **_BFLOAT16}),
+        ("DeepSeek 3", "deepseek3-671b", _V5P256, {**_mesh(fsdp=16, expert=16), **_BFLOAT16, **_SPLIT_LINES}),
         ("DeepSeek 3", "deepseek3-671b", _V5E256, {**_mesh(fsdp=16, expert=16), **_BFLOAT16}),
         ("DeepSeek 3", "deepseek3-671b", _V6E256, {**_mesh(fsdp=16, expert=16), **_BFLOAT16}),
         ("Gemma 3 27B", "gemma3-27b", _V5P64, _mesh(fsdp=16, tensor=4)),
         ("Gemma 3 27B", "gemma3-27b", _V5E256, _mesh(fsdp=256)),
         ("Gemma 3 27B", "gemma3-27b", _V6E64, _mesh(fsdp=64)),
         ("GPT-OSS 20B", "gpt-oss-20b", _V5P8, _mesh(fsdp=2, expert=4)),
-        ("GPT-OSS 20B", "gpt-oss-20b", _V5E64, _mesh(fsdp=16, expert=4)),
-        ("GPT-OSS 20B", "gpt-oss-20b", _V6E64, _mesh(fsdp=16, expert=4)),
+        ("GPT-OSS 20B", "gpt-oss-20b", _V5E64, {**_mesh(fsdp=16, expert=4), **_SPLIT_LINES}),
+        ("GPT-OSS 20B", "gpt-oss-20b", _V6E64, {**_mesh(fsdp=16, expert=4), **_SPLIT_LINES}),
     )
 } | {
     f"Llama 3 8B, {name}, v5p-16": Topology({"model_name": "llama3-8b", **overrides}, *_V5P8)

@@ -104,6 +104,7 @@ class ValuePlaces:
         # What operations make in the two layers that others are taken out of: which one, and what it is there.
         self._middle: dict[int, tuple[int, tuple[int, int]]] = {}
         self._home = [0] * count  # by value: the block that it is in
+        self.held_around: list[Axes] = [()] * count  # by value: the manual axes around it
         self._loops = LoopNest[int]()  # around what is read
         self.results = self._read_main()
         self._ends_like = self._find_ends_like()
@@ -204,6 +205,26 @@ class ValuePlaces:
             is_open = type_ not in self._free_of_type or (is_no_finer and old not in alike)
             return is_less or sharding in alike or (is_open and sharding.divides(type_.shape))
         return is_no_finer and sharding.divides(self.program.value_type[value].shape)
+
+    def is_limited(self, value: int) -> bool:
+        """Whether not everything fits a value that may change."""
+        return value in self._limits or value in self.handed_on or value in self.boundary or value in self._ends_like
+
+    def is_made_and_taken(self, value: int) -> bool:
+        """Whether an operation makes a value that may change, and no loop, branch, constraint or result has it, too."""
+        maker = self.maker.get(value)
+        if maker is None or maker.index not in self.place or not self.may_change(value):
+            return False
+        return not any(value in held for held in (self.names, self.again, self.same, self._ends_like))
+
+    def are_together(self, value: int, other: int) -> bool:
+        """Whether two values are made in one block."""
+        return self._home[value] == self._home[other]
+
+    @property
+    def in_layers(self) -> dict[int, tuple[int, tuple[int, int]]]:
+        """What operations make in the two layers that others are taken out of: which one, and what it is there."""
+        return self._middle
 
     def all(self) -> list[ValuePlace]:
         """Every place, in the order of the program."""
@@ -336,6 +357,7 @@ class ValuePlaces:
                 self.sharding[value] = sharding
                 self.is_free[value] = op.splittable
                 self._home[value] = number
+                self.held_around[value] = held
             if op.info.name in (CONSTRAINT, BARRIER):
                 if GIVEN in op.ir.attributes and not self.is_free[op.operands[0]]:
                     self._limits[op.results[0]] = self.annotated.codec.read(op.ir.attributes[GIVEN])
@@ -389,6 +411,7 @@ class ValuePlaces:
         for index, region in enumerate(op.regions):
             for argument, result in zip(region.arguments, op.results, strict=False):
                 self._home[argument] = self._blocks
+                self.held_around[argument] = held
                 self.carried[argument] = result
                 self.names.setdefault(result, [result]).append(argument)
             inside = self._blocks
@@ -404,6 +427,7 @@ class ValuePlaces:
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
             self.sharding[argument] = region.inside(sharding)
             self._home[argument] = self._blocks
+            self.held_around[argument] = held + region.axes
         inside = self._blocks
         self._read(block, held + region.axes, times)
         returned = [region.inside(sharding) for sharding in region.out_shardings]

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.notation import print_axes, print_dims
-from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER
+from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, RUNS
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
@@ -282,7 +282,10 @@ class Resharder:
         have = tuple([self.sharding[v] for v in op.operands])
         free = tuple([self._is_constant(v) for v in op.operands])
         key = (op.info, have, wanted, free, self._held)
-        if apart is not None or key not in self._right:
+        decided = op.ir.attributes.pop(RUNS, None)
+        if decided is not None:
+            self._run_as(op, self.rules.rules[number], Situation(*key), self.codec.read_list(decided), after)
+        elif apart is not None or key not in self._right:
             self._choose(op, self.rules.rules[number], Situation(*key), key, after)
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
@@ -316,8 +319,28 @@ class Resharder:
         if strategy.results != wanted:
             self._finish_results(op, strategy, wanted, strategy.rule.combiner, after)
 
+    def _run_as(
+        self, op: Op, rule: OpShardingRule, situation: Situation, runs: tuple[TensorSharding, ...], after: Operation
+    ) -> None:
+        """Move operands and results to what was decided."""
+        have, wanted, count = situation.operands, situation.results, len(op.operands)
+        self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, situation))
+        for index, (value, need) in enumerate(zip(op.operands, runs, strict=False)):
+            if have[index] != need:
+                op.ir.operands[index] = self._moved_value(value, need, op.ir, _operand_cause(op, index))
+        if runs[count:] != wanted:
+            self._finish_results(
+                op, Strategy(rule, runs[:count], runs[count:], 0.0), wanted, rule.combiner, after, True
+            )
+
     def _finish_results(
-        self, op: Op, strategy: Strategy, wanted: tuple[TensorSharding, ...], combiner: str, after: Operation
+        self,
+        op: Op,
+        strategy: Strategy,
+        wanted: tuple[TensorSharding, ...],
+        combiner: str,
+        after: Operation,
+        is_decided: bool = False,
     ) -> None:
         op.ir.attributes["sdy.sharding"] = self.codec.write_list(strategy.results)
         for index, (made, need) in enumerate(zip(strategy.results, wanted, strict=True)):
@@ -325,7 +348,7 @@ class Resharder:
             if made == goal:
                 continue
             raw = op.ir.results[index]
-            if made.unreduced and combiner == "add" and summed_only(raw):
+            if made.unreduced and combiner == "add" and not is_decided and summed_only(raw):
                 self._partial[op.results[index]] = _Partial(op, index, made, goal)
                 continue
             if made.unreduced:

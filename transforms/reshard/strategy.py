@@ -181,12 +181,12 @@ class Chooser:
     def _choose(self, rule: OpShardingRule, situation: Situation) -> Strategy:
         as_it_is: Strategy | None = None
         if self._agree(rule, situation.split(rule), situation.shardings):
-            if not self._local_form(rule, situation.info, situation.operands, situation.results):
+            if not self.local_form(rule, situation.info, situation.operands, situation.results):
                 return Strategy(rule, situation.operands, situation.results, 0.0)
             axes = _axes_of(rule, situation.shardings)
             as_it_is = self._price(rule, self._way(rule, axes, situation), situation)
         with self.planner.choosing() as budget:
-            ways = [self._best(way, situation, budget) for way in (rule, *self._others(situation.info))]
+            ways = [self._best(way, situation, budget) for way in (rule, *self.other_rules(situation.info))]
         best = ways[0]
         for way in ways[1:]:
             if _is_less(way.time_s, best.time_s):
@@ -197,10 +197,10 @@ class Chooser:
 
     def takes_more(self, rule: OpShardingRule, situation: Situation, than_s: float) -> bool:
         """Whether all ways to run an operation take more seconds, as far as is known before moves are planned."""
-        rules = (rule, *self._others(situation.info))
+        rules = (rule, *self.other_rules(situation.info))
         return all(way.least_s > than_s for each in rules for way in self._possible(each, situation))
 
-    def _others(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
+    def other_rules(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
         definition = definition_of(self.table, info)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
@@ -253,13 +253,13 @@ class Chooser:
 
         Nothing is planned for them.
         """
-        rules = (rule, *self._others(situation.info))
+        rules = (rule, *self.other_rules(situation.info))
         ways = [way for each in rules for way in self._possible(each, situation)]
         return list(dict.fromkeys([way.assigned.made for way in sorted(ways, key=lambda way: way.weighed_s)]))
 
     def _candidates(self, rule: OpShardingRule, situation: Situation, budget: MoveBudget) -> list[Strategy]:
         found: dict[tuple[TensorSharding, ...], Strategy] = {}
-        for way in (rule, *self._others(situation.info)):
+        for way in (rule, *self.other_rules(situation.info)):
             for each in (*self._possible(way, situation), self._way(way, {}, situation)):
                 if budget.used_up and found:
                     break
@@ -392,7 +392,7 @@ class Chooser:
                 slack_s -= path.time_s - self._lacks_s(type_, (have,), need)
                 if slack_s <= 0:
                     return None
-        local = self._local_form(rule, info, made[:count], made[count:])
+        local = self.local_form(rule, info, made[:count], made[count:])
         if local is None:
             return None
         time_s += sum(collective_time(c.kind, c.local_bytes, c.devices, self.hardware, c.axes) for c in local)
@@ -446,7 +446,7 @@ class Chooser:
         for type_, have, need in zip(info.results, strategy.results, situation.results, strict=True):
             if have != need:
                 total += sent_bytes(type_, have, self.planner.plan(type_, have, need).steps)
-        local = self._local_form(strategy.rule, info, strategy.operands, strategy.results)
+        local = self.local_form(strategy.rule, info, strategy.operands, strategy.results)
         return total + sum(collective.bytes for collective in local or ())
 
     def _compute_time(
@@ -454,7 +454,7 @@ class Chooser:
     ) -> float:
         """Seconds of arithmetic and memory traffic on one device."""
         time_s = self._touched_bytes(info, made) / self.hardware.memory_bytes_per_s
-        flops = self._flops_of(info)
+        flops = self.flops_of(info)
         if flops:
             flops *= self._share(rule, axes)
             time_s += flops / self.hardware.flops_of(info.operands[0].element)
@@ -467,7 +467,7 @@ class Chooser:
             mesh = self.planner.mesh
             whole = tuple([replicated(mesh, len(type_.shape)) for type_ in (*info.operands, *info.results)])
             time_s = self._touched_bytes(info, whole) / self.hardware.memory_bytes_per_s
-            if flops := self._flops_of(info):
+            if flops := self.flops_of(info):
                 time_s += flops / self.hardware.flops_of(info.operands[0].element)
             found = self._evenly_s[info] = time_s / mesh.size
         return found
@@ -490,7 +490,7 @@ class Chooser:
         axes = _axes_of(strategy.rule, made)
         counted = traits_of(info.name).flops
         contracts = counted is not None and counted.kind in CONTRACTIONS and _sums(strategy.rule)
-        work = self._share(strategy.rule, axes) * self._flops_of(info) if contracts else 0.0
+        work = self._share(strategy.rule, axes) * self.flops_of(info) if contracts else 0.0
         return strategy.time_s or self._compute_time(strategy.rule, info, axes, made), work
 
     @staticmethod
@@ -499,14 +499,14 @@ class Chooser:
         parts = ((n, size_of(axes.get(factor, ()))) for factor, n in enumerate(rule.sizes))
         return math.prod(-(-n // count) / n for n, count in parts if n and count > 1)
 
-    def _flops_of(self, info: OpInfo) -> float:
+    def flops_of(self, info: OpInfo) -> float:
         found = self._flops.get(info)
         if found is None:
             counted = traits_of(info.name).flops
             found = self._flops[info] = counted.count(info) if counted is not None else 0.0
         return found
 
-    def _local_form(
+    def local_form(
         self,
         rule: OpShardingRule,
         info: OpInfo,

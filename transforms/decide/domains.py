@@ -1,0 +1,108 @@
+"""What every value may be: placements, as the states of a variable."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.placements import AxisParts, Bools, Ints, Placements
+from gspmd.transforms.decide.sums import Sums
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.refine.places import ValuePlaces
+
+Uneven = frozenset[tuple[int, int]]
+"""Sizes, with the numbers of lists of parts that split them unevenly somewhere as propagation has it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """Placements of a table, by number; `key` tells domains apart."""
+
+    key: int
+    table: Placements
+    numbers: Ints
+
+
+def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
+    """What is split unevenly: nothing else is, as padding is sent and computed with."""
+    found: set[tuple[int, int]] = set()
+    seen: set[tuple[TensorType, TensorSharding]] = set()
+    for type_, sharding in zip(places.program.value_type, places.sharding, strict=True):
+        if (type_, sharding) in seen or sharding.rank != len(type_.shape):
+            continue
+        seen.add((type_, sharding))
+        for size, axes, count in zip(type_.shape, sharding.dim_axes(), sharding.shard_counts(), strict=True):
+            if size % count:
+                found.add((size, parts.list_of(axes)))
+    return frozenset(found)
+
+
+class Domains:
+    """The domains of a program's values, each kind made once. `fits` says of a size which lists may split it."""
+
+    def __init__(self, places: ValuePlaces, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools]) -> None:
+        self._places, self._parts, self._sums, self._fits = places, parts, sums, fits
+        self._types = places.program.value_type
+        self._tables: dict[int, Placements] = {}
+        self._of: dict[int, Domain] = {}
+        self._known: dict[Hashable, Domain] = {}
+
+    def table(self, value: int) -> Placements:
+        """The placements that a value is one of."""
+        found = self._tables.get(value)
+        if found is None:
+            rank = self._places.sharding[self._places.carried[value]].rank
+            found = self._tables[value] = self._parts.of(rank, self._places.held_around[value])
+        return found
+
+    def now(self, value: int) -> int:
+        """The number of what a value is as propagation has it."""
+        return self.table(value).number(self._places.sharding[self._places.carried[value]])
+
+    def of(self, value: int) -> Domain:
+        """What a value may be: one placement, if it is annotated."""
+        value = self._places.carried[value]
+        found = self._of.get(value)
+        if found is None:
+            found = self._of[value] = self._make(value)
+        return found
+
+    def copies(self, value: int) -> Domain:
+        """What a value may be moved to."""
+        table, shape = self.table(value), self._types[value].shape
+        return self._interned(("copies", table, shape), table, lambda: self._splits(table, shape, table.finished))
+
+    def _make(self, value: int) -> Domain:
+        places, table, now = self._places, self.table(value), self.now(value)
+        if not places.may_change(value):
+            return self._interned(("fixed", table, now), table, lambda: np.array([now], np.int64))
+        shape, is_apart, is_limited = self._types[value].shape, self._sums.stays_apart(value), places.is_limited(value)
+
+        def make() -> Ints:
+            numbers = self._splits(table, shape, len(table.lists) if is_apart else table.finished, now)
+            if is_limited:
+                kept = [n for n in numbers.tolist() if n == now or places.fits(value, table.sharding(n))]
+                numbers = np.array(kept, np.int64)
+            return numbers
+
+        return self._interned(("free", table, shape, now, is_apart, value if is_limited else -1), table, make)
+
+    def _splits(self, table: Placements, shape: tuple[int, ...], count: int, now: int = 0) -> Ints:
+        """Those of the first placements that split each dimension as may be, and the one that is."""
+        fits = np.ones(count, bool)
+        for dim, size in enumerate(shape):
+            fits &= self._fits(size)[table.lists[:count, dim]]
+        fits[now] = True
+        return np.nonzero(fits)[0]
+
+    def _interned(self, key: Hashable, table: Placements, make: Callable[[], Ints]) -> Domain:
+        found = self._known.get(key)
+        if found is None:
+            numbers = make()
+            content = table, numbers.tobytes()
+            found = self._known.setdefault(content, Domain(len(self._known), table, numbers))
+            self._known[key] = found
+        return found

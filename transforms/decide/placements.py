@@ -1,0 +1,260 @@
+"""The shardings that values of one rank may have, as rows of arrays.
+
+The axes of the mesh are cut into parts, the finest that some sharding of the program has. A placement gives each part
+to a dimension, to none, or leaves sums over it to be taken; the parts of a dimension are a list, most major first.
+
+For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x}, {}], [{x, y}, {}], [{y, x}, {}],
+[{x}, {y}], and so on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from gspmd.dialect.axes import Axes, Axis, atoms, canonical, overlap, size_of, split_at
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding, replicated
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MOST_PARTS = 3
+"""With more parts than this, dimensions are split over lists that the program has, and over single parts."""
+
+
+class AxisParts:
+    """The parts of a mesh's axes, and the lists of them that dimensions may be split over, both by number.
+
+    `lists` are tuples of parts' numbers, the empty one first; by number of a list, `axes` is what it is written as,
+    `count` its shards, `mask` its parts as bits, and `prefix[a, b]` whether one of the two begins with the other.
+    """
+
+    def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding]) -> None:
+        self.mesh = mesh
+        used = {axes for sharding in shardings for axes in (*sharding.dim_axes(), sharding.unreduced)}
+        self._cuts: dict[str, tuple[int, ...]] = {}
+        self.parts = self._cut(used)
+        self._number = {part: number for number, part in enumerate(self.parts)}
+        self.sizes = np.array([part.size for part in self.parts], np.int64)
+        excluded = [
+            sum(1 << n for n, other in enumerate(self.parts) if part.overlaps(other) or not part.nests(other))
+            for part in self.parts
+        ]
+        self.lists: list[tuple[int, ...]] = []
+        self._lists: dict[tuple[int, ...], int] = {}
+        everything = range(len(self.parts))
+        self.is_limited = len(self.parts) > MOST_PARTS
+        self._list_all(used, excluded)
+        self.axes = [canonical(self.parts[number] for number in each) for each in self.lists]
+        self.count = np.array([size_of(axes) for axes in self.axes], np.int64)
+        self.mask = np.array([sum(1 << number for number in each) for each in self.lists], np.int64)
+        self.excluded = np.array([_either(excluded[number] for number in each) for each in self.lists], np.int64)
+        self.prefix = np.array([[_begins(a, b) or _begins(b, a) for b in self.lists] for a in self.lists])
+        chosen = [each for length in range(1, MOST_PARTS + 1) for each in itertools.combinations(everything, length)]
+        if self.is_limited:
+            chosen = sorted({tuple(sorted({*a, *b})) for a in self.lists for b in self.lists if a or b})
+        sums = [sum(1 << number for number in each) for each in chosen if _go_together(each, excluded)]
+        self.sums: list[int] = sums
+        """The parts, as bits, over which sums may be left to be taken."""
+        masks = np.arange(1 << len(self.parts))
+        bits = (masks[:, None] >> np.arange(len(self.parts))) & 1
+        self.size_of_mask = np.prod(np.where(bits, self.sizes, 1), axis=1)
+        # Whether one part comes behind another one in a list, by the numbers of the list and of both.
+        self.behind: Bools = np.zeros((len(self.lists), len(self.parts), len(self.parts)), bool)
+        for number, each in enumerate(self.lists):
+            for before, behind in itertools.combinations(each, 2):
+                self.behind[number, behind, before] = True
+        self._tables: dict[tuple[int, Axes], Placements] = {}
+
+    def _cut(self, used: set[Axes]) -> list[Axis]:
+        """The parts that shardings with these lists of axes have of the mesh."""
+        found: list[Axis] = []
+        for axis in self.mesh.all_axes():
+            pieces = {piece for axes in used for piece in axes if piece.name == axis.name}
+            try:
+                self._cuts |= atoms([(axis,), pieces])
+                found += split_at((axis,), self._cuts)
+            except ValueError:  # no factoring of the axis has all of these: they are parts that exclude each other
+                found += sorted(pieces | {axis})
+        return found
+
+    def _list_all(self, used: set[Axes], excluded: list[int]) -> None:
+        """Find the lists: all, or single parts and what some sharding has, or begins with."""
+        self._add(())
+        everything = range(len(self.parts))
+        for length in range(1, 2 if self.is_limited else len(self.parts) + 1):
+            for each in itertools.permutations(everything, length):
+                if _go_together(each, excluded):
+                    self._add(each)
+        for axes in sorted(used):
+            listed = self.parts_of(axes)
+            for length in range(1, len(listed) + 1):
+                self._add(listed[:length])
+
+    def _add(self, parts: tuple[int, ...]) -> None:
+        if parts not in self._lists:
+            self._lists[parts] = len(self.lists)
+            self.lists.append(parts)
+
+    def _split(self, axes: Axes) -> list[Axis]:
+        return [
+            part for axis in axes for part in (split_at((axis,), self._cuts) if axis.name in self._cuts else (axis,))
+        ]
+
+    def parts_of(self, axes: Axes) -> tuple[int, ...]:
+        """Axes as parts."""
+        return tuple(self._number[part] for part in self._split(axes))
+
+    def list_of(self, axes: Axes) -> int:
+        """The number of the list that axes are."""
+        return self._lists[self.parts_of(axes)]
+
+    def excluded_by(self, mask: int) -> int:
+        """The parts that cannot be used beside those in a mask."""
+        return _either(int(self.excluded[n]) for n, each in enumerate(self.mask.tolist()) if each and not each & ~mask)
+
+    def has(self, axes: Axes) -> bool:
+        """Whether dimensions may be split over these."""
+        return all(part in self._number for part in self._split(axes)) and self.parts_of(axes) in self._lists
+
+    def prefixes(self, number: int) -> list[int]:
+        """The lists that one begins with, and itself."""
+        parts = self.lists[number]
+        return [self._lists[parts[:length]] for length in range(len(parts) + 1)]
+
+    def mask_of(self, axes: Axes) -> int:
+        """The parts of axes as bits."""
+        return sum(1 << number for number in self.parts_of(axes))
+
+    def axes_of_mask(self, mask: int) -> Axes:
+        """The parts in a mask, in the order of the mesh."""
+        parts = self.mesh.sorted(tuple(part for number, part in enumerate(self.parts) if mask >> number & 1))
+        return canonical(parts)
+
+    def some_behind(self, lists: Ints, parts: Ints, others: Ints) -> Bools:
+        """Whether in each of these lists a part comes behind one of others; both are bits."""
+        found = np.zeros(np.broadcast_shapes(lists.shape, parts.shape, others.shape), bool)
+        for a, b in itertools.permutations(range(len(self.parts)), 2):
+            found |= self.behind[lists, a, b] & (parts >> a & 1 == 1) & (others >> b & 1 == 1)
+        return found
+
+    def of(self, rank: int, manual: Axes) -> Placements:
+        """The placements of values of a rank inside manual computations over these axes."""
+        found = self._tables.get((rank, manual))
+        if found is None:
+            found = self._tables[rank, manual] = Placements(self, rank, manual)
+        return found
+
+
+def _go_together(parts: Iterable[int], excluded: list[int]) -> bool:
+    """Whether one sharding may have all of these parts."""
+    seen = 0
+    for number in parts:
+        if excluded[number] & seen:
+            return False
+        seen |= 1 << number
+    return True
+
+
+def _either(masks: Iterable[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
+def _begins(parts: tuple[int, ...], prefix: tuple[int, ...]) -> bool:
+    return parts[: len(prefix)] == prefix
+
+
+class Placements:
+    """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the parts of sums, as bits.
+
+    `mask` are the parts that split dimensions, `where[n, part]` the dimension of a part, -1 for none; `count` the
+    shards. Finished ones come first, `finished` of them; the first splits nothing.
+    """
+
+    def __init__(self, parts: AxisParts, rank: int, manual: Axes) -> None:
+        self.parts, self.rank, self.manual = parts, rank, manual
+        self._form = replicated(parts.mesh, rank)
+        free = [n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)]
+        rows: list[tuple[int, ...]] = [()]
+        masks = [0]
+        for _ in range(rank):
+            grown = [
+                ((*row, each), mask | int(parts.mask[each]))
+                for row, mask in zip(rows, masks, strict=True)
+                for each in free
+                if not mask & int(parts.excluded[each])
+            ]
+            rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
+        self.finished = len(rows)
+        closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
+        sums = [each for each in parts.sums if not each & closed]
+        partial = [0] * len(rows)
+        for row, mask in list(zip(rows, masks, strict=True)):
+            for left in sums:
+                if not mask & parts.excluded_by(left):
+                    rows.append(row)
+                    masks.append(mask)
+                    partial.append(left)
+        self.lists: Ints = np.array(rows, np.int64).reshape(len(rows), rank)
+        self.partial: Ints = np.array(partial, np.int64)
+        self.mask: Ints = np.array(masks, np.int64)
+        self.count: Ints = parts.size_of_mask[self.mask]
+        self.where: Ints = np.full((len(rows), len(parts.parts)), -1, np.int64)
+        for number in range(len(parts.parts)):
+            for dim in range(rank):
+                self.where[parts.mask[self.lists[:, dim]] >> number & 1 == 1, number] = dim
+        self._number = {(row, left): n for n, (row, left) in enumerate(zip(rows, partial, strict=True))}
+        self._shardings: dict[int, TensorSharding] = {}
+        self._numbers: dict[TensorSharding, int] = {}
+        # The finished ones by their lists as digits of one number, ascending.
+        self.strides: Ints = np.array([len(parts.lists) ** d for d in range(rank)], np.int64)
+        digits = self.lists[: self.finished] @ self.strides
+        self._order: Ints = np.argsort(digits)
+        self._digits: Ints = digits[self._order]
+        self._sums: Ints = np.full((self.finished, 1 << len(parts.parts)), -1, np.int64)
+        self._sums[self.rows(self.lists), self.partial] = np.arange(len(rows))
+
+    def rows(self, lists: Ints) -> Ints:
+        """The finished placements with these lists of dimensions, -1 for what cannot be."""
+        if not self._digits.size:
+            return np.full(len(lists), -1, np.int64)
+        digits = lists @ self.strides
+        found = np.minimum(np.searchsorted(self._digits, digits), len(self._digits) - 1)
+        is_known = (self._digits[found] == digits) & (lists >= 0).all(axis=1)
+        return np.where(is_known, self._order[found], -1)
+
+    def with_sums(self, rows: Ints, partial: Ints) -> Ints:
+        """The same placements with sums over these parts still to be taken; -1 for what cannot be."""
+        return np.where(rows < 0, -1, self._sums[rows, partial])
+
+    def number(self, sharding: TensorSharding) -> int:
+        """The number of a sharding's placement."""
+        found = self._numbers.get(sharding)
+        if found is None:
+            row = tuple(self.parts.list_of(axes) for axes in sharding.dim_axes())
+            found = self._number[row, self.parts.mask_of(sharding.unreduced)]
+            self._numbers[sharding] = found
+        return found
+
+    def sharding(self, number: int) -> TensorSharding:
+        """The closed sharding of a placement."""
+        found = self._shardings.get(number)
+        if found is None:
+            dims = tuple(self.parts.axes[each] for each in self.lists[number])
+            unreduced = self.parts.axes_of_mask(int(self.partial[number]))
+            found = self._shardings[number] = self._form.with_axes(dims, unreduced)
+        return found
+
+    def local(self, shape: tuple[int, ...], numbers: Ints) -> Floats:
+        """Elements of a device's part, padding included."""
+        parts = -(-np.array(shape, np.int64) // self.parts.count[self.lists[numbers]])
+        found: Floats = np.prod(parts, axis=-1, dtype=np.float64)
+        return found

@@ -1,0 +1,94 @@
+"""What it takes to bring a value from one placement to another, in closed form.
+
+What is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
+dimension over become reduce-scatters, others all-reduces. AxisParts that change their dimension are exchanged by
+all-to-alls, what is left over is gathered, and where the order of parts differs one permute comes before. For values
+that split evenly this sends as many bytes as the paths of `reshard/planner.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gspmd.transforms.decide.placements import AxisParts, Floats, Ints, Placements
+from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.machine.cost import Hardware, collective_time
+
+_KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
+_PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
+MOST_AT_ONCE = 1 << 13
+"""How many moves of one type are priced at once, whether they are asked for or not."""
+
+NEVER_S = 1e3
+"""Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""
+
+
+class PriceBook:
+    """Prices of moves on one mesh, in seconds."""
+
+    def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
+        self.parts, self.hardware = parts, hardware
+        # By kind and by the parts a collective runs over, as bits: seconds at least, and seconds for each local byte.
+        masks = 1 << len(parts.parts)
+        self._latency_s = {kind: np.zeros(masks) for kind in _KINDS}
+        self._slope = {kind: np.zeros(masks) for kind in _KINDS}
+        for kind in _KINDS:
+            for mask in range(1, masks):
+                axes, devices = parts.axes_of_mask(mask), int(parts.size_of_mask[mask])
+                at_0 = collective_time(kind, 0.0, devices, hardware, axes)
+                self._latency_s[kind][mask] = at_0
+                self._slope[kind][mask] = (collective_time(kind, _PROBE, devices, hardware, axes) - at_0) / _PROBE
+        self._known: dict[tuple[TensorType, Placements], Floats] = {}
+
+    def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds from each of the sources to each of the targets; never where a goal has sums that are taken."""
+        count = len(table.lists)
+        if count * count > MOST_AT_ONCE:
+            return self._moves(type_, table, sources, targets)
+        found = self._known.get((type_, table))
+        if found is None:
+            every = np.arange(count)
+            found = self._known[type_, table] = self._moves(type_, table, every, every)
+        return found[sources[:, None], targets]
+
+    def _moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        lists, parts = table.lists, self.parts
+        a, b = sources[:, None], targets[None, :]
+        mask_a, mask_b = table.mask[a], table.mask[b]
+        sums_a, sums_b = table.partial[a], table.partial[b]
+        scattered, reduced = sums_a & mask_b, sums_a & ~mask_b
+        new = mask_b & ~mask_a & ~sums_a
+        kept = mask_a & mask_b
+        moved = np.zeros_like(kept)
+        for number in range(len(parts.parts)):
+            elsewhere = table.where[a, number] != table.where[b, number]
+            moved |= np.where(elsewhere, kept & (1 << number), 0)
+        gathered = mask_a & ~mask_b
+        stays = np.zeros(kept.shape, bool)  # whether parts of a dimension are to change their order
+        late = np.zeros(kept.shape, bool)  # whether parts are scattered that are to come behind exchanged ones
+        for dim in range(table.rank):
+            left, right = lists[a, dim], lists[b, dim]
+            stays |= ~parts.prefix[left, right]
+            if scattered.any():
+                stays |= parts.some_behind(right, new | (kept & ~moved), scattered)
+                late |= parts.some_behind(right, scattered, moved)
+        bytes_ = element_bytes(type_.element)
+        local = table.local(type_.shape, sources)[:, None] * bytes_ / parts.size_of_mask[new]
+        goal = table.local(type_.shape, targets)[None, :] * bytes_
+        time_s = np.zeros(kept.shape)
+        # What is exchanged meanwhile is less, if sums are taken in parts, and gathered behind it.
+        in_parts = np.where((moved != 0) & ~stays, reduced, 0)
+        scattered, reduced, gathered = scattered | in_parts, reduced & ~in_parts, gathered | in_parts
+        for kind, mask in (("reduce_scatter", scattered), ("all_reduce", reduced)):
+            if mask.any():
+                time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
+                local = local / parts.size_of_mask[mask] if kind == "reduce_scatter" else local
+        moved = np.where(late, moved | scattered, moved)
+        permuted = np.where(stays, mask_a | mask_b, 0)
+        moved = np.where(stays, 0, moved)
+        for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
+            time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
+        is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
+        memory_s = (table.local(type_.shape, sources)[:, None] * bytes_ + goal) / self.hardware.memory_bytes_per_s
+        time_s = np.where(is_same, 0.0, time_s + memory_s)
+        return np.where((sums_b != 0) & ~is_same, NEVER_S, time_s)

@@ -1,0 +1,373 @@
+"""A program as a problem: what may be chosen, and what each choice costs.
+
+Variables are values, whose states are placements, and operations, whose states are the ways to run them. An operation
+costs its work and what its local form sends; between a value and an operation lies the move from what the value is to
+what the operation needs, or from what the operation makes to what the value is.
+
+Some values need no variable of their own. One that a single operation takes is as its maker makes it, or as that
+operation needs it. One that is made as any of its placements is as it is made, unless one move may serve several
+operations. What is fixed, and taken by several, has a variable for what it is moved to for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
+from gspmd.transforms.decide.objective import Objective, objective_for
+from gspmd.transforms.decide.op_classes import OpClass, OpClasses
+from gspmd.transforms.decide.placements import AxisParts, Floats, Ints
+from gspmd.transforms.decide.prices import PriceBook
+from gspmd.transforms.decide.solver import Problem
+from gspmd.transforms.decide.sums import Sums
+from gspmd.transforms.decide.tables import Tables
+from gspmd.transforms.decide.ways import WaysBook
+from gspmd.transforms.ir.program import Op
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.refine.places import ValuePlace, ValuePlaces
+from gspmd.transforms.reshard.strategy import Chooser
+
+
+class HandedOn(NamedTuple):
+    """A value without a variable: the tensor `made` of one operation, and the operand `taken` of another."""
+
+    maker: Op
+    made: int
+    user: Op
+    taken: int
+
+
+class _Targets(NamedTuple):
+    """Placements that values are moved to, and what tells them apart."""
+
+    key: Hashable
+    numbers: Ints
+
+
+class _TakenFrom(NamedTuple):
+    """Where a value is taken from: itself, or what it is the same as under constraints, and what these have made."""
+
+    value: int
+    copies: tuple[Domain, ...]
+
+
+class ProblemBuilder:
+    """Builds the problem of a program whose shardings are complete.
+
+    `variable_of` has the variables of values, `op_variable` and `class_of` those of operations and their ways, by
+    index; `handed_on` the values without one.
+    """
+
+    def __init__(self, places: ValuePlaces, chooser: Chooser, objective: Objective | None = None) -> None:
+        self.places, self.types = places, places.program.value_type
+        self.objective = objective or objective_for(chooser.hardware)
+        needs = {use.need for uses in places.needs.values() for use in uses if use.need is not None}
+        self.parts = AxisParts(places.annotated.mesh, {*places.sharding, *places.results, *needs})
+        self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
+        ways, sums = WaysBook(self.parts, uneven_in(places, self.parts)), Sums(places)
+        self.domains = Domains(places, self.parts, sums, ways.fits)
+        repeated = self.objective.repeated
+        self._classes = OpClasses(places, chooser, self.domains, sums, self.prices, ways, repeated)
+        self.problem = Problem(self.tables)
+        self.variable_of: dict[int, int] = {}
+        self.op_variable: dict[int, int] = {}
+        self.class_of: dict[int, OpClass] = {}
+        self.handed_on: dict[int, HandedOn] = {}
+        self._alike = _alike_in_layers(places)
+        self._shared: dict[Hashable, int] = {}  # the variables of what is alike
+        self._copies: dict[int, int] = {}
+        self._same: dict[Hashable, bool] = {}
+
+    def build(self) -> Problem:
+        """The variables, and what they cost."""
+        for place in self.places.place.values():
+            self._add_op(place)
+        for use in self.places.all():
+            if use.op is None and not self.places.is_free[use.value]:
+                self._add_need(use)
+        if self.objective.next_step:
+            self._add_ends()
+        return self.problem
+
+    # ---- variables ----
+
+    def _variable(self, value: int) -> int:
+        """The variable of a value that may change."""
+        value = self.places.carried[value]
+        found = self.variable_of.get(value)
+        if found is None:
+            domain, alike, now = self.domains.of(value), self._alike.get(value), self.domains.now(value)
+            key = "value", alike, domain.key
+            known = self._shared.get(key) if alike is not None else None
+            found = self._shared[key] = self._new_variable(value, domain) if known is None else known
+            # What propagation has found stays where nothing costs less.
+            surprise = self.tables.number(
+                ("surprise", domain.key, now), lambda: np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
+            )
+            self.problem.add(found, surprise)
+            self.variable_of[value] = found
+        return found
+
+    def _new_variable(self, value: int, domain: Domain) -> int:
+        """That of the operation which makes a value, if they have the same states; else a new one."""
+        maker = self.places.maker.get(value)
+        if maker is not None and maker.index in self.op_variable and len(maker.results) == 1:
+            ways, number = self.class_of[maker.index], len(maker.operands)
+            key = "made", ways.key, domain.key
+            if self._are_same(key, ways.tensors[number], domain.numbers) and not self._serves_several(value):
+                return self.op_variable[maker.index]
+        return self.problem.variable(len(domain.numbers))
+
+    def _serves_several(self, value: int) -> bool:
+        """Whether several operations that are not elementwise take a value: one move may serve them all."""
+        users = [use.op for use in self.places.uses[value] if use.op is not None]
+        return sum(not traits_of(user.info.name).elementwise for user in users) > 1
+
+    def _op_variable(self, op: Op, ways: OpClass) -> int:
+        """That of an operation: one for all that are alike in layers, or that of what leads to it."""
+        alike = self._alike.get(op.results[0]) if op.results else None
+        key = "op", alike, ways.key
+        found = self._shared.get(key) if alike is not None else None
+        if found is None:
+            found = self._variable_before(op, ways)
+        if found is None:
+            found = self.problem.variable(len(ways.cost_s))
+        self._shared[key] = found
+        return found
+
+    def _variable_before(self, op: Op, ways: OpClass) -> int | None:
+        """That of an operation whose result only this one takes, if they have the same states.
+
+        What could be moved between the two can be moved before or behind both.
+        """
+        for index, value in enumerate(op.operands):
+            ends = self._ends(value, op, index)
+            if ends is None or ends.maker.index not in self.class_of:
+                continue
+            made = self.class_of[ends.maker.index]
+            key = "before", made.key, ends.made, ways.key, index
+            is_same = self._are_same(key, made.tensors[ends.made], ways.tensors[index])
+            if is_same and self.places.place[ends.maker.index].times == self.places.place[op.index].times:
+                return self.op_variable[ends.maker.index]
+        return None
+
+    def _are_same(self, key: Hashable, left: Ints, right: Ints) -> bool:
+        found = self._same.get(key)
+        if found is None:
+            found = self._same[key] = np.array_equal(left, right)
+        return found
+
+    def _ends(self, value: int, user: Op, index: int) -> HandedOn | None:
+        """Where a value is made and taken, if one operation takes it, once, and nothing else."""
+        places, uses = self.places, self.places.uses[value]
+        if len(uses) != 1 or uses[0].op is not user or user.operands.count(value) != 1 or places.runs[user.index]:
+            return None
+        if not places.is_made_and_taken(value):
+            return None
+        maker = places.maker[value]
+        return HandedOn(maker, len(maker.operands) + maker.results.index(value), user, index)
+
+    # ---- operations ----
+
+    def _add_op(self, place: ValuePlace) -> None:
+        op, tables = place.op, self.tables
+        assert op is not None, "it is the place of an operation"
+        ways, times = self._classes.of(op), place.times * place.copies
+        self.class_of[op.index] = ways
+        variable = self.op_variable[op.index] = self._op_variable(op, ways)
+        work = tables.number(("work", ways.key), lambda: ways.cost_s)
+        self.problem.add(variable, tables.times(work, times))
+        indices: dict[int, list[int]] = {}
+        for index, value in enumerate(op.operands):
+            if not self.places.is_free[value]:
+                indices.setdefault(value, []).append(index)
+        for value, taken in indices.items():
+            ends = self._ends(value, op, taken[0])
+            if ends is not None:
+                self._hand_on(value, ends, times)
+            else:
+                self._take(value, taken, op, times)
+        for number, value in enumerate(op.results, len(op.operands)):
+            if value not in self.handed_on and not self._is_handed_on(value):
+                self._leave(value, number, op, times)
+
+    def _is_handed_on(self, value: int) -> bool:
+        """Whether the one operation that takes a value is to be brought it from where it is made."""
+        uses = self.places.uses[value]
+        user = uses[0].op if len(uses) == 1 else None
+        return user is not None and self._ends(value, user, user.operands.index(value)) is not None
+
+    def _hand_on(self, value: int, ends: HandedOn, times: float) -> None:
+        """Bring a value from how one operation makes it to how the next one needs it."""
+        made, needed, type_ = self.class_of[ends.maker.index], self.class_of[ends.user.index], self.types[value]
+        sources, targets, table = made.tensors[ends.made], needed.tensors[ends.taken], self.domains.table(value)
+        name = "on", type_, made.key, ends.made, needed.key, ends.taken
+        moves = self.tables.number(name, lambda: self.prices.moves(type_, table, sources, targets))
+        self.handed_on[value] = ends
+        a, b = self.op_variable[ends.maker.index], self.op_variable[ends.user.index]
+        if a != b:
+            self.problem.join(a, b, self.tables.times(moves, times))
+
+    def _take(self, value: int, indices: list[int], op: Op, times: float) -> None:
+        """Bring a value to what an operation needs it as, once to each."""
+        ways, source, runs = self.class_of[op.index], self._source(value), self.places.runs[op.index]
+        weight = times / (runs[indices[0]] if runs else 1)
+        for position, index in enumerate(indices):
+            targets = _Targets(("to", ways.key, index), ways.tensors[index])
+            table = self._moves(self.types[value], self.domains.of(source.value), source.copies, targets)
+            for other in indices[:position]:
+                table = self._unless_same(table, ways, index, other)
+            if not self.places.may_change(source.value) and self._is_shared(source.value):
+                self._take_copy(source.value, table, targets, self.op_variable[op.index], weight)
+            else:
+                self._connect(source.value, self.op_variable[op.index], self.tables.times(table, weight))
+
+    def _unless_same(self, table: int, ways: OpClass, index: int, other: int) -> int:
+        """The costs of moves to an operand, of which none is needed where another operand is needed as the same."""
+        same = ways.tensors[index] == ways.tensors[other]
+        name = "once", table, ways.key, index, other
+        return self.tables.number(name, lambda: np.where(same[None, :], 0.0, self.tables[table]))
+
+    def _leave(self, value: int, number: int, op: Op, times: float) -> None:
+        """Bring a result from how it is made to what it is."""
+        variable, ways, type_ = self.op_variable[op.index], self.class_of[op.index], self.types[value]
+        if self.places.may_change(value) and self._variable(value) == variable:
+            return
+        made, domain = ways.tensors[number], self.domains.of(value)
+        name = "made", type_, ways.key, number, domain.key
+        moves = self.tables.number(name, lambda: self.prices.moves(type_, domain.table, made, domain.numbers))
+        self._connect(value, variable, self.tables.times(self.tables.turned(moves), times))
+
+    def _connect(self, value: int, variable: int, table: int) -> None:
+        """Let pairs of a value (rows) and a variable cost this; of a value that is fixed, the variable alone."""
+        if self.places.may_change(value):
+            self.problem.join(self._variable(value), variable, table)
+        else:
+            self.problem.add(variable, self.tables.row(table, 0))
+
+    # ---- moves ----
+
+    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Domain, ...], targets: _Targets) -> int:
+        """The table of moves from the states of a domain to others, or from what else is at hand, if that is nearer."""
+
+        def make() -> Floats:
+            least = self.prices.moves(type_, domain.table, domain.numbers, targets.numbers)
+            for copy in copies:
+                least = np.minimum(least, self.prices.moves(type_, copy.table, copy.numbers, targets.numbers))
+            return least
+
+        name = "moves", type_, domain.key, tuple([copy.key for copy in copies]), targets.key
+        return self.tables.number(name, make)
+
+    def _source(self, value: int, before: int | None = None) -> _TakenFrom:
+        """Where a value is taken from, and what constraints have moved it to there, before a place or at all."""
+        places, root = self.places, value
+        while root in places.same and not places.may_change(root):
+            root = places.same[root][0]
+        if places.is_free[root]:
+            return _TakenFrom(value, ())
+        found, pending = [], [root]
+        while pending:
+            for again in places.again.get(pending.pop(), ()):
+                if places.may_change(again) or (again != value and not places.are_together(again, root)):
+                    continue
+                pending.append(again)
+                if before is None or places.same[again][1] < before:
+                    found.append(self.domains.of(again))
+        return _TakenFrom(root, tuple(found))
+
+    def _is_shared(self, value: int) -> bool:
+        """Whether several operations take a fixed value, or what constraints make of it."""
+        users, pending = set[int](), [value]
+        while pending:
+            each = pending.pop()
+            users.update(use.op.index for use in self.places.uses[each] if use.op is not None)
+            pending += self.places.again.get(each, ())
+        return len(users) > 1
+
+    def _take_copy(self, value: int, table: int, targets: _Targets, variable: int, weight: float) -> None:
+        """Bring a fixed value to what an operation needs it as, or what it was moved to for several."""
+        domain, tables = self.domains.copies(value), self.tables
+        moves = self._moves(self.types[value], domain, (), targets)
+
+        def make() -> Floats:
+            none = np.full((1, tables[moves].shape[1]), np.inf)
+            either: Floats = np.minimum(np.concatenate([none, tables[moves]]), tables[table][0])
+            return either
+
+        either = tables.number(("copy", moves, table), make)
+        self.problem.join(self._copy_variable(value, domain, weight), variable, tables.times(either, weight))
+
+    def _copy_variable(self, value: int, domain: Domain, weight: float) -> int:
+        """The variable of what a fixed value is moved to for several operations; its first state is for none."""
+        found = self._copies.get(value)
+        if found is None:
+            own, alike = self.domains.of(value), self._alike.get(value)
+            key = "copy", alike, own.key, domain.key
+            known = self._shared.get(key) if alike is not None else None
+            found = self.problem.variable(len(domain.numbers) + 1) if known is None else known
+            self._copies[value] = self._shared[key] = found
+            moves = self._moves(self.types[value], own, (), _Targets(("copy", domain.key), domain.numbers))
+            row = self.tables.number(
+                ("copied", moves), lambda: np.concatenate([[0.0], self.tables[moves][0] + self.objective.surprise_s])
+            )
+            self.problem.add(found, self.tables.times(row, weight))
+        return found
+
+    # ---- what is wanted elsewhere ----
+
+    def _add_need(self, use: ValuePlace) -> None:
+        """Bring a value to what a place that is no operation wants: a placement, or what another value is."""
+        places, weight, type_ = self.places, use.times * use.copies, self.types[use.value]
+        source = self._source(use.value, use.order)
+        root, is_free = source.value, places.may_change(source.value)
+        if use.need is not None:
+            target = self.domains.table(use.value).number(use.need)
+            targets = _Targets(("need", target), np.array([target]))
+            table = self.tables.times(self._moves(type_, self.domains.of(root), source.copies, targets), weight)
+            if is_free:
+                self.problem.add(self._variable(root), self.tables.column(table, 0))
+            else:
+                self.problem.constant += float(self.tables[table][0, 0])
+            return
+        other = places.carried[use.like]
+        if use.like == use.value or places.carried[root] == other:
+            return
+        goal = self.domains.of(other)
+        targets = _Targets(("like", goal.key), goal.numbers)
+        table = self.tables.times(self._moves(type_, self.domains.of(root), source.copies, targets), weight)
+        if places.may_change(other):
+            variable = self._variable(other)
+            if not is_free:
+                self.problem.add(variable, self.tables.row(table, 0))
+            elif self._variable(root) != variable:
+                self.problem.join(self._variable(root), variable, table)
+        elif is_free:
+            self.problem.add(self._variable(root), self.tables.column(table, 0))
+        else:
+            self.problem.constant += float(self.tables[table][0, 0])
+
+    def _add_ends(self) -> None:
+        """A free result is an argument of the next step: bring it to where that lies."""
+        for value in self.places.free_ends:
+            like, domain = self.places.ends_like(value), self.domains.of(value)
+            if like and self.places.may_change(value):
+                numbers = np.array(sorted(domain.table.number(each) for each in like))
+                table = self._moves(self.types[value], domain, (), _Targets(("ends", numbers.tobytes()), numbers))
+                self.problem.add(self._variable(value), self.tables.least_of_rows(table))
+
+
+def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:
+    """What values of layers that repeat are of their layer: those of two layers that are the same are decided alike."""
+    program = places.program
+    arguments, found = set(program.body.arguments), dict[int, Hashable]()
+    for value, (_, what) in places.in_layers.items():
+        found[value] = what
+        for index, operand in enumerate(program.ops[program.value_def[value]].operands):
+            if operand in arguments:
+                found.setdefault(operand, ("argument", what, index))
+    return found

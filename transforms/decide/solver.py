@@ -1,0 +1,364 @@
+"""The least of a sum of costs of variables and of pairs of these, with a proven bound.
+
+What has at most two neighbours is eliminated, exactly. For what is left, messages between neighbours make a lower
+bound as large as they can, and solutions are read off them: sequential tree-reweighted message passing (Kolmogorov,
+Convergent Tree-Reweighted Message Passing for Energy Minimization, 2006). Variables are taken in the order of the
+program. The best mixture of the solutions that were read is found exactly: most variables are alike in all of them, and
+the others have few states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gspmd.transforms.decide.placements import Floats
+from gspmd.transforms.decide.tables import Tables
+
+GAP = 1e-3
+"""How far from the bound a solution may be, as a part of it, to be taken without looking further."""
+
+EVERY = 5
+"""After how many passes a solution is read."""
+
+MOST_STATES = 1 << 14
+"""How many states two variables may have that are made one."""
+
+
+@dataclasses.dataclass(slots=True)
+class Problem:
+    """Variables with so many states each; costs of states, of pairs (the first number less than the second), of all."""
+
+    tables: Tables
+    sizes: list[int] = dataclasses.field(default_factory=list)
+    unary: list[int | None] = dataclasses.field(default_factory=list)
+    edges: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    constant: float = 0.0
+
+    def variable(self, size: int) -> int:
+        """A new one."""
+        self.sizes.append(size)
+        self.unary.append(None)
+        return len(self.sizes) - 1
+
+    def add(self, variable: int, table: int) -> None:
+        """Let states cost this besides."""
+        self.unary[variable] = self.tables.plus(self.unary[variable], table)
+
+    def join(self, a: int, b: int, table: int) -> None:
+        """Let pairs of states cost this besides: rows are those of `a`."""
+        if a == b:
+            self.add(a, self.tables.diagonal(table))
+            return
+        if a > b:
+            a, b, table = b, a, self.tables.turned(table)
+        known = self.edges.get((a, b))
+        self.edges[a, b] = table if known is None else self.tables.plus(known, table)
+
+    def cost(self, states: Sequence[int]) -> float:
+        """What a solution costs."""
+        total = self.constant + sum(self.tables[u][states[v]] for v, u in enumerate(self.unary) if u is not None)
+        return float(total + sum(self.tables[t][states[a], states[b]] for (a, b), t in self.edges.items()))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Solution:
+    """A state for each variable, what they cost, and what any solution costs at least."""
+
+    states: list[int]
+    cost: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much less the best may cost, as a part of the bound."""
+        return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0
+
+
+def solve(problem: Problem, passes: int = 30) -> Solution:
+    """The best solution that is found while messages are passed so often."""
+    rest = _Elimination(problem)
+    rest.eliminate()
+    core = rest.left()
+    if not core:
+        return rest.solution({}, 0.0, 0.0)
+    messages = _Messages(rest, core)
+    states, cost, bound = messages.run(passes, rest.constant)
+    return rest.solution(dict(zip(core, states, strict=True)), cost, bound)
+
+
+class _Elimination:
+    """A problem of which variables are taken out one after the other, such that the others know what that costs."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.tables, self.sizes = problem.tables, list(problem.sizes)
+        self.unary = list(problem.unary)
+        self.neighbours: list[dict[int, int]] = [{} for _ in problem.sizes]  # by neighbour: the table, own rows first
+        self._turned = self.tables.turned
+        for (a, b), table in problem.edges.items():
+            self.neighbours[a][b] = table
+            self.neighbours[b][a] = -1 - table  # turned when it is needed
+        self.constant = problem.constant
+        self._gone = bytearray(len(self.sizes))
+        # What was taken out: its neighbours and the number of its choices; or the two that became one variable.
+        self._done: list[tuple[int, tuple[int, ...], int]] = []
+
+    def table(self, a: int, b: int) -> int:
+        """The costs of pairs of two neighbours; rows are those of the first."""
+        found = self.neighbours[a][b]
+        if found < 0:
+            found = self.neighbours[a][b] = self._turned(-1 - found)
+        return found
+
+    def left(self) -> list[int]:
+        """What is still there."""
+        return [v for v in range(len(self.sizes)) if not self._gone[v]]
+
+    def eliminate(self, exactly: bool = False) -> None:
+        """Take out all that has at most two neighbours; or everything, as far as tables stay small."""
+        self._settle()
+        queue = [(len(near), v) for v, near in enumerate(self.neighbours)]
+        heapq.heapify(queue)
+        while queue:
+            degree, v = heapq.heappop(queue)
+            near = self.neighbours[v]
+            if self._gone[v] or degree != len(near):
+                continue
+            if degree > 2:
+                if not exactly:
+                    return
+                if not self._make_two(v, queue):
+                    continue
+            self._gone[v] = 1
+            for u in self._eliminate(v):
+                heapq.heappush(queue, (len(self.neighbours[u]), u))
+
+    def _settle(self) -> None:
+        """Let neighbours pay for what has no choice."""
+        for v, size in enumerate(self.sizes):
+            if size == 1 and len(self.neighbours[v]) > 2:
+                for u in list(self.neighbours[v]):
+                    table = self.table(u, v)
+                    row = self.tables.column(table, 0)
+                    self.unary[u] = self.tables.plus(self.unary[u], row)
+                    del self.neighbours[u][v], self.neighbours[v][u]
+
+    def _make_two(self, v: int, queue: list[tuple[int, int]]) -> bool:
+        """Make neighbours of a variable one until there are two; returns whether these have few enough states."""
+        while len(self.neighbours[v]) > 2:
+            a, b = sorted(self.neighbours[v], key=lambda u: self.sizes[u])[:2]
+            if self.sizes[a] * self.sizes[b] > MOST_STATES:
+                return False
+            joint = self._merge(a, b)
+            heapq.heappush(queue, (len(self.neighbours[joint]), joint))
+            for u in self.neighbours[joint]:
+                heapq.heappush(queue, (len(self.neighbours[u]), u))
+        return True
+
+    def _merge(self, a: int, b: int) -> int:
+        """Make one variable of two, with a state for each pair."""
+        tables, sizes = self.tables, (self.sizes[a], self.sizes[b])
+        costs = np.zeros(sizes) if b not in self.neighbours[a] else tables[self.table(a, b)]
+        for v, shape in ((a, (-1, 1)), (b, (1, -1))):
+            unary = self.unary[v]
+            if unary is not None:
+                costs = costs + tables[unary].reshape(shape)
+        joint = len(self.sizes)
+        self.sizes.append(sizes[0] * sizes[1])
+        self.unary.append(tables.made(costs.ravel()))
+        self.neighbours.append({})
+        self._gone.append(0)
+        for u in (self.neighbours[a].keys() | self.neighbours[b].keys()) - {a, b}:
+            both = np.zeros((*sizes, self.sizes[u]))
+            if u in self.neighbours[a]:
+                both += tables[self.table(a, u)][:, None, :]
+            if u in self.neighbours[b]:
+                both += tables[self.table(b, u)][None, :, :]
+            table = tables.made(both.reshape(-1, self.sizes[u]))
+            self.neighbours[joint][u] = table
+            self.neighbours[u][joint] = -1 - table
+            for v in (a, b):
+                self.neighbours[u].pop(v, None)
+        self._gone[a] = self._gone[b] = 1
+        self._done.append((joint, (a, b), -1))
+        return joint
+
+    def _eliminate(self, v: int) -> tuple[int, ...]:
+        near, unary = tuple(self.neighbours[v]), self.unary[v]
+        if not near:
+            costs = np.zeros(1) if unary is None else self.tables[unary]
+            best = int(costs.argmin())
+            self.constant += float(costs[best])
+            self._done.append((v, (), best))
+            return ()
+        if len(near) == 1:
+            (u,) = near
+            table, choice = self.tables.row_sum(unary, self.table(u, v))
+            self.unary[u] = self.tables.plus(self.unary[u], table)
+            del self.neighbours[u][v]
+        else:
+            a, b = near
+            table, choice = self.tables.joined(self.table(a, v), unary, self.table(v, b))
+            del self.neighbours[a][v], self.neighbours[b][v]
+            if b in self.neighbours[a]:
+                table = self.tables.plus(self.table(a, b), table)
+            self.neighbours[a][b] = table
+            self.neighbours[b][a] = -1 - table
+        self._done.append((v, near, choice))
+        return near
+
+    def solution(self, states: dict[int, int], cost: float, bound: float) -> Solution:
+        """That of everything, from the states of what is left; what these cost, and cost at least."""
+        states = dict(states)
+        for v, near, choice in reversed(self._done):
+            if choice == -1:
+                states[near[0]], states[near[1]] = divmod(states[v], self.sizes[near[1]])
+            elif not near:
+                states[v] = choice
+            else:
+                states[v] = int(self.tables.choices[choice][tuple(states[u] for u in near)])
+        cost, bound = cost + self.constant, bound + self.constant
+        return Solution([states[v] for v in range(len(self.sizes))], cost, min(bound, cost))
+
+
+class _Messages:
+    """Message passing among the variables that are left.
+
+    `rows[n]` are the costs of a variable's states and, one row each, the messages from its neighbours.
+    """
+
+    def __init__(self, rest: _Elimination, core: list[int]) -> None:
+        number = {v: n for n, v in enumerate(core)}
+        tables = self.tables = rest.tables
+        self.rows: list[Floats] = []
+        for v in core:
+            rows = np.zeros((len(rest.neighbours[v]) + 1, rest.sizes[v]))
+            if (unary := rest.unary[v]) is not None:
+                rows[0] = tables[unary]
+            self.rows.append(rows)
+        # By variable, of earlier and of later neighbours: the neighbour, the costs of pairs with the neighbour's states
+        # as rows, the row of the neighbour's messages here, and the row of those from here there.
+        self.before: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
+        self.after: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
+        used = [1] * len(core)
+        for v in core:
+            a = number[v]
+            for w in rest.neighbours[v]:
+                b = number[w]
+                if a < b:
+                    here, there = self.rows[a][used[a]], self.rows[b][used[b]]
+                    used[a], used[b] = used[a] + 1, used[b] + 1
+                    self.after[a].append((b, tables[rest.table(w, v)], here, there))
+                    self.before[b].append((a, tables[rest.table(v, w)], there, here))
+        self.weight = [1.0 / max(len(b), len(a), 1) for b, a in zip(self.before, self.after, strict=True)]
+
+    def run(self, passes: int, constant: float) -> tuple[list[int], float, float]:
+        """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs."""
+        solutions: list[list[int]] = []
+        best: list[int] = []
+        least, bound = math.inf, -math.inf
+        for number in range(1, passes + 1):
+            self._forward()
+            bound = max(bound, self._backward())
+            if number % EVERY and number != passes:
+                continue
+            states = self._read()
+            cost = self._improve(states)
+            solutions.append(states)
+            if cost < least:
+                best, least = states, cost
+            if len(solutions) > 1:
+                mixed, cost = self._mixed(solutions[-4:], best)
+                if cost < least:
+                    best, least = mixed, cost
+            if least - bound <= GAP * (bound + constant):
+                break
+        return best, least, bound
+
+    def _forward(self) -> None:
+        reduce = np.minimum.reduce
+        add = np.add.reduce
+        for rows, after, weight in zip(self.rows, self.after, self.weight, strict=True):
+            if after:
+                share = add(rows, 0)
+                share *= weight
+                for _, table, here, there in after:
+                    reduce(table + (share - here), axis=1, out=there)
+
+    def _backward(self) -> float:
+        """The same back; returns what any solution costs at least."""
+        bound = 0.0
+        reduce, add = np.minimum.reduce, np.add.reduce
+        for rows, before, weight in zip(reversed(self.rows), reversed(self.before), reversed(self.weight), strict=True):
+            share = add(rows, 0)
+            least = reduce(share)
+            bound += least
+            share -= least
+            share *= weight
+            for _, table, here, there in before:
+                reduce(table + (share - here), axis=1, out=there)
+                least = reduce(there)
+                there -= least
+                bound += least
+        return float(bound)
+
+    def _read(self) -> list[int]:
+        """A solution: what is best with the earlier neighbours as they are, and the messages of the later ones."""
+        states: list[int] = []
+        for rows, before, after in zip(self.rows, self.before, self.after, strict=True):
+            costs = rows[0]
+            for u, table, _, _ in before:
+                costs = costs + table[states[u]]
+            for _, _, here, _ in after:
+                costs = costs + here
+            states.append(int(costs.argmin()))
+        return states
+
+    def _mixed(self, solutions: list[list[int]], best: list[int]) -> tuple[list[int], float]:
+        """The best solution of which every variable's state is that of one of these."""
+        kept = [np.unique(each) for each in np.array([*solutions, best]).T]
+        smaller = Problem(self.tables)
+        places = [smaller.variable(len(states)) for states in kept]
+        made = self.tables.made
+        for n, after in enumerate(self.after):
+            smaller.add(n, made(self.rows[n][0][kept[n]]))
+            for u, table, _, _ in after:
+                smaller.join(n, u, made(table[kept[u][:, None], kept[n]].T))
+        rest = _Elimination(smaller)
+        rest.eliminate(exactly=True)
+        core = rest.left()
+        if core:
+            return best, math.inf
+        found = rest.solution({}, 0.0, 0.0)
+        states = [int(kept[n][found.states[n]]) for n in places]
+        return states, self._cost(states)
+
+    def _improve(self, states: list[int]) -> float:
+        """Change single states as long as that costs less; returns what they cost."""
+        pending = set(range(len(states)))
+        for _ in range(4):
+            changed = set[int]()
+            for n in sorted(pending):
+                costs = self.rows[n][0]
+                for u, table, _, _ in self.before[n]:
+                    costs = costs + table[states[u]]
+                for u, table, _, _ in self.after[n]:
+                    costs = costs + table[states[u]]
+                best = int(costs.argmin())
+                if costs[best] < costs[states[n]] * (1 - 1e-9):
+                    states[n] = best
+                    changed.update(u for u, *_ in (*self.before[n], *self.after[n]))
+            pending = changed
+            if not pending:
+                break
+        return self._cost(states)
+
+    def _cost(self, states: list[int]) -> float:
+        total = 0.0
+        for n, rows in enumerate(self.rows):
+            total += rows[0][states[n]] + sum(table[states[u], states[n]] for u, table, _, _ in self.after[n])
+        return float(total)

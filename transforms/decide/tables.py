@@ -1,0 +1,121 @@
+"""Costs as arrays by number, so that what is computed from equal ones is computed once.
+
+Programs repeat themselves: layers, heads, gradients of weights alike. What is made of the same tables in the same way
+is the same table, so that one of many equal parts of a problem is solved, and the others are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from gspmd.transforms.decide.placements import Floats, Ints
+
+
+class Tables:
+    """Vectors of unary costs, and matrices of costs of pairs, each with a number."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Floats] = []
+        self.choices: list[Ints] = []  # what was chosen where something was eliminated
+        self._known: dict[Hashable, int] = {}
+        self._chosen: dict[Hashable, int] = {}
+
+    def __getitem__(self, number: int) -> Floats:
+        return self.arrays[number]
+
+    def number(self, key: Hashable, make: Callable[[], Floats]) -> int:
+        """The table with this key, made if it is new."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._add(make())
+        return found
+
+    def _add(self, array: Floats) -> int:
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+    def made(self, array: Floats) -> int:
+        """A table that is like no other."""
+        return self._add(array)
+
+    def plus(self, a: int | None, b: int) -> int:
+        """The sum of two, or the second alone."""
+        if a is None:
+            return b
+        key = ("plus", a, b) if a <= b else ("plus", b, a)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._add(self.arrays[a] + self.arrays[b])
+        return found
+
+    def times(self, a: int, weight: float) -> int:
+        """A table times a weight."""
+        if weight == 1.0:
+            return a
+        return self.number(("times", a, weight), lambda: self.arrays[a] * weight)
+
+    def turned(self, a: int) -> int:
+        """A matrix with rows and columns exchanged."""
+        found = self._known.get(("turned", a))
+        if found is None:
+            found = self._known["turned", a] = self._add(np.ascontiguousarray(self.arrays[a].T))
+            self._known["turned", found] = a
+        return found
+
+    def column(self, a: int, column: int) -> int:
+        """A column of a matrix, as a vector."""
+        return self.number(("column", a, column), lambda: self.arrays[a][:, column])
+
+    def row(self, a: int, row: int) -> int:
+        """A row of a matrix, as a vector."""
+        return self.number(("row", a, row), lambda: self.arrays[a][row])
+
+    def diagonal(self, a: int) -> int:
+        """Of a matrix of a variable with itself, the costs of its states."""
+        return self.number(("diagonal", a), lambda: self.arrays[a].diagonal().copy())
+
+    def least_of_rows(self, a: int) -> int:
+        """The least of each row of a matrix."""
+        return self.number(("least of rows", a), lambda: self.arrays[a].min(axis=1))
+
+    def row_sum(self, unary: int | None, table: int) -> tuple[int, int]:
+        """Eliminate what the columns are: the least of each row with the columns' own cost, and which column it is."""
+        key = ("least", unary, table)
+        found = self._known.get(key)
+        if found is None:
+            costs = self.arrays[table] if unary is None else self.arrays[table] + self.arrays[unary]
+            chosen = costs.argmin(axis=1)
+            self._chosen[key] = len(self.choices)
+            self.choices.append(chosen)
+            found = self._known[key] = self._add(costs[np.arange(len(costs)), chosen])
+        return found, self._chosen[key]
+
+    def joined(self, left: int, unary: int | None, right: int) -> tuple[int, int]:
+        """Eliminate what lies between two: the least over the columns of `left`, which are the rows of `right`."""
+        key = ("joined", left, unary, right)
+        found = self._known.get(key)
+        if found is None:
+            a, b = self.arrays[left], self.arrays[right]
+            if unary is not None:
+                a = a + self.arrays[unary]
+            least, chosen = _least_sums(a, np.ascontiguousarray(b.T))
+            self._chosen[key] = len(self.choices)
+            self.choices.append(chosen)
+            found = self._known[key] = self._add(least)
+        return found, self._chosen[key]
+
+
+_AT_ONCE = 1 << 21
+"""How many sums are held at a time."""
+
+
+def _least_sums(a: Floats, b: Floats) -> tuple[Floats, Ints]:
+    """Of each row of one and of the other the least sum of two entries, and which entries these are."""
+    if a.shape[0] * b.size <= _AT_ONCE:
+        costs = a[:, None, :] + b
+        return costs.min(axis=2), costs.argmin(axis=2)
+    rows = max(_AT_ONCE // b.size, 1)
+    parts = [_least_sums(a[begin : begin + rows], b) for begin in range(0, len(a), rows)]
+    return np.concatenate([least for least, _ in parts]), np.concatenate([chosen for _, chosen in parts])

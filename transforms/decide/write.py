@@ -1,0 +1,58 @@
+"""Writing what was decided onto the program."""
+
+from __future__ import annotations
+
+from gspmd.dialect.own_attributes import RUNS
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
+
+
+def write(builder: ProblemBuilder, states: list[int]) -> list[int]:
+    """Let values be as decided, and operations run so; returns the values that are otherwise than before."""
+    places = builder.places
+    decided = {value: _sharding(builder, value, states[variable]) for value, variable in builder.variable_of.items()}
+    decided |= {value: _handed_on(builder, states, value, ends) for value, ends in builder.handed_on.items()}
+    changed = [value for value, sharding in decided.items() if sharding != places.sharding[value]]
+    for value in changed:
+        places.sharding[value] = decided[value]
+    for op in {op.index: op for value in changed if (op := places.maker.get(value)) is not None}.values():
+        places.annotated.set_of_op(op, tuple([places.sharding[value] for value in op.results]))
+    if changed:
+        results = list(places.results)
+        for number, value in places.free_results.items():
+            results[number] = places.result(value)
+        places.annotated.set_signature([places.sharding[v] for v in places.program.body.arguments], results)
+    _write_ways(builder, states)
+    return changed
+
+
+def _sharding(builder: ProblemBuilder, value: int, state: int) -> TensorSharding:
+    domain = builder.domains.of(value)
+    return domain.table.sharding(int(domain.numbers[state]))
+
+
+def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: HandedOn) -> TensorSharding:
+    """What a value is that one operation makes and one takes: as it is made, unless sums are taken on the way."""
+    table = builder.domains.table(value)
+    made, needed = (
+        int(builder.class_of[op.index].tensors[tensor][states[builder.op_variable[op.index]]])
+        for op, tensor in ((ends.maker, ends.made), (ends.user, ends.taken))
+    )
+    return table.sharding(needed if table.partial[made] else made)
+
+
+def _write_ways(builder: ProblemBuilder, states: list[int]) -> None:
+    """Say of operations how they are run, where that does not follow from what their values are."""
+    places, codec = builder.places, builder.places.annotated.codec
+    for place in places.place.values():
+        op = place.op
+        assert op is not None, "it is the place of an operation"
+        ways, state = builder.class_of[op.index], states[builder.op_variable[op.index]]
+        values = (*op.operands, *op.results)
+        runs = tuple(
+            builder.domains.table(value).sharding(int(numbers[state]))
+            for value, numbers in zip(values, ways.tensors, strict=True)
+        )
+        is_as_values_are = all(each == places.at(value, {}) for each, value in zip(runs, values, strict=True))
+        if not is_as_values_are or ways.moves_inside[state] or any(each.unreduced for each in runs):
+            op.ir.attributes[RUNS] = codec.write_list(runs)
