@@ -1,10 +1,11 @@
 """JAX's own tests with `gspmd.jit` in the place of `jax.jit`: which pass with one and fail with the other.
 
-Run as `python test/jax_suite.py CHECKOUT [--files pjit_test ..] [-k EXPRESSION] [--jobs N] [--json FILE]`,
-where CHECKOUT is one of https://github.com/jax-ml/jax at the version that is installed. Each file is run twice, in
-processes that may crash: once as it is, once with `jax.jit` and `pjit` replaced (`jax_tests/in_place_of_jit.py`). Tests
-that fail only with gspmd are printed by what they fail with. `jax_tests/left_out.json` names those that ask for what
-`gspmd.jit` does not promise, each group with its reason; the exit code is 1 if less than 97 % of the others pass.
+Run as `python test/jax_suite.py CHECKOUT [--files pjit_test ..] [-k EXPRESSION] [--jobs N] [--json FILE]`, where
+CHECKOUT is one of https://github.com/jax-ml/jax at the version that is installed. Each file is run twice, in processes
+that may crash or hang: once as it is, which `--keep FOLDER` keeps for the next time, once with `jax.jit` and `pjit`
+replaced (`jax_tests/in_place_of_jit.py`). Tests that fail only with gspmd are printed by what they fail with.
+`jax_tests/left_out.json` names those that ask for what `gspmd.jit` does not promise, each group with its reason; the
+exit code is 1 if less than 97 % of the others pass. JAX's tests need `absl-py`, and some of them `cloudpickle`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "jax_tests"
@@ -31,6 +33,7 @@ FILES = (
 GOAL = 0.97
 _SHOWN = 4  # tests that are named for each message
 _TIMEOUT_S = 3600
+_TEST_TIMEOUT_S = 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +75,7 @@ def main() -> int:
         compared = _compare(arguments, file)
         results[file] = compared
         count, failing = len(compared.counted), compared.only_with_gspmd
-        share = 1 - len(failing) / count if count else 0.0
+        share = 1 - len(failing) / count if count else 1.0
         wrong |= share < GOAL
         plain = sum(end.ended == "passed" for end in compared.plain.values())
         out = sum(name in compared.left_out for name, end in compared.plain.items() if end.ended == "passed")
@@ -89,7 +92,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--files", nargs="+", default=FILES)
     parser.add_argument("-k", dest="expression", default="", help="which tests, as pytest takes it")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="where to keep how every test ended")
+    parser.add_argument("--json", type=Path, help="where to write how every test ended")
+    parser.add_argument(
+        "--keep", type=Path, help="a folder that keeps how tests end with jax.jit, which does not change"
+    )
     arguments = parser.parse_args()
     if not (arguments.checkout / "tests").is_dir():
         parser.error(f"{arguments.checkout} is no checkout of JAX")
@@ -97,9 +103,25 @@ def _parse() -> argparse.Namespace:
 
 
 def _compare(arguments: argparse.Namespace, file: str) -> Compared:
-    plain = _run(arguments, file, replaced=False)
+    plain = _with_jax(arguments, file)
     replaced = _run(arguments, file, replaced=True)
+    if arguments.expression:
+        plain = {name: end for name, end in plain.items() if name in replaced}
     return Compared(file, plain, replaced, _left_out(file, plain))
+
+
+def _with_jax(arguments: argparse.Namespace, file: str) -> dict[str, Outcome]:
+    """How tests end with `jax.jit`: those of a whole file are kept."""
+    if arguments.keep is None:
+        return _run(arguments, file, replaced=False)
+    place = arguments.keep / version("jax") / f"{file}.json"
+    if place.exists():
+        return {name: Outcome(**end) for name, end in json.loads(place.read_text()).items()}
+    found = _run(arguments, file, replaced=False)
+    if found and not arguments.expression:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps({name: dataclasses.asdict(end) for name, end in found.items()}))
+    return found
 
 
 def _left_out(file: str, names: dict[str, Outcome]) -> dict[str, str]:
@@ -125,6 +147,7 @@ def _run(arguments: argparse.Namespace, file: str, replaced: bool) -> dict[str, 
         }
         command = [sys.executable, "-m", "pytest", "-q", "-p", "in_place_of_jit", "-p", "no:cacheprovider"]
         command += ["-n", str(arguments.jobs), "--max-worker-restart", "1000", "--tb=short", "-W", "ignore"]
+        command += ["-o", f"faulthandler_timeout={_TEST_TIMEOUT_S}", "-o", "faulthandler_exit_on_timeout=true"]
         command += ["-k", arguments.expression] if arguments.expression else []
         command += [str((arguments.checkout / "tests" / f"{file}.py").resolve())]
         try:

@@ -28,21 +28,49 @@ def _replace() -> None:
 
     import gspmd
 
-    own = jax.jit
+    own, own_pjit = jax.jit, pjit.pjit
 
     @functools.wraps(own)
     def jit(fun: Any = None, **options: Any) -> Any:
-        if sys._getframe(1).f_globals["__name__"].startswith("gspmd."):  # what it is made of
-            return own(fun, **options)
-        return gspmd.jit(fun, **options)
+        return own(fun, **options) if _is_called_inside() else gspmd.jit(fun, **options)
 
-    @functools.wraps(pjit.pjit)
+    @functools.wraps(own_pjit)
     def pjit_(fun: Any, in_shardings: Any = None, out_shardings: Any = None, **options: Any) -> Any:
         given = {"in_shardings": in_shardings, "out_shardings": out_shardings}
-        return gspmd.jit(fun, **{name: value for name, value in given.items() if _is_given(value)}, **options)
+        given = {name: value for name, value in given.items() if _is_given(value)}
+        return (own_pjit if _is_called_inside() else gspmd.jit)(fun, **given, **options)
 
     jax.jit = jit
     experimental.pjit = pjit.pjit = pjit_
+    _count_calls()
+
+
+def _is_called_inside() -> bool:
+    """Whether JAX or gspmd asks for a function by `jit`, and not the test."""
+    return sys._getframe(2).f_globals["__name__"].split(".")[0] in ("gspmd", "jax")
+
+
+def _count_calls() -> None:
+    """Count the calls that C++ could not make alone, as JAX does for its tests."""
+    from jax._src import test_util, util
+
+    from gspmd.frontend.jitted import Jitted
+    from gspmd.frontend.lowered import Compiled
+
+    def counting(method: Any, event: str) -> Any:
+        @functools.wraps(method)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            counts = test_util.thread_local_state.counts
+            before = counts.get(event, 0)
+            result = method(*args, **kwargs)
+            if counts.get(event, 0) == before:  # what is left to JAX is counted there
+                util.test_event(event)
+            return result
+
+        return called
+
+    Jitted._call_of_new_kind = counting(Jitted._call_of_new_kind, "jit_cpp_cache_miss")
+    Compiled._call_of_new_kind = counting(Compiled._call_of_new_kind, "stages_compiled_call")
 
 
 def _is_given(value: Any) -> bool:

@@ -14,57 +14,59 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDevic
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.frontend.jax_stages import is_array
 from gspmd.frontend.value_shardings import Wanted, usual_memory
+from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import NumberTooLarge, WrongType
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
 
 
-def kinds_of(leaves: Sequence[Any], split: bool) -> tuple[Kind, ...]:
-    """One a leaf; `split`: the shardings that arrays come with count, too.
+def kinds_of(leaves: Sequence[Any], split: Sequence[bool]) -> tuple[Kind, ...]:
+    """One a leaf; `split`: of each, whether the sharding that an array comes with counts, too.
 
     Leaves that are no arrays get a kind as well: `TypedLeaves.of` refuses them.
     """
     found = []
-    for leaf in leaves:
+    for leaf, counts in zip(leaves, split, strict=True):
         kind = _KINDS.get(type(leaf))
         if kind is None:
             kind = _KINDS[type(leaf)] = _reader(leaf)
-        found.append(kind(leaf, split))
+        found.append(kind(leaf, counts))
     return tuple(found)
 
 
 def _array(leaf: Any, split: bool) -> Kind:
     # A deleted array still has all of these; it is refused when the program is called.
     where = _where(leaf.sharding, leaf.ndim) if split and leaf.committed else None
-    return leaf.shape, leaf.dtype, leaf.weak_type, where
+    return leaf.shape, leaf.dtype, leaf.weak_type, where, own_layout(leaf)
 
 
 def _described(leaf: Any, split: bool) -> Kind:
     """Of random keys, and of shapes in place of arrays."""
     where = _where(leaf.sharding, len(leaf.shape)) if split else None
-    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where
+    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where, own_layout(leaf)
 
 
 def _sharded(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype, leaf.weak_type, (leaf.placement, leaf.device_assignment) if split else None
+    return leaf.shape, leaf.dtype, leaf.weak_type, (leaf.placement, leaf.device_assignment) if split else None, None
 
 
 def _host(leaf: Any, split: bool) -> Kind:
     dtype = leaf.dtype
     if dtype.kind not in _NOT_OF_JAX:
         dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
-    return leaf.shape, dtype, False, None
+    return leaf.shape, dtype, False, None, None
 
 
 def _scalar(leaf: Any, split: bool) -> Kind:
     kind = type(leaf)
-    return (), jax.dtypes.canonicalize_dtype(np.dtype(kind)), kind is not bool, None
+    return (), jax.dtypes.canonicalize_dtype(np.dtype(kind)), kind is not bool, None, None
 
 
 def _mutable(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype, _where(leaf.sharding, leaf.ndim) if split else None, "mutable"
+    return leaf.shape, leaf.dtype, _where(leaf.sharding, len(leaf.shape)) if split else None, "mutable"
 
 
 def _other(leaf: Any, split: bool) -> Kind:
@@ -88,7 +90,7 @@ def _where(sharding: Any, rank: int) -> Kind:
 
 
 def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
-    if isinstance(leaf, jax.Ref):
+    if is_mutable(leaf):
         return _mutable
     if isinstance(leaf, ShardedArray):
         return _sharded
@@ -99,9 +101,14 @@ def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
     return _scalar if type(leaf) in (bool, int, float, complex) else _other
 
 
+def is_mutable(leaf: Any) -> bool:
+    """Whether it is a mutable array, or stands for one."""
+    return isinstance(leaf, jax.Ref) or bool(getattr(leaf, "is_ref", False))
+
+
 def description_of(leaf: Any) -> Any:
     """A shape that says as much as an array; what else an argument may be is left as it is."""
-    if not isinstance(leaf, jax.Array) or _reader(leaf) is not _array:
+    if not is_array(leaf) or _reader(leaf) is not _array:
         return leaf
     sharding = leaf.sharding if leaf.committed else None
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=leaf.weak_type)
@@ -162,7 +169,7 @@ def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, 
 
 
 def _struct(leaf: Any, path: str) -> Any:
-    if isinstance(leaf, jax.Ref):
+    if is_mutable(leaf):
         return leaf
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray):
         weak = bool(getattr(leaf, "weak_type", False))

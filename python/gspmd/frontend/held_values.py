@@ -16,6 +16,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.frontend.jax_stages import concrete_mesh
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
+from gspmd.runtime.array_layout import in_usual_layout, own_layout, same_layout
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.runtime.familiar_errors import OtherPlace
 from gspmd.runtime.manual_program import WholeForm
@@ -42,8 +43,10 @@ class Held:
 
     def lies_right(self, leaf: Any) -> bool:
         """Whether C++ may pass a leaf like this one: it takes arrays over as many devices for what they should be."""
-        if not isinstance(leaf, jax.Array) or leaf.sharding.num_devices == 1 or leaf.ndim != len(self.aval.shape):
+        if not isinstance(leaf, jax.Array) or leaf.ndim != len(self.aval.shape):
             return True
+        if leaf.sharding.num_devices == 1:
+            return own_layout(leaf) is None
         return _same_place(leaf.sharding, self.sharding, leaf.ndim)
 
 
@@ -75,6 +78,22 @@ def check_place(path: str, leaf: Any, value: Held) -> None:
         raise OtherPlace(
             f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}",
             hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
+            code=Code.ARGUMENTS,
+        )
+
+
+def check_layout(path: str, leaf: Any, value: Held, wanted: Any) -> None:
+    """Raise OtherPlace for an array in another layout than the program reads it in, which is None for the usual one."""
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, ShardedArray) or not value.is_itself:
+        return
+    own = own_layout(leaf)
+    if own is wanted or (own is not None and wanted is not None and same_layout(own, wanted)):
+        return
+    if _same_place(leaf.sharding, value.sharding, leaf.ndim):  # JAX copies others, which changes the layout, too
+        raise OtherPlace(
+            f"argument {path} is in layout {own or 'of the device'}, but is compiled for {wanted or 'the usual one'}: "
+            "Layout passed to jit does not match the layout on the respective arg",
+            hint="put it so by jax.device_put(value, Format(layout, sharding)) first",
             code=Code.ARGUMENTS,
         )
 
@@ -144,6 +163,8 @@ class _Taken:
     def __call__(self, leaf: Any) -> Any:
         if isinstance(leaf, ShardedArray):
             return leaf.to_jax()
+        if isinstance(leaf, jax.Array) and not _same_place(leaf.sharding, self.sharding, leaf.ndim):
+            leaf = in_usual_layout(leaf)  # JAX copies it as it lies
         if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             # JAX would ask the other processes whether they pass the same.
             if leaf.sharding.num_devices > 1:

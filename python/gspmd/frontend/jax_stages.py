@@ -259,6 +259,12 @@ class Unserializable:
         raise self._error
 
 
+def input_layouts(executable: Any) -> Sequence[Any]:
+    """The layouts that an executable wants its arguments in, constants included; None for the usual one."""
+    found: Sequence[Any] = executable._dispatch_in_layouts
+    return found
+
+
 def refuse_to_serialize(executable: Any, error: Exception) -> None:
     """Let `jax.experimental.serialize_executable.serialize` raise `error` for an executable."""
     executable._unloaded_executable = Unserializable(error)
@@ -626,20 +632,22 @@ custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)  # t
 # ---- calling ----
 
 
-def dispatched(fun: Callable[..., Any], like: Any, cache_miss: Callable[..., Any]) -> PjitFunction:
+def dispatched(
+    name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], like: PjitFunction | None = None
+) -> PjitFunction:
     """A function that C++ dispatches as one of `jax.jit`; `cache_miss` is called for arguments of a new kind.
 
     `cache_miss` returns the results, what C++ has to know to call the program itself or None, and False. `like` is a
-    function of `jax.jit` with the same static arguments. `fun` is what is called in its place under
+    function of `jax.jit` with the same static arguments, if there are any. `fun` is what is called in its place under
     `jax.disable_jit`, and where JAX looks for the NaN that a result has.
     """
-    info = like._jit_info
+    info = None if like is None else like._jit_info
     call = _jax.pjit(
-        getattr(fun, "__name__", "function"),
+        name,
         fun,
         cache_miss,
-        info.static_argnums,
-        info.static_argnames,
+        [] if info is None else info.static_argnums,
+        [] if info is None else info.static_argnames,
         object(),
         tree_util.dispatch_registry,
         pxla.cc_shard_arg,

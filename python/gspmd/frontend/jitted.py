@@ -10,7 +10,6 @@ import inspect
 import re
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
-from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
+from gspmd.frontend.argument_kinds import TypedLeaves, is_mutable, kinds_of
 from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
 from gspmd.frontend.device_mesh import (
@@ -46,11 +45,15 @@ from gspmd.frontend.value_shardings import (
     Given,
     check_specs,
     given_shardings,
+    left_open,
+    named_shardings,
     shardings,
     specs_in,
     wanted_by_array,
     wanted_by_ref,
+    with_shardings,
 )
+from gspmd.frontend.weak_methods import weakly
 from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
@@ -190,9 +193,10 @@ class Jitted:
         )
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
+        self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
         self._shares_threads = False
         self._call: Any = jax_stages.dispatched(
-            _weakly(self._by_operations), self._inner, _weakly(self._call_of_new_kind)
+            self._name, weakly(self._by_operations), weakly(self._call_of_new_kind), self._inner
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -256,7 +260,7 @@ class Jitted:
         """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
-        key = (found, alone, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
+        key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
         return self._lowered[key]
@@ -316,14 +320,17 @@ class Jitted:
         inputs = self._inputs(found.mesh, call, leaves)
         typed = leaves.have_types(inputs, found.mesh.mesh)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
-        exported = functools.partial(self._annotated.trace, *call.args, **call.kwargs)
+        exported = functools.partial(self._traced_for_export, found.mesh, call)
         return jax_stages.TracedFunction(traced, lower, exported)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
         self._parameters.check(self._name, args, kwargs)
         with jax_stages.any_functions():
-            return self._annotated.eval_shape(*args, **kwargs)
+            results = self._annotated.eval_shape(*args, **kwargs)
+        found = self._find_mesh(jax.tree.leaves((args, kwargs)))
+        mesh = None if found is None else found.mesh.jax_mesh()
+        return with_shardings(results, self._out_shardings, mesh, "out_shardings")
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
@@ -332,10 +339,27 @@ class Jitted:
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
-    @property
-    def _takes_as_split(self) -> bool:
-        """Whether arguments have the shardings that they come with; those of a search are its own."""
-        return self._in_shardings is None and self._search is None
+    def _come_split(self, call: BoundCall) -> Sequence[bool]:
+        """Of every leaf, whether it has the sharding that it comes with; those of a search are its own."""
+        if self._search is not None or self._in_shardings is None:
+            return (self._search is None,) * len(call.leaves)
+        if call.tree not in self._open_leaves:
+            values, _ = jax.tree.unflatten(call.tree, call.leaves)
+            known = (False,) * len(call.leaves) if call.dynamic_kwargs else ()
+            self._open_leaves[call.tree] = known or left_open(self._in_shardings, values, "in_shardings")
+        return self._open_leaves[call.tree]
+
+    def _traced_for_export(self, mesh: DeviceMesh, call: BoundCall) -> Any:
+        """The annotated function, with its shardings as those of its arguments and results where they divide."""
+        given = {
+            name: named_shardings(prefix, mesh.jax_mesh())
+            for name, prefix in (("in_shardings", self._in_shardings), ("out_shardings", self._out_shardings))
+            if prefix is not None
+        }
+        try:
+            return self._jit_annotated(**given).trace(*call.args, **call.kwargs)
+        except ValueError:
+            return self._annotated.trace(*call.args, **call.kwargs)
 
     @property
     def _specs(self) -> list[Any]:
@@ -396,10 +420,10 @@ class Jitted:
 
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
-        split = self._takes_as_split
-        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
+        said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
+        inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
         for index, leaf in enumerate(call.leaves):
-            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
+            if is_mutable(leaf) and inputs[index].sharding is None:
                 inputs[index] = wanted_by_ref(leaf, mesh)
         return inputs
 
@@ -458,13 +482,16 @@ class Jitted:
     @functools.cached_property
     def _annotated(self) -> Any:
         """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
+        return self._jit_annotated()
 
+    def _jit_annotated(self, **shardings: Any) -> Any:
         return jax.jit(
-            functools.wraps(self._fun)(_weakly(self._as_annotated)),
+            functools.wraps(self._fun)(weakly(self._as_annotated)),
             compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
             donate_argnums=self._parameters.donate_argnums,
             donate_argnames=self._parameters.donate_argnames,
             **self._settings,
+            **shardings,
         )
 
     def _as_annotated(self, *args: Any, **kwargs: Any) -> Any:
@@ -508,13 +535,3 @@ def _made(fun: Callable[..., Any], given: Mapping[str, Any]) -> Jitted:
     """`jit` of a function, with what was given for another one."""
     made: Jitted = jit(fun, **given)
     return made
-
-
-def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method without a reference to its object, for what that object holds: it is freed when it is out of use."""
-    found: Any = weakref.WeakMethod(method)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return found()(*args, **kwargs)
-
-    return call

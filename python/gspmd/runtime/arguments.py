@@ -100,6 +100,9 @@ def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
     """Raise ExecutionError unless an argument has the shape and dtype that the program was compiled for."""
     if isinstance(arg, jax.Array):
         _check_type(_name(index, value), arg.shape, arg.dtype, tuple(aval.shape), aval.dtype)
+    elif isinstance(arg, np.ndarray | np.generic) and arg.dtype.kind in "biufc":
+        dtype = jax.dtypes.canonicalize_dtype(arg.dtype)  # which JAX converts it to
+        _check_type(_name(index, value), arg.shape, dtype, tuple(aval.shape), aval.dtype)
     elif not isinstance(arg, jax.Ref):
         to_host(index, value, arg)
 
