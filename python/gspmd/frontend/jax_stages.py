@@ -14,6 +14,7 @@ import contextvars
 import copy
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,9 +22,11 @@ import jax
 import numpy as np
 from jax._src import (
     api_util,
+    callback,
     compilation_cache,
     config,
     core,
+    debugging,
     dispatch,
     effects,
     pjit,
@@ -346,10 +349,13 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
         wide._lojax = None
-    calls, parameters = _CallLowering(mesh), None
+    calls = _CallLowering(mesh)
+    rules: Any = []
     if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
-        rules: Any = ((custom_partitioning_p, calls), (inspect_sharding_p, calls.inspect))
-        parameters = mlir.LoweringParameters(override_lowering_rules=rules)
+        rules += [(custom_partitioning_p, calls), (inspect_sharding_p, calls.inspect)]
+    if names & {primitive.name for primitive in _CALLBACKS}:
+        rules += [(primitive, functools.partial(_lower_callback, rule)) for primitive, rule in _CALLBACKS.items()]
+    parameters = mlir.LoweringParameters(override_lowering_rules=tuple(rules)) if rules else None
 
     def lowered_for(name: str) -> Any:
         return stages.Traced.lower(wide, lowering_platforms=(name,), _private_parameters=parameters)
@@ -366,6 +372,57 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
+
+
+_CALLBACKS: Any = {
+    callback.pure_callback_p: callback.pure_callback_lowering,
+    callback.io_callback_p: callback.io_callback_lowering,
+    debugging.debug_callback_p: debugging.debug_callback_lowering,
+}
+# The values that the function of Python is called with that runs in this thread.
+_passed = threading.local()
+
+
+def called_with(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """What a function of Python in `Computation.host_callbacks` returns, with the values of its arrays at hand.
+
+    JAX puts what PJRT passes on a device, and looks at it there: where it is large and not aligned, or its numbers are
+    smaller than a byte, one of a few threads copies it. On CPUs, all of these may wait already for what the function
+    returns: each for another device that takes part in a collective.
+    """
+    _passed.values = [_aligned(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+    try:
+        return function(*_passed.values)
+    finally:
+        _passed.values = []
+
+
+_ALIGNMENT = 64  # bytes; what is aligned so, a CPU device uses as it is
+
+
+def _aligned(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, or a copy of it, aligned and in memory of its own."""
+    if value.flags.owndata and value.flags.c_contiguous and value.ctypes.data % _ALIGNMENT == 0:
+        return value
+    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    own: np.ndarray[Any, Any] = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    own[...] = value
+    return own
+
+
+def _lower_callback(rule: Any, context: Any, *values: Any, callback: Callable[..., Any], **given: Any) -> Any:
+    """Lower it as JAX does, with the values of arrays at hand that `called_with` has."""
+
+    def called(*arrays: Any) -> Any:
+        passed = getattr(_passed, "values", [])
+        for array, value in zip(arrays, passed[len(passed) - len(arrays) :], strict=False):
+            if is_array(array) and isinstance(value, np.ndarray) and array.dtype == value.dtype:
+                value.flags.writeable = False
+                array._npy_value = value
+        return callback(*arrays)
+
+    return rule(context, *values, callback=called, **given)
 
 
 def _device_of(mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> contextlib.AbstractContextManager[Any]:

@@ -6,6 +6,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from jax.extend import source_info_util
+
+source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
+
 
 def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method without a reference to its object."""
