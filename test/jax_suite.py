@@ -141,6 +141,7 @@ def _run(arguments: argparse.Namespace, file: str, replaced: bool) -> dict[str, 
         environment = os.environ | {
             "JAX_PLATFORMS": "cpu",
             "GSPMD_OUTCOMES": str(log),
+            "GSPMD_JAX_CHECKOUT": str(arguments.checkout.resolve()),
             "GSPMD_IN_PLACE_OF_JIT": "1" if replaced else "",
             "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "JAX_NUM_GENERATED_CASES": "5",

@@ -11,10 +11,24 @@ from typing import Any
 
 import pytest
 
+_OPEN = object()  # in place of an argument that is not given
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("GSPMD_IN_PLACE_OF_JIT") and not _is_controller(config):
+    if _is_controller(config):
+        return
+    _find_tools()
+    if os.environ.get("GSPMD_IN_PLACE_OF_JIT"):
         _replace()
+
+
+def _find_tools() -> None:
+    """Let tests of kernels find what they use of the checkout: it is not installed with JAX."""
+    folder = Path(os.environ.get("GSPMD_JAX_CHECKOUT", "")) / "jax" / "_src" / "pallas"
+    if (folder / "pallas_test_util.py").exists():
+        from jax._src import pallas
+
+        pallas.__path__.append(str(folder))
 
 
 def _is_controller(config: pytest.Config) -> bool:
@@ -35,8 +49,8 @@ def _replace() -> None:
         return own(fun, **options) if _is_called_inside() else gspmd.jit(fun, **options)
 
     @functools.wraps(own_pjit)
-    def pjit_(fun: Any, in_shardings: Any = None, out_shardings: Any = None, **options: Any) -> Any:
-        given = {"in_shardings": in_shardings, "out_shardings": out_shardings}
+    def pjit_(fun: Any, in_shardings: Any = _OPEN, out_shardings: Any = _OPEN, **options: Any) -> Any:
+        given = {"in_shardings": _whole(in_shardings), "out_shardings": _whole(out_shardings)}
         given = {name: value for name, value in given.items() if _is_given(value)}
         return (own_pjit if _is_called_inside() else gspmd.jit)(fun, **given, **options)
 
@@ -52,7 +66,8 @@ def _is_called_inside() -> bool:
 
 def _count_calls() -> None:
     """Count the calls that C++ could not make alone, as JAX does for its tests."""
-    from jax._src import test_util, util
+    import jax
+    from jax._src import core, test_util, util
 
     from gspmd.frontend.jitted import Jitted
     from gspmd.frontend.lowered import Compiled
@@ -63,7 +78,8 @@ def _count_calls() -> None:
             counts = test_util.thread_local_state.counts
             before = counts.get(event, 0)
             result = method(*args, **kwargs)
-            if counts.get(event, 0) == before:  # what is left to JAX is counted there
+            traced = any(isinstance(leaf, core.Tracer) for leaf in jax.tree.leaves(result))
+            if counts.get(event, 0) == before and not traced:  # what is left to JAX is counted there
                 util.test_event(event)
             return result
 
@@ -73,8 +89,19 @@ def _count_calls() -> None:
     Compiled._call_of_new_kind = counting(Compiled._call_of_new_kind, "stages_compiled_call")
 
 
+def _whole(specs: Any) -> Any:
+    """What `pjit` takes None for, within `with mesh:`: `gspmd.jit` and `jax.jit` leave it open."""
+    import jax
+    from jax._src.mesh import thread_resources
+
+    if thread_resources.env.physical_mesh.empty or not _is_given(specs):
+        return specs
+    whole = jax.sharding.PartitionSpec()
+    return jax.tree.map(lambda spec: whole if spec is None else spec, specs, is_leaf=lambda spec: spec is None)
+
+
 def _is_given(value: Any) -> bool:
-    return value is not None and type(value).__name__ != "UnspecifiedValue"
+    return value is not _OPEN and type(value).__name__ != "UnspecifiedValue"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.frontend.device_mesh import PROGRAM, TracedProgram
 from gspmd.frontend.jax_stages import is_array
 from gspmd.frontend.value_shardings import Wanted, usual_memory
 from gspmd.runtime.array_layout import own_layout
@@ -146,16 +147,34 @@ class TypedLeaves:
         )
 
     def typed(self, given: Sequence[Wanted]) -> list[Any]:
-        """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
+        """The same where axes of the mesh around are of type Explicit: types say there how values are split.
+
+        Where they are of type Auto, or no mesh is around, types say what mesh arrays are over.
+        """
         mesh = jax.sharding.get_abstract_mesh()
-        if mesh.empty or not any(kind == jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
-            return self.structs
+        if not any(kind == AxisType.Explicit for kind in mesh.axis_types):
+            program: TracedProgram | None = PROGRAM.value
+            given_types = program is not None and program.has_types
+            return list(map(_of_mesh, self.structs, given)) if given_types else self.structs
         return [
             struct
             if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
             else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec, mesh)))
             for struct, wanted in zip(self.structs, given, strict=True)
         ]
+
+
+def _of_mesh(struct: Any, wanted: Wanted) -> Any:
+    """A shape whose type says the mesh that the user gave with it."""
+    said = wanted.spec
+    if not isinstance(struct, jax.ShapeDtypeStruct) or not isinstance(said, NamedSharding):
+        return struct
+    if said.mesh.empty or not all(kind == AxisType.Auto for kind in said.mesh.axis_types):
+        return struct
+    around = jax.sharding.get_abstract_mesh()
+    if not around.empty and around != said.mesh.abstract_mesh:
+        return struct
+    return struct.update(sharding=NamedSharding(said.mesh.abstract_mesh, PartitionSpec()))
 
 
 def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:

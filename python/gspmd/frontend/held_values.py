@@ -76,7 +76,8 @@ def check_place(path: str, leaf: Any, value: Held) -> None:
         return
     if not _same_place(leaf.sharding, value.sharding, leaf.ndim):
         raise OtherPlace(
-            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}",
+            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}: "
+            "Sharding passed to jit does not match the sharding on the respective arg",
             hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
             code=Code.ARGUMENTS,
         )

@@ -45,6 +45,7 @@ from jax._src.debugging import inspect_sharding_p
 from jax._src.interpreters import mlir, pxla
 from jax._src.lru_cache import LRUCache
 from jax._src.mesh import empty_abstract_mesh, thread_resources
+from jax._src.named_sharding import UnspecifiedValue
 from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from jaxlib import _jax
@@ -73,6 +74,11 @@ def is_tracing(leaves: Sequence[Any]) -> bool:
 def is_array(leaf: Any) -> bool:
     """Whether it is an array of JAX's on devices, none that is being traced."""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer)
+
+
+def is_unspecified(value: Any) -> bool:
+    """Whether it is what JAX has internally for a sharding of which nothing is said."""
+    return isinstance(value, UnspecifiedValue)
 
 
 def legacy_mesh() -> jax.sharding.Mesh | None:
@@ -252,6 +258,11 @@ def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> N
     )
 
 
+def types_of(args_info: Any) -> Any:
+    """What JAX traced a function with, of what its stages say of the arguments."""
+    return jax.tree.map(lambda info: info._aval, args_info)
+
+
 class Unserializable:
     """In the place of what JAX pickles of an executable, where JAX alone could not use it: raises `error`."""
 
@@ -346,9 +357,10 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     elif names & _COUNTING_DEVICES:
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
     wide = copy.copy(traced)
+    wide._meta_tys_flat = type(traced._meta_tys_flat)(map(_anywhere, traced._meta_tys_flat))
+    wide._lojax = None
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
-        wide._lojax = None
     calls = _CallLowering(mesh)
     rules: Any = []
     if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
@@ -372,6 +384,14 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
+
+
+def _anywhere(argument: Any) -> Any:
+    """What JAX knows of an argument, without the devices that it is on; those of axes of type Explicit are types."""
+    sharding = argument.sharding
+    if not isinstance(sharding, NamedSharding) or AxisType.Explicit in sharding.mesh.axis_types:
+        return argument
+    return argument.replace(sharding=None, format=None)
 
 
 _CALLBACKS: Any = {

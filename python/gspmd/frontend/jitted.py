@@ -43,6 +43,7 @@ from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
+    check_devices,
     check_specs,
     given_shardings,
     left_open,
@@ -137,6 +138,10 @@ def jit(
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
+    if over is None and (device is not None or backend is not None):
+        for name, specs in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+            if any(spec is not None for spec in specs_in(specs)):
+                raise WrongValue(f"If backend or device is specified on jit, then {name} should not be specified")
     jitted = Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
         {} if shardings == "search" else shardings, {} if over else {"device": device, "backend": backend},
@@ -180,15 +185,15 @@ class Jitted:
         self._place = {name: value for name, value in place.items() if value is not None}
         self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
         self._settings: dict[str, Any] = {
-            "static_argnums": parameters.static_argnums,
-            "static_argnames": parameters.static_argnames,
+            "static_argnums": parameters.static_argnums or None,
+            "static_argnames": parameters.static_argnames or None,
             "keep_unused": keep_unused,
             "inline": inline,
         }
         self._inner: Any = jax.jit(
             fun,
-            donate_argnums=parameters.donate_argnums,
-            donate_argnames=parameters.donate_argnames,
+            donate_argnums=parameters.donate_argnums or None,
+            donate_argnames=parameters.donate_argnames or None,
             **self._settings,
         )
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
@@ -260,6 +265,8 @@ class Jitted:
         """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
+        if self._place and jax_stages.legacy_mesh() is not None:
+            raise WrongValue("Mesh context manager should not be used with jit when backend or device is specified")
         key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
@@ -281,6 +288,9 @@ class Jitted:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<gspmd.jit of {self._fun!r}>"
 
     def __reduce__(self) -> Any:
         """As it was made; one that is found in its module by its name is found there again."""
@@ -382,8 +392,8 @@ class Jitted:
             self._fun,
             in_shardings=self._in_shardings,
             out_shardings=self._out_shardings,
-            donate_argnums=self._parameters.donate_argnums,
-            donate_argnames=self._parameters.donate_argnames,
+            donate_argnums=self._parameters.donate_argnums or None,
+            donate_argnames=self._parameters.donate_argnames or None,
             compiler_options=dict(self._compiler_options) if self._compiler_options else None,
             **self._settings,
             **self._place,
@@ -396,10 +406,12 @@ class Jitted:
     def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered | None:
         self._parameters.check(self._name, call.args, call.kwargs)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
+        first = None
         if found is None:
             args, kwargs = call.with_leaves(leaves.structs)
             with jax_stages.any_functions():
-                found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+                first = self._inner.trace(*args, **kwargs)
+            found = mesh_inside(first.jaxpr)
         if found is None:
             of_a_mesh = any(spec is not None for spec in self._specs)
             if of_a_mesh or self._search is not None or is_topology(self._options.get("target", "")):
@@ -408,7 +420,7 @@ class Jitted:
         found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
-        traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
             raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
@@ -420,6 +432,8 @@ class Jitted:
 
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
+        for leaf, path in zip(call.leaves, leaves.paths, strict=True):
+            check_devices(leaf, path, mesh)
         said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
         inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
         for index, leaf in enumerate(call.leaves):
@@ -432,11 +446,14 @@ class Jitted:
         with jax_stages.any_functions():
             return self._inner.trace(*args, **kwargs)
 
-    def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:
-        """The function traced and lowered in the first mesh that it fits."""
+    def _traced(
+        self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given, first: Any
+    ) -> tuple[Any, Any, Any]:
+        """The function traced and lowered in the first mesh that it fits; `first` is what was traced without one."""
+        ready = [] if first is None or found.mesh.has_explicit_axes or found.mesh.lowered_for else [first]
 
         def trace() -> tuple[Any, Any, Any]:
-            traced = self._trace(call, leaves, inputs)
+            traced = ready.pop() if ready else self._trace(call, leaves, inputs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
         result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, leaves.have_types(inputs, found.mesh.mesh))
@@ -488,8 +505,8 @@ class Jitted:
         return jax.jit(
             functools.wraps(self._fun)(weakly(self._as_annotated)),
             compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
-            donate_argnums=self._parameters.donate_argnums,
-            donate_argnames=self._parameters.donate_argnames,
+            donate_argnums=self._parameters.donate_argnums or None,
+            donate_argnames=self._parameters.donate_argnames or None,
             **self._settings,
             **shardings,
         )

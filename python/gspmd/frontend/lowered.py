@@ -39,7 +39,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
-from gspmd.runtime.familiar_errors import ProgramFailed, WrongType
+from gspmd.runtime.familiar_errors import ProgramFailed, WrongType, WrongValue
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
@@ -142,6 +142,11 @@ class Lowered(jax.stages.Lowered):
     def cost_analysis(self) -> Any:
         """XLA's estimate for the function before it is partitioned, as a dictionary; `cost()` is ours."""
         return self._lowered.cost_analysis()
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, of whole values."""
+        return jax_stages.types_of(self.args_info)
 
     @property
     def out_info(self) -> Any:
@@ -250,6 +255,12 @@ class Lowered(jax.stages.Lowered):
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
+            if len(devices) != self.mesh.mesh.size:
+                raise WrongValue(
+                    "device_assignment passed to `.compile` must match the device_assignment calculated from array "
+                    f"shardings and out_shardings: it has {len(devices)} devices, expected {self.mesh.mesh.size}",
+                    code=Code.DEVICE_COUNT,
+                )
             return tuple(devices)
         if not machines.is_here(self._target):
             return self.mesh.here()
@@ -361,7 +372,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     @property
     def in_avals(self) -> Any:
         """The types of the arguments, of whole values."""
-        return jax.tree.map(lambda info: jax.core.ShapedArray(info.shape, info.dtype), self.args_info)
+        return jax_stages.types_of(self.args_info)
 
     @property
     def out_info(self) -> Any:

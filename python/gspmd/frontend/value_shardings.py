@@ -17,6 +17,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.frontend.annotation import sharding_of_spec
 from gspmd.frontend.device_mesh import DeviceMesh, own_order
+from gspmd.frontend.jax_stages import is_array, is_unspecified
 from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import WrongSharding, WrongType, WrongValue
 from gspmd.runtime.sharded_array import ShardedArray
@@ -117,13 +118,19 @@ def _misfit(what: str, message: str) -> WrongValue:
 
 
 def _is_spec(value: Any) -> bool:
-    return value is None or isinstance(value, PartitionSpec | jax.sharding.Sharding | Format | TensorSharding)
+    return (
+        value is None
+        or is_unspecified(value)
+        or isinstance(value, PartitionSpec | jax.sharding.Sharding | Format | TensorSharding)
+    )
 
 
 def check_specs(**prefixes: Any) -> None:
     """Raise WrongType for a leaf of `in_shardings` or `out_shardings` that says nothing of a sharding."""
     for what, prefix in prefixes.items():
         for path, leaf in jax.tree_util.tree_flatten_with_path(prefix, is_leaf=_is_spec)[0]:
+            if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
+                raise WrongValue(f"{what}{jax.tree_util.keystr(path)}: got an empty NamedSharding", code=Code.NO_MESH)
             if isinstance(leaf, Layout) or leaf is Layout.AUTO:
                 raise WrongValue(
                     f"{what}{jax.tree_util.keystr(path)}: `jax.jit` does not accept device-local layouts directly",
@@ -143,13 +150,15 @@ def specs_in(*prefixes: Any) -> list[Any]:
 
 
 def _sharding_of(spec: Any) -> Any:
-    return spec.sharding if isinstance(spec, Format) else spec
+    spec = spec.sharding if isinstance(spec, Format) else spec
+    return None if is_unspecified(spec) else spec
 
 
 def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
     layout = None
     if isinstance(spec, Format):
-        layout, spec = spec.layout, spec.sharding
+        layout = spec.layout
+    spec = _sharding_of(spec)
     kind = spec.memory_kind if isinstance(spec, jax.sharding.Sharding) else None
     if kind is not None and kind == usual_memory(spec):
         kind = None
@@ -201,12 +210,16 @@ def _mesh_of(spec: NamedSharding, program: DeviceMesh) -> Mesh:
     if spec.mesh.size != program.mesh.size:
         if dict(given).items() <= dict(program.mesh.axes).items():
             return program.mesh
-        raise AnnotationError(f"its mesh is {dict(given)}, expected {dict(program.mesh.axes)}")
+        raise AnnotationError(
+            f"its mesh is {dict(given)}, expected {dict(program.mesh.axes)}: "
+            "Received incompatible devices for jitted computation"
+        )
     if isinstance(spec.mesh, jax.sharding.Mesh) and program.devices is not None:
         devices = tuple(spec.mesh.devices.flat)
         if {*devices} != {*program.devices}:
             raise AnnotationError(
-                f"its mesh {dict(given)} has other devices than the program",
+                f"its mesh {dict(given)} has other devices than the program: "
+                "Received incompatible devices for jitted computation",
                 hint="use one set of devices for all arguments and results",
                 code=Code.DEVICE_COUNT,
             )
@@ -252,6 +265,21 @@ def _same_devices(given: Any, program: DeviceMesh) -> Mesh:
     return program.mesh
 
 
+def check_devices(leaf: Any, path: str, program: DeviceMesh) -> None:
+    """Raise WrongSharding for an array over several devices, of which the program has not all."""
+    if not is_array(leaf) or not leaf.committed or leaf.sharding.num_devices == 1 or not program.is_here():
+        return
+    if not leaf.sharding.device_set <= {*program.here()}:
+        others = sorted(device.id for device in leaf.sharding.device_set)
+        own = sorted(device.id for device in program.here())
+        raise WrongSharding(
+            f"argument {path} is on devices {others}, but the function runs on devices {own}: "
+            "Received incompatible devices for jitted computation",
+            hint="put it on these by jax.device_put, or leave the mesh out",
+            code=Code.DEVICE_COUNT,
+        )
+
+
 def shardings(given: Sequence[Wanted]) -> list[TensorSharding | None]:
     """What is said of where values are split."""
     return [wanted.sharding for wanted in given]
@@ -261,6 +289,7 @@ __all__ = [
     "NOTHING",
     "Given",
     "Wanted",
+    "check_devices",
     "check_specs",
     "given_shardings",
     "left_open",

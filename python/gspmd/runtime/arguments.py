@@ -109,7 +109,7 @@ def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
 
 def gone(name: str) -> ProgramFailed:
     return ProgramFailed(
-        f"{name} was donated to an earlier call and is gone",
+        f"{name} was donated to an earlier call and is gone: Array has been deleted",
         hint="pass that call's result, or a numpy array, which is copied",
         code=Code.DONATED,
     )
