@@ -141,7 +141,10 @@ def jit(
     if over is None and (device is not None or backend is not None):
         for name, specs in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             if any(spec is not None for spec in specs_in(specs)):
-                raise WrongValue(f"If backend or device is specified on jit, then {name} should not be specified")
+                raise WrongValue(
+                    f"If backend or device is specified on jit, then {name} should not be specified",
+                    hint="give a device by shardings, or as jax.default_device",
+                )
     jitted = Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
         {} if shardings == "search" else shardings, {} if over else {"device": device, "backend": backend},
@@ -185,17 +188,11 @@ class Jitted:
         self._place = {name: value for name, value in place.items() if value is not None}
         self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
         self._settings: dict[str, Any] = {
-            "static_argnums": parameters.static_argnums or None,
-            "static_argnames": parameters.static_argnames or None,
+            **parameters.as_of_jax,
             "keep_unused": keep_unused,
             "inline": inline,
         }
-        self._inner: Any = jax.jit(
-            fun,
-            donate_argnums=parameters.donate_argnums or None,
-            donate_argnames=parameters.donate_argnames or None,
-            **self._settings,
-        )
+        self._inner: Any = jax.jit(fun, **self._settings)
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
         self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
@@ -210,8 +207,7 @@ class Jitted:
         try:
             if not self._shares_threads:
                 return self._call(*args, **kwargs)
-            in_flight.make_room()
-            return in_flight.started(self._call(*args, **kwargs))
+            return in_flight.called(self._call, args, kwargs)
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
             told = explained(error, self._leaves_with_paths(args, kwargs))
             if told is None:
@@ -266,7 +262,11 @@ class Jitted:
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
         if self._place and jax_stages.legacy_mesh() is not None:
-            raise WrongValue("Mesh context manager should not be used with jit when backend or device is specified")
+            raise WrongValue(
+                "Mesh context manager should not be used with jit when backend or device is also specified as an "
+                "argument to jit",
+                hint="leave one of these out",
+            )
         key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
@@ -392,8 +392,6 @@ class Jitted:
             self._fun,
             in_shardings=self._in_shardings,
             out_shardings=self._out_shardings,
-            donate_argnums=self._parameters.donate_argnums or None,
-            donate_argnames=self._parameters.donate_argnames or None,
             compiler_options=dict(self._compiler_options) if self._compiler_options else None,
             **self._settings,
             **self._place,
@@ -505,8 +503,6 @@ class Jitted:
         return jax.jit(
             functools.wraps(self._fun)(weakly(self._as_annotated)),
             compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
-            donate_argnums=self._parameters.donate_argnums or None,
-            donate_argnames=self._parameters.donate_argnames or None,
             **self._settings,
             **shardings,
         )

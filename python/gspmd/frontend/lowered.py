@@ -422,8 +422,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         try:
             if not self._shares_threads:
                 return self._dispatched(*args, **kwargs)
-            in_flight.make_room()
-            return in_flight.started(self._dispatched(*args, **kwargs))
+            return in_flight.called(self._dispatched, args, kwargs)
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
             told = explained(error, list(zip(self._paths, self._leaves_of(args, kwargs), strict=True)))
             if told is None:
