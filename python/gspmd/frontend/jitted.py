@@ -418,6 +418,7 @@ class Jitted:
         found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
+        self._tell(mesh, leaves, inputs)
         traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
             raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
@@ -427,6 +428,16 @@ class Jitted:
             traced.jaxpr, lowered, computation, mesh, inputs, outputs, results, leaves.paths,
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
+
+    def _tell(self, mesh: DeviceMesh, leaves: TypedLeaves, inputs: Given) -> None:
+        """Say what the user may expect to be otherwise."""
+        if mesh.has_explicit_axes and not leaves.have_types(inputs, mesh.mesh):
+            remark_once(
+                f"arguments of '{self._name}' are split in ways that types over axes of type Explicit cannot say, as "
+                "unevenly: all axes are left to the partitioner"
+            )
+        if jax.config.values["jax_enable_pgle"]:
+            remark_once("jax_enable_pgle has no effect on functions of gspmd.jit")
 
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
