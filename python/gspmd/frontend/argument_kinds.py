@@ -146,21 +146,27 @@ class TypedLeaves:
             for struct, wanted in zip(self.structs, given, strict=True)
         )
 
+    def over_other_types(self, given: Sequence[Wanted]) -> bool:
+        """Whether any is over axes of type Auto, which are of type Explicit in the mesh of the function."""
+        return any(_of_mesh(struct, wanted) is not struct for struct, wanted in zip(self.structs, given, strict=True))
+
     def typed(self, given: Sequence[Wanted]) -> list[Any]:
         """The same where axes of the mesh around are of type Explicit: types say there how values are split.
 
         Where they are of type Auto, or no mesh is around, types say what mesh arrays are over.
         """
         mesh = jax.sharding.get_abstract_mesh()
+        program: TracedProgram | None = PROGRAM.value
+        by_themselves = self.structs
+        if program is not None and program.has_types:
+            by_themselves = list(map(_of_mesh, self.structs, given))
         if not any(kind == AxisType.Explicit for kind in mesh.axis_types):
-            program: TracedProgram | None = PROGRAM.value
-            given_types = program is not None and program.has_types
-            return list(map(_of_mesh, self.structs, given)) if given_types else self.structs
+            return by_themselves
         return [
-            struct
-            if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
+            own
+            if own is not struct or wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
             else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec, mesh)))
-            for struct, wanted in zip(self.structs, given, strict=True)
+            for struct, own, wanted in zip(self.structs, by_themselves, given, strict=True)
         ]
 
 
@@ -172,9 +178,10 @@ def _of_mesh(struct: Any, wanted: Wanted) -> Any:
     if said.mesh.empty or not all(kind == AxisType.Auto for kind in said.mesh.axis_types):
         return struct
     around = jax.sharding.get_abstract_mesh()
-    if not around.empty and around != said.mesh.abstract_mesh:
+    own = said.mesh.abstract_mesh
+    if not around.empty and (around.shape_tuple, around.abstract_device) != (own.shape_tuple, own.abstract_device):
         return struct
-    return struct.update(sharding=NamedSharding(said.mesh.abstract_mesh, PartitionSpec()))
+    return struct.update(sharding=NamedSharding(own, PartitionSpec()))
 
 
 def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:

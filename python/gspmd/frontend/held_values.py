@@ -58,13 +58,21 @@ def held(
     As itself, where its shards are equal. Else as what they make together: a value with padding at its ends, or all
     shards one after the other.
     """
-    sharding = _named(value, devices, wanted, mesh)
+    sharding = _named(value, devices, wanted, _typed(mesh, aval))
     if form.by_shards or not value.sharding.divides(value.shape):
         return _in_parts(value, form, devices, sharding)
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
     return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices), sharding), sharding, given)
+
+
+def _typed(mesh: jax.sharding.Mesh, aval: Aval) -> jax.sharding.Mesh:
+    """The mesh with axes of the types that they have in the type of a value, as within `jax.sharding.auto_axes`."""
+    own = getattr(getattr(aval, "sharding", None), "mesh", None)
+    if own is None or own.shape_tuple != mesh.shape_tuple or own.axis_types == mesh.axis_types:
+        return mesh
+    return mesh if AxisType.Manual in own.axis_types else concrete_mesh(own, list(mesh.devices.flat))
 
 
 def check_place(path: str, leaf: Any, value: Held) -> None:
@@ -140,7 +148,9 @@ def _over_devices(spec: PartitionSpec | NamedSharding | None, mesh: jax.sharding
     return NamedSharding(concrete_mesh(spec.mesh, list(mesh.devices.flat)), spec.spec, memory_kind=spec.memory_kind)
 
 
-def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]]) -> Wanted:
+def in_words_of(
+    value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]], aval: Aval
+) -> Wanted:
     """What is said of a result, else the words for the first argument that is split as it is.
 
     So a step that keeps its state in place returns it with the shardings that it came with.
@@ -149,7 +159,9 @@ def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[Va
         return wanted
     for other, said in inputs:
         alike = (other.sharding, other.memory_kind) == (value.sharding, value.memory_kind)
-        if isinstance(said.spec, NamedSharding) and not said.spec.spec.reduced and alike:
+        if not alike or not isinstance(said.spec, NamedSharding) or said.spec.spec.reduced:
+            continue
+        if isinstance(said.spec.mesh, AbstractMesh) or _typed(said.spec.mesh, aval) is said.spec.mesh:
             return dataclasses.replace(wanted, spec=said.spec)
     return wanted
 

@@ -328,7 +328,7 @@ class Jitted:
         found = self._on_target(found)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         inputs = self._inputs(found.mesh, call, leaves)
-        typed = leaves.have_types(inputs, found.mesh.mesh)
+        typed = leaves.have_types(inputs, found.mesh.mesh), leaves.over_other_types(inputs)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
         exported = functools.partial(self._traced_for_export, found.mesh, call)
         return jax_stages.TracedFunction(traced, lower, exported)
@@ -465,18 +465,26 @@ class Jitted:
             traced = ready.pop() if ready else self._trace(call, leaves, inputs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
-        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, leaves.have_types(inputs, found.mesh.mesh))
+        typed = leaves.have_types(inputs, found.mesh.mesh), leaves.over_other_types(inputs)
+        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, typed)
         return result
 
-    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: bool = True) -> Any:
+    def _in_mesh(
+        self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: tuple[bool, bool] = (True, False)
+    ) -> Any:
         """What `trace` returns in the first of the meshes that the function may be traced in and fits.
 
         Where axes are of type Explicit, and the arguments are `typed` by them, there is one; what JAX refuses there is
-        refused.
+        refused. Only arrays over axes of other types, if there are any, are taken for such ones if need be.
         """
         program = TracedProgram(found.mesh, by_gspmd)
-        if found.mesh.has_explicit_axes and typed:
-            with around(program, found.mesh.abstract(explicit=True)):
+        if found.mesh.has_explicit_axes and typed[0]:
+            explicit = found.mesh.abstract(explicit=True)
+            if typed[1]:
+                own_types = around(dataclasses.replace(program, has_types=True), explicit)
+                with contextlib.suppress(*jax_stages.TRACING_ERRORS), own_types:
+                    return trace()
+            with around(program, explicit):
                 return trace()
         first: Exception = RuntimeError()
         for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):

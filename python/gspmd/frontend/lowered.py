@@ -306,7 +306,14 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(value, form, aval, devices, in_words_of(value, wanted, zip(self._values, inputs, strict=True)), mesh)
+            held(
+                value,
+                form,
+                aval,
+                devices,
+                in_words_of(value, wanted, zip(self._values, inputs, strict=True), aval),
+                mesh,
+            )
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
         self._calls = HostCalls(known.module, known.host_callbacks, devices)
