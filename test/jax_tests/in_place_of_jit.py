@@ -65,9 +65,12 @@ def _is_called_inside() -> bool:
 
 
 def _count_calls() -> None:
-    """Count the calls that C++ could not make alone, as JAX does for its tests."""
+    """Count the calls that C++ could not make alone, as JAX does for its tests.
+
+    Their tools are not imported here: they take the standard output of that moment for the one to capture.
+    """
     import jax
-    from jax._src import core, test_util, util
+    from jax._src import core, util
 
     from gspmd.frontend.jitted import Jitted
     from gspmd.frontend.lowered import Compiled
@@ -75,7 +78,8 @@ def _count_calls() -> None:
     def counting(method: Any, event: str) -> Any:
         @functools.wraps(method)
         def called(*args: Any, **kwargs: Any) -> Any:
-            counts = test_util.thread_local_state.counts
+            tools = sys.modules.get("jax._src.test_util")
+            counts = {} if tools is None else tools.thread_local_state.counts
             before = counts.get(event, 0)
             result = method(*args, **kwargs)
             traced = any(isinstance(leaf, core.Tracer) for leaf in jax.tree.leaves(result))
