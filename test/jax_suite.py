@@ -5,7 +5,8 @@ CHECKOUT is one of https://github.com/jax-ml/jax at the version that is installe
 that may crash or hang: once as it is, which `--keep FOLDER` keeps for the next time, once with `jax.jit` and `pjit`
 replaced (`jax_tests/in_place_of_jit.py`). Tests that fail only with gspmd are printed by what they fail with.
 `jax_tests/left_out.json` names those that ask for what `gspmd.jit` does not promise, each group with its reason; the
-exit code is 1 if less than 97 % of the others pass. JAX's tests need `absl-py`, and some of them `cloudpickle`.
+exit code is 1 if less than 97 % of the others pass. JAX's tests need `absl-py`, some of them
+`cloudpickle`, and those for several processes `portpicker`.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "jax_tests"
+PROCESSES = "multiprocess/"
 FILES = (
     *("pjit_test", "shard_map_test", "array_test", "api_test", "lax_control_flow_test", "custom_partitioning_test"),
     *("custom_partitioning_sharding_rule_test", "layout_test", "memories_test", "shard_alike_test"),
     *("python_callback_test", "debugging_primitives_test", "export_test", "mutable_array_test", "aot_test"),
     *("ragged_collective_test", "pallas/pallas_test"),
+    *(f"{PROCESSES}{name}_test" for name in ("pjit", "array", "all_reduce", "all_gather", "all_to_all")),
+    *(f"{PROCESSES}{name}_test" for name in ("axis_index", "device_id", "multihost_utils")),
 )
 GOAL = 0.97
 _SHOWN = 4  # tests that are named for each message
@@ -134,18 +138,53 @@ def _left_out(file: str, names: dict[str, Outcome]) -> dict[str, str]:
     return found
 
 
+def _environment(arguments: argparse.Namespace, replaced: bool) -> dict[str, str]:
+    folders = [str(HERE), str(HERE / "in_every_process"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "GSPMD_JAX_CHECKOUT": str(arguments.checkout.resolve()),
+        "GSPMD_IN_PLACE_OF_JIT": "1" if replaced else "",
+        "PYTHONPATH": os.pathsep.join(folders),
+        "JAX_NUM_GENERATED_CASES": "5",
+    }
+
+
+def _run_in_processes(arguments: argparse.Namespace, file: str, replaced: bool) -> dict[str, Outcome]:
+    """Run a file's tests in two processes of four devices each; what fails in one of them fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        more = {"TEST_UNDECLARED_OUTPUTS_DIR": folder, "JAX_NUM_CPU_DEVICES": "4"}
+        path = (arguments.checkout / "tests" / f"{file}.py").resolve()
+        try:
+            done = subprocess.run(
+                [sys.executable, str(path), "--num_processes=2"],
+                cwd=folder,
+                env=_environment(arguments, replaced) | more,
+                timeout=_TIMEOUT_S,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            told = done.stdout + done.stderr
+        except subprocess.TimeoutExpired as error:
+            told = "".join(text.decode() for text in (error.stdout, error.stderr) if text)
+    outcomes: dict[str, Outcome] = {}
+    words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+    for word, test, method in re.findall(r"^\[ *(OK|FAILED|SKIPPED) *\] (\w+)\.(\w+)", told, re.MULTILINE):
+        name = f"{test}::{method}"
+        if name not in outcomes or word == "FAILED":
+            outcomes[name] = Outcome(words[word], "failed in a process" if word == "FAILED" else "")
+    if not outcomes:
+        print(f"// {file}: nothing was run: {told[-800:]}", flush=True)
+    return outcomes
+
+
 def _run(arguments: argparse.Namespace, file: str, replaced: bool) -> dict[str, Outcome]:
     """Run a file's tests in workers that are replaced when they crash."""
+    if file.startswith(PROCESSES):
+        return _run_in_processes(arguments, file, replaced)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "outcomes"
-        environment = os.environ | {
-            "JAX_PLATFORMS": "cpu",
-            "GSPMD_OUTCOMES": str(log),
-            "GSPMD_JAX_CHECKOUT": str(arguments.checkout.resolve()),
-            "GSPMD_IN_PLACE_OF_JIT": "1" if replaced else "",
-            "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]),
-            "JAX_NUM_GENERATED_CASES": "5",
-        }
+        environment = _environment(arguments, replaced) | {"GSPMD_OUTCOMES": str(log)}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "in_place_of_jit", "-p", "no:cacheprovider"]
         command += ["-n", str(arguments.jobs), "--max-worker-restart", "1000", "--tb=short", "-W", "ignore"]
         command += ["-o", f"faulthandler_timeout={_TEST_TIMEOUT_S}", "-o", "faulthandler_exit_on_timeout=true"]

@@ -19,7 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     _find_tools()
     if os.environ.get("GSPMD_IN_PLACE_OF_JIT"):
-        _replace()
+        replace()
 
 
 def _find_tools() -> None:
@@ -35,7 +35,8 @@ def _is_controller(config: pytest.Config) -> bool:
     return not hasattr(config, "workerinput") and bool(config.getoption("numprocesses", None))
 
 
-def _replace() -> None:
+def replace() -> None:
+    """Put `gspmd.jit` in the place of `jax.jit` and `pjit` for whoever is neither JAX nor gspmd."""
     import jax
     from jax._src import pjit
     from jax.experimental import pjit as experimental
