@@ -34,6 +34,7 @@ from jax._src import (
     stages,
     tree_util,
 )
+from jax._src.array import ArrayImpl
 from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
 from jax._src.custom_partitioning_sharding_rule import (
     ArrayMapping,
@@ -73,7 +74,7 @@ def is_tracing(leaves: Sequence[Any]) -> bool:
 
 def is_array(leaf: Any) -> bool:
     """Whether it is an array of JAX's on devices, none that is being traced."""
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer)
+    return type(leaf) is ArrayImpl or (isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer))
 
 
 def is_unspecified(value: Any) -> bool:

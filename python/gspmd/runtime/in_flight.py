@@ -12,7 +12,6 @@ time. That leaves room for programs of others in between. Source: xla/pjrt/cpu/c
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from jax.core import Tracer
 
 _T = TypeVar("_T")
 _SMALL = 4096  # elements
+_CONTAINERS = (tuple, list, dict)
 _MOST = 2
 """Programs of ours at a time: with 15 of others to each of them, 32 are on their way.
 
@@ -38,7 +38,7 @@ class _Started:
     """What was started since all had ended. Threads may miscount by one each, for which there is room."""
 
     count = 0
-    last: Callable[[], jax.Array | None] | None = None  # a result, which is kept for this only if it is small
+    last: jax.Array | weakref.ref[jax.Array] | None = None  # a result, which is kept for this only if it is small
 
 
 @contextlib.contextmanager
@@ -69,7 +69,8 @@ def called(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str
 def make_room() -> None:
     """To be called before a program over devices that share threads is started: waits until few are on their way."""
     if _Started.count >= _MOST:
-        last = None if _Started.last is None else _Started.last()
+        kept = _Started.last
+        last = kept() if isinstance(kept, weakref.ref) else kept
         if last is not None and not last.is_deleted():
             _wait(last)
 
@@ -88,7 +89,7 @@ def _remember(results: Any) -> None:
     if array is None:
         _Started.last = None
         return
-    _Started.last = weakref.ref(array) if array.size > _SMALL else functools.partial(_as_it_is, array)
+    _Started.last = weakref.ref(array) if array.size > _SMALL else array
     if _Started.count > _MOST:  # the results of the one before are gone
         _wait(array)
 
@@ -102,8 +103,8 @@ def _wait(array: jax.Array) -> None:
 def _first(results: Any) -> jax.Array | None:
     """An array among the results, if there is one: the first, in what most results are made of."""
     first = results
-    while isinstance(first, tuple | list | dict) and first:
-        first = first[0] if not isinstance(first, dict) else next(iter(first.values()))
+    while isinstance(first, _CONTAINERS) and first:
+        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
     if not isinstance(first, jax.Array):
         first = next((leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)), None)
     return None if isinstance(first, Tracer) else first
