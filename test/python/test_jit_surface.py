@@ -269,3 +269,18 @@ def test_settings_without_an_effect_are_told(capfd: pytest.CaptureFixture[str]) 
     finally:
         jax.config.update("jax_enable_pgle", False)
     assert "jax_enable_pgle has no effect" in capfd.readouterr().err
+
+
+def test_clearing_the_caches_of_jax_clears_ours() -> None:
+    traces: list[None] = []
+
+    def f(x: Any) -> Any:
+        traces.append(None)
+        return x * 2
+
+    jitted = gspmd.jit(f, mesh=MESH)
+    jitted(X), jitted(X)
+    assert len(traces) == 1
+    jax.clear_caches()
+    np.testing.assert_array_equal(jitted(X), 2 * X)
+    assert len(traces) == 2

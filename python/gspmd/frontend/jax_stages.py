@@ -33,6 +33,7 @@ from jax._src import (
     source_info_util,
     stages,
     tree_util,
+    util,
 )
 from jax._src.array import ArrayImpl
 from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
@@ -708,6 +709,14 @@ custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)  # t
 
 
 # ---- calling ----
+
+
+_generation: Callable[[], object] = util.cache(max_size=1, trace_context_in_key=False)(object)
+
+
+def generation_of_caches() -> object:
+    """An object that is another one after `jax.clear_caches()`."""
+    return _generation()
 
 
 def dispatched(

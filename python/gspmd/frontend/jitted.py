@@ -195,6 +195,7 @@ class Jitted:
         self._inner: Any = jax.jit(fun, **self._settings)
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
+        self._generation = jax_stages.generation_of_caches()
         self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
         self._shares_threads = False
         self._call: Any = jax_stages.dispatched(
@@ -259,6 +260,10 @@ class Jitted:
 
     def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
         """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
+        generation = jax_stages.generation_of_caches()
+        if generation is not self._generation:
+            self._lowered.clear()
+            self._generation = generation
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
         if self._place and jax_stages.legacy_mesh() is not None:
