@@ -86,3 +86,24 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -
   } : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// A data-flow edge may be over such a mesh, too.
+// CHECK-LABEL: module @a_data_flow_edge
+// CHECK: sdy.mesh @[[MESH:.*]] = <["a"=4, "b"=2]>
+// CHECK: func.func public @main(%arg0: tensor<8x8xf32> {{.*}}[{"a"}, {}]>{{.*}}, %arg1: tensor<8x8xf32> {{.*}}[{"b"}, {}]>
+// CHECK: sdy.sharding_constraint {{.*}} <@[[MESH]], [{}, {"b"}]>
+module @a_data_flow_edge {
+  sdy.mesh @big = <["a"=4, "b"=2]>
+  sdy.mesh @small = <["c"=2]>
+  // expected-remark @+1 {{'func.func' op uses a mesh of 2 devices in a program of 8; each 2 of them do the same}}
+  func.func @main(
+      %arg0: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@big, [{"a"}, {}]>},
+      %arg1: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@small, [{"c"}, {}]>}) -> tensor<8x8xf32> {
+    %0 = stablehlo.optimization_barrier %arg0 : tensor<8x8xf32>
+    %1 = sdy.data_flow_edge %0 sharding=<@small, [{}, {"c"}]> : tensor<8x8xf32>
+    %2 = stablehlo.add %1, %arg1 : tensor<8x8xf32>
+    return %2 : tensor<8x8xf32>
+  }
+}

@@ -261,3 +261,21 @@ def test_an_array_on_one_device_and_a_mesh_inside() -> None:
     with pytest.raises(ValueError, match="incompatible devices"):
         f(jax.device_put(X, DEVICES[3]))
     assert f(X).sharding == NamedSharding(MESH, P("x"))
+
+
+def test_arrays_and_results_over_axes_of_other_types_keep_them() -> None:
+    explicit = jax.make_mesh((8,), ("x",))
+    auto = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    values = np.arange(16.0, dtype=np.float32)
+    one = jax.device_put(values, NamedSharding(explicit, P("x")))
+    other = jax.device_put(values, NamedSharding(auto, P("x")))
+
+    def within(x: Any) -> Any:
+        with jax.sharding.use_abstract_mesh(auto.abstract_mesh):
+            return jax.sharding.reshard(x, P(None))
+
+    with jax.set_mesh(explicit):
+        for f in (jax.jit, gspmd.jit):
+            results = (*f(lambda x, y: (x, y))(one, other), f(within)(one))
+            assert [r.sharding.mesh.axis_types[0] for r in results] == [AxisType.Explicit, AxisType.Auto, AxisType.Auto]
+        np.testing.assert_array_equal(gspmd.jit(lambda x, y: x + y)(one, other), 2 * values)

@@ -74,6 +74,27 @@ def test_results_of_pure_functions_go_to_all_devices() -> None:
     assert shapes == [(8, 4)]
 
 
+@pytest.mark.parametrize(("dtype", "copies"), [(jnp.int4, 4), (jnp.uint2, 4), (jnp.float32, 1_000_003)])
+@pytest.mark.parametrize("ordered", [None, False, True])
+def test_a_function_may_look_at_small_numbers_and_at_large_arrays_while_other_devices_wait(
+    dtype: Any, copies: int, ordered: bool | None
+) -> None:
+    """JAX copies these on threads that all of the other devices may hold."""
+
+    def seen(x: Any) -> Any:
+        return np.asarray(x).copy()
+
+    def call(x: Any) -> Any:
+        result = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.pure_callback(seen, result, x) if ordered is None else io_callback(seen, result, x, ordered=ordered)
+
+    f = gspmd.jit(lambda x: call(jnp.tile(x, (copies,))), mesh={"x": 8})
+    x = jnp.ones((8,), dtype)
+    for _ in range(20 if copies < 100 else 3):
+        for shard in f(x).addressable_shards:
+            assert (np.asarray(shard.data) == 1).all()
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_functions_with_effects_are_called_in_every_run_and_round(ordered: bool) -> None:
     seen: list[float] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,69 @@ def test_donated_arrays_that_cannot_be_taken(form: str) -> None:
     with pytest.raises(gspmd.ExecutionError, match=message):
         f(*((arrays[0], arrays[5]) if form == "gone" else (arrays[2], arrays[2])))
     np.testing.assert_array_equal(f(arrays[3], arrays[5])[0], 2 * X)
+
+
+def test_a_function_of_no_module_can_be_sent_by_cloudpickle() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    factor = 3.0
+    f = gspmd.jit(lambda x: x * factor, mesh={"x": 4, "y": 2}, in_shardings=P("x"))
+    for sent in (f, f.lower, gspmd.jit(lambda x: f(x) + 1, mesh={"x": 4, "y": 2})):
+        again = pickle.loads(cloudpickle.dumps(sent))
+        if sent is f:
+            np.testing.assert_array_equal(again(X), 3 * X)
+            assert again(X).sharding == f(X).sharding
+    assert "lambda" in repr(again)
+
+
+def test_a_trace_that_finds_the_mesh_is_the_only_one() -> None:
+    traces: list[None] = []
+
+    def f(x: Any) -> Any:
+        traces.append(None)
+        return jax.lax.with_sharding_constraint(x * 2, NamedSharding(MESH, P("x")))
+
+    assert gspmd.jit(f)(np.asarray(X)).sharding == NamedSharding(MESH, P("x"))
+    assert len(traces) == 1
+
+
+def test_the_type_of_an_array_says_its_mesh() -> None:
+    def summed(x: Any) -> Any:
+        mesh = jax.typeof(x).sharding.mesh
+        return jax.shard_map(lambda part: jax.lax.psum(part, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())(x)
+
+    x = split(X, "x")
+    np.testing.assert_array_equal(gspmd.jit(summed)(x), jax.jit(summed)(x))
+
+
+def test_devices_that_contradict_each_other_are_refused_as_by_jax() -> None:
+    few = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
+    x = split(X, "x")
+    for jit in (jax.jit, gspmd.jit):
+        with jax.set_mesh(few), pytest.raises(ValueError, match="Received incompatible devices for jitted computation"):
+            jit(doubled)(x)
+        with pytest.raises(ValueError, match="Received incompatible devices for jitted computation"):
+            jit(doubled, in_shardings=NamedSharding(MESH, P("x")), out_shardings=NamedSharding(few, P("x")))(X)
+
+
+def test_settings_without_an_effect_are_told(capfd: pytest.CaptureFixture[str]) -> None:
+    jax.config.update("jax_enable_pgle", True)
+    try:
+        gspmd.jit(lambda x: x - 1, mesh=MESH)(X)
+    finally:
+        jax.config.update("jax_enable_pgle", False)
+    assert "jax_enable_pgle has no effect" in capfd.readouterr().err
+
+
+def test_clearing_the_caches_of_jax_clears_ours() -> None:
+    traces: list[None] = []
+
+    def f(x: Any) -> Any:
+        traces.append(None)
+        return x * 2
+
+    jitted = gspmd.jit(f, mesh=MESH)
+    jitted(X), jitted(X)
+    assert len(traces) == 1
+    jax.clear_caches()
+    np.testing.assert_array_equal(jitted(X), 2 * X)
+    assert len(traces) == 2

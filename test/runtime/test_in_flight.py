@@ -42,10 +42,19 @@ def test_few_programs_are_on_their_way_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 def test_where_results_are_gone_a_program_is_waited_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_flight._Started, "count", 0)
+    large = (in_flight._SMALL + 1,)
+    for _ in range(2):
+        in_flight.started(jnp.ones(large))
+    in_flight.make_room()
+    in_flight.started(jnp.ones(large))
+    assert in_flight._Started.count == 0
+
+
+def test_a_small_result_that_is_gone_for_the_user_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight._Started, "count", 0)
     for _ in range(2):
         in_flight.started(jnp.ones(3))
     in_flight.make_room()
-    in_flight.started(jnp.ones(3))
     assert in_flight._Started.count == 0
 
 

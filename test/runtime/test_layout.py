@@ -119,8 +119,8 @@ def test_jax_gets_the_same_array(case: tuple[TensorSharding, tuple[int, ...]]) -
     whole = sharded.to_jax()
     assert whole.sharding == sharded.sharding
     np.testing.assert_array_equal(np.asarray(whole), array, strict=True)
-    mesh, specs = whole.sharding.mesh, zip(sharded.padded.sharding.spec, whole.sharding.spec, strict=True)
-    for n, entries in zip(shape, specs, strict=True):
+    mesh = whole.sharding.mesh
+    for n, *entries in itertools.zip_longest(shape, sharded.padded.sharding.spec, whole.sharding.spec):
         axes, kept = ([entry] if isinstance(entry, str) else list(entry or ()) for entry in entries)
         counts = [math.prod(mesh.shape[axis] for axis in axes[: i + 1]) for i in range(len(axes))]
         assert kept == axes[: next((i for i, count in enumerate(counts) if n % count), len(counts))]

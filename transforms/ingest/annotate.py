@@ -11,6 +11,7 @@ from gspmd.dialect.own_attributes import ANNOTATED, CALL_DEVICE
 from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create
+from gspmd.transforms.ingest.groups import constrain_groups
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
 from gspmd.transforms.ingest.partial_values import is_left_partial
@@ -57,6 +58,8 @@ def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Operation]:
     for function in found.functions[:-1]:
         rewrite_callee(function, target, markers)
     rewrite_main(found.main, target, markers)
+    if found.all("sdy.sharding_group", "stablehlo.custom_call"):
+        constrain_groups([op for op in found.main.walk() if op.name == "sdy.sharding_group"], found.main)
     return others
 
 

@@ -79,20 +79,24 @@ def localize_one_call(op: LocalOp) -> None:
 def _call(op: LocalOp, here: Value, used: list[int]) -> list[Value]:
     """These results as what carries them, from the device that makes the call, as `here` says.
 
-    All other devices have zeros, and the token that the call waits for.
+    All other devices have zeros, and the token that the call waits for. XLA does not take branches that have and return
+    a token and nothing else: these return the condition, too.
     """
     emit = op.emit
     returned = [carrier for index in used for carrier in carriers(op.info.results[index])]
+    values = [type_ for type_ in (*returned, *op.info.operands) if type_.is_tensor]
+    also = [] if values or not returned else [here]
 
     def made(_: list[Value]) -> list[Value]:
         results = op.ir.clone().insert(emit.point).results
-        return [carrier for index in used for carrier in carried(emit, results[index])]
+        return [*(carrier for index in used for carrier in carried(emit, results[index])), *also]
 
     def nothing(_: list[Value]) -> list[Value]:
-        return [_nothing(op, type_) for type_ in returned]
+        return [*(_nothing(op, type_) for type_ in returned), *also]
 
     branches = [emit.block([], made), emit.block([], nothing)]
-    return emit.create("stablehlo.if", [here], returned, {}, branches).results
+    types = [*returned, *(value.type for value in also)]
+    return emit.create("stablehlo.if", [here], types, {}, branches).results[: len(returned)]
 
 
 def _is_tensor(value: Value) -> bool:

@@ -10,61 +10,64 @@ from typing import Any
 import jax
 import numpy as np
 from jax.api_util import shaped_abstractify
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.frontend.device_mesh import PROGRAM, TracedProgram
+from gspmd.frontend.jax_stages import is_array
 from gspmd.frontend.value_shardings import Wanted, usual_memory
+from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import NumberTooLarge, WrongType
 from gspmd.runtime.sharded_array import ShardedArray
 
 Kind = Any  # hashable; equal for leaves that one program takes
 
 
-def kinds_of(leaves: Sequence[Any], split: bool) -> tuple[Kind, ...]:
-    """One a leaf; `split`: the shardings that arrays come with count, too.
+def kinds_of(leaves: Sequence[Any], split: Sequence[bool]) -> tuple[Kind, ...]:
+    """One a leaf; `split`: of each, whether the sharding that an array comes with counts, too.
 
     Leaves that are no arrays get a kind as well: `TypedLeaves.of` refuses them.
     """
     found = []
-    for leaf in leaves:
+    for leaf, counts in zip(leaves, split, strict=True):
         kind = _KINDS.get(type(leaf))
         if kind is None:
             kind = _KINDS[type(leaf)] = _reader(leaf)
-        found.append(kind(leaf, split))
+        found.append(kind(leaf, counts))
     return tuple(found)
 
 
 def _array(leaf: Any, split: bool) -> Kind:
     # A deleted array still has all of these; it is refused when the program is called.
     where = _where(leaf.sharding, leaf.ndim) if split and leaf.committed else None
-    return leaf.shape, leaf.dtype, leaf.weak_type, where
+    return leaf.shape, leaf.dtype, leaf.weak_type, where, own_layout(leaf)
 
 
 def _described(leaf: Any, split: bool) -> Kind:
     """Of random keys, and of shapes in place of arrays."""
     where = _where(leaf.sharding, len(leaf.shape)) if split else None
-    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where
+    return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where, own_layout(leaf)
 
 
 def _sharded(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype, leaf.weak_type, (leaf.placement, leaf.device_assignment) if split else None
+    return leaf.shape, leaf.dtype, leaf.weak_type, (leaf.placement, leaf.device_assignment) if split else None, None
 
 
 def _host(leaf: Any, split: bool) -> Kind:
     dtype = leaf.dtype
     if dtype.kind not in _NOT_OF_JAX:
         dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
-    return leaf.shape, dtype, False, None
+    return leaf.shape, dtype, False, None, None
 
 
 def _scalar(leaf: Any, split: bool) -> Kind:
     kind = type(leaf)
-    return (), jax.dtypes.canonicalize_dtype(np.dtype(kind)), kind is not bool, None
+    return (), jax.dtypes.canonicalize_dtype(np.dtype(kind)), kind is not bool, None, None
 
 
 def _mutable(leaf: Any, split: bool) -> Kind:
-    return leaf.shape, leaf.dtype, _where(leaf.sharding, leaf.ndim) if split else None, "mutable"
+    return leaf.shape, leaf.dtype, _where(leaf.sharding, len(leaf.shape)) if split else None, "mutable"
 
 
 def _other(leaf: Any, split: bool) -> Kind:
@@ -88,7 +91,7 @@ def _where(sharding: Any, rank: int) -> Kind:
 
 
 def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
-    if isinstance(leaf, jax.Ref):
+    if is_mutable(leaf):
         return _mutable
     if isinstance(leaf, ShardedArray):
         return _sharded
@@ -99,9 +102,14 @@ def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
     return _scalar if type(leaf) in (bool, int, float, complex) else _other
 
 
+def is_mutable(leaf: Any) -> bool:
+    """Whether it is a mutable array, or stands for one."""
+    return isinstance(leaf, jax.Ref) or bool(getattr(leaf, "is_ref", False))
+
+
 def description_of(leaf: Any) -> Any:
     """A shape that says as much as an array; what else an argument may be is left as it is."""
-    if not isinstance(leaf, jax.Array) or _reader(leaf) is not _array:
+    if not is_array(leaf) or _reader(leaf) is not _array:
         return leaf
     sharding = leaf.sharding if leaf.committed else None
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=leaf.weak_type)
@@ -138,17 +146,42 @@ class TypedLeaves:
             for struct, wanted in zip(self.structs, given, strict=True)
         )
 
+    def over_other_types(self, given: Sequence[Wanted]) -> bool:
+        """Whether any is over axes of type Auto, which are of type Explicit in the mesh of the function."""
+        return any(_of_mesh(struct, wanted) is not struct for struct, wanted in zip(self.structs, given, strict=True))
+
     def typed(self, given: Sequence[Wanted]) -> list[Any]:
-        """The same where axes of the mesh around are of type Explicit: types say there how values are split."""
+        """The same where axes of the mesh around are of type Explicit: types say there how values are split.
+
+        Where they are of type Auto, or no mesh is around, types say what mesh arrays are over.
+        """
         mesh = jax.sharding.get_abstract_mesh()
-        if mesh.empty or not any(kind == jax.sharding.AxisType.Explicit for kind in mesh.axis_types):
-            return self.structs
+        program: TracedProgram | None = PROGRAM.value
+        by_themselves = self.structs
+        if program is not None and program.has_types:
+            by_themselves = list(map(_of_mesh, self.structs, given))
+        if not any(kind == AxisType.Explicit for kind in mesh.axis_types):
+            return by_themselves
         return [
-            struct
-            if wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
+            own
+            if own is not struct or wanted.sharding is None or not isinstance(struct, jax.ShapeDtypeStruct)
             else struct.update(sharding=NamedSharding(mesh, _spec(wanted.sharding, wanted.spec, mesh)))
-            for struct, wanted in zip(self.structs, given, strict=True)
+            for struct, own, wanted in zip(self.structs, by_themselves, given, strict=True)
         ]
+
+
+def _of_mesh(struct: Any, wanted: Wanted) -> Any:
+    """A shape whose type says the mesh that the user gave with it."""
+    said = wanted.spec
+    if not isinstance(struct, jax.ShapeDtypeStruct) or not isinstance(said, NamedSharding):
+        return struct
+    if said.mesh.empty or not all(kind == AxisType.Auto for kind in said.mesh.axis_types):
+        return struct
+    around = jax.sharding.get_abstract_mesh()
+    own = said.mesh.abstract_mesh
+    if not around.empty and (around.shape_tuple, around.abstract_device) != (own.shape_tuple, own.abstract_device):
+        return struct
+    return struct.update(sharding=NamedSharding(own, PartitionSpec()))
 
 
 def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:
@@ -162,7 +195,7 @@ def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, 
 
 
 def _struct(leaf: Any, path: str) -> Any:
-    if isinstance(leaf, jax.Ref):
+    if is_mutable(leaf):
         return leaf
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray):
         weak = bool(getattr(leaf, "weak_type", False))

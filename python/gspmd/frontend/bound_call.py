@@ -39,6 +39,13 @@ class Parameters:
                 raise WrongValue(f"argument {shown(argument)} is static and donated", hint="only arrays can be donated")
         return Parameters(*given[0], *given[1], signature)
 
+    @property
+    def as_of_jax(self) -> dict[str, Any]:
+        """The arguments of `jax.jit`; where the function has no signature, JAX takes no empty ones."""
+        names = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value if value or self.signature is not None else None for name, value in given.items()}
+
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Raise UsageError for a call that the function does not take."""
         if self.signature is not None:

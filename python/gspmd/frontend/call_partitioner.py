@@ -131,7 +131,8 @@ class JaxPartitioner(CallPartitioner):
         if found != expected:
             raise _wrong(
                 f"the function that {what} returned makes {_described(found)} on each device, "
-                f"expected {_described(expected)} by the shardings of results beside it"
+                f"expected {_described(expected)} by the shardings of results beside it "
+                "(Mismatch in result shapes)"
             )
         return SplitCall(text, taken, made)
 

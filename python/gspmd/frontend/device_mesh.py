@@ -15,6 +15,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError, shown
 from gspmd.dialect.mesh import Mesh
 from gspmd.frontend.jax_stages import concrete_mesh, is_tracing, legacy_mesh
+from gspmd.runtime.familiar_errors import NoMesh, WrongValue
 
 DEFAULT_NAMES = ("x", "y", "z", "w")
 MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2), 8, array of device ids
@@ -79,10 +80,11 @@ class DeviceMesh:
         arrays or shardings is not, as with `jax.jit`: there it is around only where the function asks for one.
         Conversely, libraries that annotate what cannot be annotated so wherever there is a mesh are traced without.
         """
-        program = TracedProgram(self, by_gspmd)
-        without = [around(program, None)]
-        within = [around(program, self.abstract())]
-        return within + without if is_given else without + within
+        program, typed = (TracedProgram(self, by_gspmd, has_types) for has_types in (False, True))
+        own = self.abstract()
+        if is_given:
+            return [around(typed, own), around(program, None)]
+        return [around(typed, None), around(program, None), around(program, own)]
 
     @contextlib.contextmanager
     def around_operations(self) -> Iterator[None]:
@@ -142,10 +144,14 @@ class DeviceMesh:
 
 @dataclasses.dataclass(frozen=True)
 class TracedProgram:
-    """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA."""
+    """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA.
+
+    `has_types`: arrays over a mesh with axes of type Auto say so by their types, as with `jax.jit`.
+    """
 
     mesh: DeviceMesh
     by_gspmd: bool
+    has_types: bool = False
 
 
 # The program that is being traced, or None. It is part of the key by which JAX keeps what it has traced.
@@ -174,8 +180,10 @@ def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMe
 
     Errors: UsageError for both, or for a device beside a mesh; ExecutionError for a backend that is not here.
     """
-    if device is not None and (backend is not None or mesh is not None):
-        raise UsageError("a device was given beside a mesh or a backend", hint="give one of these")
+    if device is not None and backend is not None:
+        raise WrongValue("can't specify both a device and a backend for jit", hint="give one of these")
+    if device is not None and mesh is not None:
+        raise WrongValue("a device was given beside a mesh or a backend", hint="give one of these")
     if backend is None:
         return None if mesh is None else device_mesh(mesh)
     try:
@@ -226,7 +234,11 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
 
 
 def no_mesh() -> UsageError:
-    return UsageError("there is no mesh", hint='give one, as mesh={"x": 8}, or use jax.set_mesh', code=Code.NO_MESH)
+    return NoMesh(
+        "there is no mesh",
+        hint='give one, as mesh={"x": 8}, or use jax.set_mesh',
+        code=Code.NO_MESH,
+    )
 
 
 def own_order(given: Any, program: DeviceMesh) -> Mesh | None:

@@ -16,6 +16,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.frontend.jax_stages import concrete_mesh
 from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
+from gspmd.runtime.array_layout import in_usual_layout, own_layout, same_layout
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.runtime.familiar_errors import OtherPlace
 from gspmd.runtime.manual_program import WholeForm
@@ -42,8 +43,10 @@ class Held:
 
     def lies_right(self, leaf: Any) -> bool:
         """Whether C++ may pass a leaf like this one: it takes arrays over as many devices for what they should be."""
-        if not isinstance(leaf, jax.Array) or leaf.sharding.num_devices == 1 or leaf.ndim != len(self.aval.shape):
+        if not isinstance(leaf, jax.Array) or leaf.ndim != len(self.aval.shape):
             return True
+        if leaf.sharding.num_devices == 1:
+            return own_layout(leaf) is None
         return _same_place(leaf.sharding, self.sharding, leaf.ndim)
 
 
@@ -55,13 +58,21 @@ def held(
     As itself, where its shards are equal. Else as what they make together: a value with padding at its ends, or all
     shards one after the other.
     """
-    sharding = _named(value, devices, wanted, mesh)
+    sharding = _named(value, devices, wanted, _typed(mesh, aval))
     if form.by_shards or not value.sharding.divides(value.shape):
         return _in_parts(value, form, devices, sharding)
     if jnp.issubdtype(aval.dtype, jax.dtypes.extended) and len(sharding.spec.partitions) > aval.ndim:
         sharding = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec.partitions[: aval.ndim]))
     given = functools.partial(_put_together, sharding) if 0 in value.shape else None
     return Held(aval, sharding, _Taken(len(local_partitions(devices)) == len(devices), sharding), sharding, given)
+
+
+def _typed(mesh: jax.sharding.Mesh, aval: Aval) -> jax.sharding.Mesh:
+    """The mesh with axes of the types that they have in the type of a value, as within `jax.sharding.auto_axes`."""
+    own = getattr(getattr(aval, "sharding", None), "mesh", None)
+    if own is None or own.shape_tuple != mesh.shape_tuple or own.axis_types == mesh.axis_types:
+        return mesh
+    return mesh if AxisType.Manual in own.axis_types else concrete_mesh(own, list(mesh.devices.flat))
 
 
 def check_place(path: str, leaf: Any, value: Held) -> None:
@@ -73,8 +84,25 @@ def check_place(path: str, leaf: Any, value: Held) -> None:
         return
     if not _same_place(leaf.sharding, value.sharding, leaf.ndim):
         raise OtherPlace(
-            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}",
+            f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}: "
+            "Sharding passed to jit does not match the sharding on the respective arg",
             hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
+            code=Code.ARGUMENTS,
+        )
+
+
+def check_layout(path: str, leaf: Any, value: Held, wanted: Any) -> None:
+    """Raise OtherPlace for an array in another layout than the program reads it in, which is None for the usual one."""
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, ShardedArray) or not value.is_itself:
+        return
+    own = own_layout(leaf)
+    if own is wanted or (own is not None and wanted is not None and same_layout(own, wanted)):
+        return
+    if _same_place(leaf.sharding, value.sharding, leaf.ndim):  # JAX copies others, which changes the layout, too
+        raise OtherPlace(
+            f"argument {path} is in layout {own or 'of the device'}, but is compiled for {wanted or 'the usual one'}: "
+            "Layout passed to jit does not match the layout on the respective arg",
+            hint="put it so by jax.device_put(value, Format(layout, sharding)) first",
             code=Code.ARGUMENTS,
         )
 
@@ -120,7 +148,9 @@ def _over_devices(spec: PartitionSpec | NamedSharding | None, mesh: jax.sharding
     return NamedSharding(concrete_mesh(spec.mesh, list(mesh.devices.flat)), spec.spec, memory_kind=spec.memory_kind)
 
 
-def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]]) -> Wanted:
+def in_words_of(
+    value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[ValueSignature, Wanted]], aval: Aval
+) -> Wanted:
     """What is said of a result, else the words for the first argument that is split as it is.
 
     So a step that keeps its state in place returns it with the shardings that it came with.
@@ -129,7 +159,9 @@ def in_words_of(value: ValueSignature, wanted: Wanted, inputs: Iterable[tuple[Va
         return wanted
     for other, said in inputs:
         alike = (other.sharding, other.memory_kind) == (value.sharding, value.memory_kind)
-        if isinstance(said.spec, NamedSharding) and not said.spec.spec.reduced and alike:
+        if not alike or not isinstance(said.spec, NamedSharding) or said.spec.spec.reduced:
+            continue
+        if isinstance(said.spec.mesh, AbstractMesh) or _typed(said.spec.mesh, aval) is said.spec.mesh:
             return dataclasses.replace(wanted, spec=said.spec)
     return wanted
 
@@ -144,6 +176,8 @@ class _Taken:
     def __call__(self, leaf: Any) -> Any:
         if isinstance(leaf, ShardedArray):
             return leaf.to_jax()
+        if isinstance(leaf, jax.Array) and not _same_place(leaf.sharding, self.sharding, leaf.ndim):
+            leaf = in_usual_layout(leaf)  # JAX copies it as it lies
         if not self.is_local and isinstance(leaf, jax.Array) and leaf.is_fully_addressable:
             # JAX would ask the other processes whether they pass the same.
             if leaf.sharding.num_devices > 1:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.frontend import jax_stages
 from gspmd.runtime import processes
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.runtime.familiar_errors import ProgramFailed
@@ -28,6 +29,7 @@ class HostCalls:
     def __init__(self, module: ir.Module, functions: Sequence[Any], devices: Sequence[Any]) -> None:
         results = _results_by_index(module) if functions else {}
         self._devices = devices
+        self._call = jax_stages.called_with if len(devices) > 1 and devices[0].platform == "cpu" else _called
         self._errors: list[BaseException] = []
         self.functions = [
             self._guarded(function, results[index]) if callable(function) and index in results else function
@@ -40,7 +42,7 @@ class HostCalls:
     def _guarded(self, function: Function, results: Sequence[Result]) -> Function:
         def guarded(*args: Any) -> Any:
             try:
-                return function(*args)
+                return self._call(function, args)
             except BaseException as error:  # noqa: BLE001 - it is raised after the run
                 self._errors.append(error)
                 tokens = iter(args)  # which come first, and go out as they are
@@ -58,6 +60,10 @@ class HostCalls:
         for process, told in sorted(others.items()):
             if told:
                 raise ProgramFailed(f"in process {process}, {told}")
+
+
+def _called(function: Function, args: Sequence[Any]) -> Any:
+    return function(*args)
 
 
 def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:

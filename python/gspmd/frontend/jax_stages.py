@@ -14,6 +14,7 @@ import contextvars
 import copy
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,16 +22,20 @@ import jax
 import numpy as np
 from jax._src import (
     api_util,
+    callback,
     compilation_cache,
     config,
     core,
+    debugging,
     dispatch,
     effects,
     pjit,
     source_info_util,
     stages,
     tree_util,
+    util,
 )
+from jax._src.array import ArrayImpl
 from jax._src.custom_partitioning import custom_partitioning, custom_partitioning_p
 from jax._src.custom_partitioning_sharding_rule import (
     ArrayMapping,
@@ -42,6 +47,7 @@ from jax._src.debugging import inspect_sharding_p
 from jax._src.interpreters import mlir, pxla
 from jax._src.lru_cache import LRUCache
 from jax._src.mesh import empty_abstract_mesh, thread_resources
+from jax._src.named_sharding import UnspecifiedValue
 from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from jaxlib import _jax
@@ -69,7 +75,12 @@ def is_tracing(leaves: Sequence[Any]) -> bool:
 
 def is_array(leaf: Any) -> bool:
     """Whether it is an array of JAX's on devices, none that is being traced."""
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer)
+    return type(leaf) is ArrayImpl or (isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer))
+
+
+def is_unspecified(value: Any) -> bool:
+    """Whether it is what JAX has internally for a sharding of which nothing is said."""
+    return isinstance(value, UnspecifiedValue)
 
 
 def legacy_mesh() -> jax.sharding.Mesh | None:
@@ -249,6 +260,11 @@ def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> N
     )
 
 
+def types_of(args_info: Any) -> Any:
+    """What JAX traced a function with, of what its stages say of the arguments."""
+    return jax.tree.map(lambda info: info._aval, args_info)
+
+
 class Unserializable:
     """In the place of what JAX pickles of an executable, where JAX alone could not use it: raises `error`."""
 
@@ -257,6 +273,12 @@ class Unserializable:
 
     def __reduce__(self) -> Any:
         raise self._error
+
+
+def input_layouts(executable: Any) -> Sequence[Any]:
+    """The layouts that an executable wants its arguments in, constants included; None for the usual one."""
+    found: Sequence[Any] = executable._dispatch_in_layouts
+    return found
 
 
 def refuse_to_serialize(executable: Any, error: Exception) -> None:
@@ -337,13 +359,17 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     elif names & _COUNTING_DEVICES:
         around = mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh
     wide = copy.copy(traced)
+    wide._meta_tys_flat = type(traced._meta_tys_flat)(map(_anywhere, traced._meta_tys_flat))
+    wide._lojax = None
     if around is not None:
         wide._params = {**traced._params, "ctx_mesh": around}
-        wide._lojax = None
-    calls, parameters = _CallLowering(mesh), None
+    calls = _CallLowering(mesh)
+    rules: Any = []
     if names & {each.name for each in dispatch.prim_requires_devices_during_lowering} - _NEEDING_DEVICES:
-        rules: Any = ((custom_partitioning_p, calls), (inspect_sharding_p, calls.inspect))
-        parameters = mlir.LoweringParameters(override_lowering_rules=rules)
+        rules += [(custom_partitioning_p, calls), (inspect_sharding_p, calls.inspect)]
+    if names & {primitive.name for primitive in _CALLBACKS}:
+        rules += [(primitive, functools.partial(_lower_callback, rule)) for primitive, rule in _CALLBACKS.items()]
+    parameters = mlir.LoweringParameters(override_lowering_rules=tuple(rules)) if rules else None
 
     def lowered_for(name: str) -> Any:
         return stages.Traced.lower(wide, lowering_platforms=(name,), _private_parameters=parameters)
@@ -360,6 +386,65 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
     return lowered, Computation(lowered._lowering, calls.found)
+
+
+def _anywhere(argument: Any) -> Any:
+    """What JAX knows of an argument, without the devices that it is on; those of axes of type Explicit are types."""
+    sharding = argument.sharding
+    if not isinstance(sharding, NamedSharding) or AxisType.Explicit in sharding.mesh.axis_types:
+        return argument
+    return argument.replace(sharding=None, format=None)
+
+
+_CALLBACKS: Any = {
+    callback.pure_callback_p: callback.pure_callback_lowering,
+    callback.io_callback_p: callback.io_callback_lowering,
+    debugging.debug_callback_p: debugging.debug_callback_lowering,
+}
+# The values that the function of Python is called with that runs in this thread.
+_passed = threading.local()
+
+
+def called_with(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """What a function of Python in `Computation.host_callbacks` returns, with the values of its arrays at hand.
+
+    JAX puts what PJRT passes on a device, and looks at it there: where it is large and not aligned, or its numbers are
+    smaller than a byte, one of a few threads copies it. On CPUs, all of these may wait already for what the function
+    returns: each for another device that takes part in a collective.
+    """
+    _passed.values = [_aligned(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+    try:
+        return function(*_passed.values)
+    finally:
+        _passed.values = []
+
+
+_ALIGNMENT = 64  # bytes; what is aligned so, a CPU device uses as it is
+
+
+def _aligned(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, or a copy of it, aligned and in memory of its own."""
+    if value.flags.owndata and value.flags.c_contiguous and value.ctypes.data % _ALIGNMENT == 0:
+        return value
+    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    own: np.ndarray[Any, Any] = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    own[...] = value
+    return own
+
+
+def _lower_callback(rule: Any, context: Any, *values: Any, callback: Callable[..., Any], **given: Any) -> Any:
+    """Lower it as JAX does, with the values of arrays at hand that `called_with` has."""
+
+    def called(*arrays: Any) -> Any:
+        passed = getattr(_passed, "values", [])
+        for array, value in zip(arrays, passed[len(passed) - len(arrays) :], strict=False):
+            if is_array(array) and isinstance(value, np.ndarray) and array.dtype == value.dtype:
+                value.flags.writeable = False
+                array._npy_value = value
+        return callback(*arrays)
+
+    return rule(context, *values, callback=called, **given)
 
 
 def _device_of(mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> contextlib.AbstractContextManager[Any]:
@@ -626,20 +711,30 @@ custom_partitioning.__call__ = _called_by_any(custom_partitioning.__call__)  # t
 # ---- calling ----
 
 
-def dispatched(fun: Callable[..., Any], like: Any, cache_miss: Callable[..., Any]) -> PjitFunction:
+_generation: Callable[[], object] = util.cache(max_size=1, trace_context_in_key=False)(object)
+
+
+def generation_of_caches() -> object:
+    """An object that is another one after `jax.clear_caches()`."""
+    return _generation()
+
+
+def dispatched(
+    name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], like: PjitFunction | None = None
+) -> PjitFunction:
     """A function that C++ dispatches as one of `jax.jit`; `cache_miss` is called for arguments of a new kind.
 
     `cache_miss` returns the results, what C++ has to know to call the program itself or None, and False. `like` is a
-    function of `jax.jit` with the same static arguments. `fun` is what is called in its place under
+    function of `jax.jit` with the same static arguments, if there are any. `fun` is what is called in its place under
     `jax.disable_jit`, and where JAX looks for the NaN that a result has.
     """
-    info = like._jit_info
+    info = None if like is None else like._jit_info
     call = _jax.pjit(
-        getattr(fun, "__name__", "function"),
+        name,
         fun,
         cache_miss,
-        info.static_argnums,
-        info.static_argnames,
+        [] if info is None else info.static_argnums,
+        [] if info is None else info.static_argnames,
         object(),
         tree_util.dispatch_registry,
         pxla.cc_shard_arg,

@@ -10,7 +10,6 @@ import inspect
 import re
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported, UsageError, shown
 from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import annotate_as
-from gspmd.frontend.argument_kinds import TypedLeaves, kinds_of
+from gspmd.frontend.argument_kinds import TypedLeaves, is_mutable, kinds_of
 from gspmd.frontend.assumed_hardware import mesh_on_target
 from gspmd.frontend.bound_call import BoundCall, Parameters, bind
 from gspmd.frontend.device_mesh import (
@@ -44,13 +43,18 @@ from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
+    check_devices,
     check_specs,
     given_shardings,
+    left_open,
+    named_shardings,
     shardings,
     specs_in,
     wanted_by_array,
     wanted_by_ref,
+    with_shardings,
 )
+from gspmd.frontend.weak_methods import weakly
 from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
@@ -134,6 +138,13 @@ def jit(
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
+    if over is None and (device is not None or backend is not None):
+        for name, specs in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+            if any(spec is not None for spec in specs_in(specs)):
+                raise WrongValue(
+                    f"If backend or device is specified on jit, then {name} should not be specified",
+                    hint="give a device by shardings, or as jax.default_device",
+                )
     jitted = Jitted(
         fun, parameters, over, in_shardings, out_shardings, keep_unused, inline, compiler_options, timeout_s, options,
         {} if shardings == "search" else shardings, {} if over else {"device": device, "backend": backend},
@@ -177,22 +188,18 @@ class Jitted:
         self._place = {name: value for name, value in place.items() if value is not None}
         self._donates = bool(parameters.donate_argnums or parameters.donate_argnames)
         self._settings: dict[str, Any] = {
-            "static_argnums": parameters.static_argnums,
-            "static_argnames": parameters.static_argnames,
+            **parameters.as_of_jax,
             "keep_unused": keep_unused,
             "inline": inline,
         }
-        self._inner: Any = jax.jit(
-            fun,
-            donate_argnums=parameters.donate_argnums,
-            donate_argnames=parameters.donate_argnames,
-            **self._settings,
-        )
+        self._inner: Any = jax.jit(fun, **self._settings)
         # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
+        self._generation = jax_stages.generation_of_caches()
+        self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
         self._shares_threads = False
         self._call: Any = jax_stages.dispatched(
-            _weakly(self._by_operations), self._inner, _weakly(self._call_of_new_kind)
+            self._name, weakly(self._by_operations), weakly(self._call_of_new_kind), self._inner
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -201,8 +208,7 @@ class Jitted:
         try:
             if not self._shares_threads:
                 return self._call(*args, **kwargs)
-            in_flight.make_room()
-            return in_flight.started(self._call(*args, **kwargs))
+            return in_flight.called(self._call, args, kwargs)
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
             told = explained(error, self._leaves_with_paths(args, kwargs))
             if told is None:
@@ -254,9 +260,19 @@ class Jitted:
 
     def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
         """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
+        generation = jax_stages.generation_of_caches()
+        if generation is not self._generation:
+            self._lowered.clear()
+            self._generation = generation
         settings = [getattr(jax.config, name) for name in _SETTINGS]
         alone = found is None and self._is_alone(call.leaves)
-        key = (found, alone, call.key, kinds_of(call.leaves, self._takes_as_split), *settings)
+        if self._place and jax_stages.legacy_mesh() is not None:
+            raise WrongValue(
+                "Mesh context manager should not be used with jit when backend or device is also specified as an "
+                "argument to jit",
+                hint="leave one of these out",
+            )
+        key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
         return self._lowered[key]
@@ -277,6 +293,9 @@ class Jitted:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<gspmd.jit of {self._fun!r}>"
 
     def __reduce__(self) -> Any:
         """As it was made; one that is found in its module by its name is found there again."""
@@ -314,16 +333,19 @@ class Jitted:
         found = self._on_target(found)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
         inputs = self._inputs(found.mesh, call, leaves)
-        typed = leaves.have_types(inputs, found.mesh.mesh)
+        typed = leaves.have_types(inputs, found.mesh.mesh), leaves.over_other_types(inputs)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
-        exported = functools.partial(self._annotated.trace, *call.args, **call.kwargs)
+        exported = functools.partial(self._traced_for_export, found.mesh, call)
         return jax_stages.TracedFunction(traced, lower, exported)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""
         self._parameters.check(self._name, args, kwargs)
         with jax_stages.any_functions():
-            return self._annotated.eval_shape(*args, **kwargs)
+            results = self._annotated.eval_shape(*args, **kwargs)
+        found = self._find_mesh(jax.tree.leaves((args, kwargs)))
+        mesh = None if found is None else found.mesh.jax_mesh()
+        return with_shardings(results, self._out_shardings, mesh, "out_shardings")
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
@@ -332,10 +354,27 @@ class Jitted:
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
-    @property
-    def _takes_as_split(self) -> bool:
-        """Whether arguments have the shardings that they come with; those of a search are its own."""
-        return self._in_shardings is None and self._search is None
+    def _come_split(self, call: BoundCall) -> Sequence[bool]:
+        """Of every leaf, whether it has the sharding that it comes with; those of a search are its own."""
+        if self._search is not None or self._in_shardings is None:
+            return (self._search is None,) * len(call.leaves)
+        if call.tree not in self._open_leaves:
+            values, _ = jax.tree.unflatten(call.tree, call.leaves)
+            known = (False,) * len(call.leaves) if call.dynamic_kwargs else ()
+            self._open_leaves[call.tree] = known or left_open(self._in_shardings, values, "in_shardings")
+        return self._open_leaves[call.tree]
+
+    def _traced_for_export(self, mesh: DeviceMesh, call: BoundCall) -> Any:
+        """The annotated function, with its shardings as those of its arguments and results where they divide."""
+        given = {
+            name: named_shardings(prefix, mesh.jax_mesh())
+            for name, prefix in (("in_shardings", self._in_shardings), ("out_shardings", self._out_shardings))
+            if prefix is not None
+        }
+        try:
+            return self._jit_annotated(**given).trace(*call.args, **call.kwargs)
+        except ValueError:
+            return self._annotated.trace(*call.args, **call.kwargs)
 
     @property
     def _specs(self) -> list[Any]:
@@ -358,8 +397,6 @@ class Jitted:
             self._fun,
             in_shardings=self._in_shardings,
             out_shardings=self._out_shardings,
-            donate_argnums=self._parameters.donate_argnums,
-            donate_argnames=self._parameters.donate_argnames,
             compiler_options=dict(self._compiler_options) if self._compiler_options else None,
             **self._settings,
             **self._place,
@@ -372,10 +409,12 @@ class Jitted:
     def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered | None:
         self._parameters.check(self._name, call.args, call.kwargs)
         leaves = TypedLeaves.of(call.leaves, call.paths(self._parameters))
+        first = None
         if found is None:
             args, kwargs = call.with_leaves(leaves.structs)
             with jax_stages.any_functions():
-                found = mesh_inside(self._inner.trace(*args, **kwargs).jaxpr)
+                first = self._inner.trace(*args, **kwargs)
+            found = mesh_inside(first.jaxpr)
         if found is None:
             of_a_mesh = any(spec is not None for spec in self._specs)
             if of_a_mesh or self._search is not None or is_topology(self._options.get("target", "")):
@@ -384,7 +423,8 @@ class Jitted:
         found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
-        traced, lowered, computation = self._traced(found, call, leaves, inputs)
+        self._tell(mesh, leaves, inputs)
+        traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
             raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
@@ -394,12 +434,24 @@ class Jitted:
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
+    def _tell(self, mesh: DeviceMesh, leaves: TypedLeaves, inputs: Given) -> None:
+        """Say what the user may expect to be otherwise."""
+        if mesh.has_explicit_axes and not leaves.have_types(inputs, mesh.mesh):
+            remark_once(
+                f"arguments of '{self._name}' are split in ways that types over axes of type Explicit cannot say, as "
+                "unevenly: all axes are left to the partitioner"
+            )
+        if jax.config.values["jax_enable_pgle"]:
+            remark_once("jax_enable_pgle has no effect on functions of gspmd.jit")
+
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
-        split = self._takes_as_split
-        inputs = [wanted_by_array(leaf, mesh) for leaf in call.leaves] if split else self._given(mesh, call, leaves)
+        for leaf, path in zip(call.leaves, leaves.paths, strict=True):
+            check_devices(leaf, path, mesh)
+        said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
+        inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
         for index, leaf in enumerate(call.leaves):
-            if isinstance(leaf, jax.Ref) and inputs[index].sharding is None:
+            if is_mutable(leaf) and inputs[index].sharding is None:
                 inputs[index] = wanted_by_ref(leaf, mesh)
         return inputs
 
@@ -408,25 +460,36 @@ class Jitted:
         with jax_stages.any_functions():
             return self._inner.trace(*args, **kwargs)
 
-    def _traced(self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> tuple[Any, Any, Any]:
-        """The function traced and lowered in the first mesh that it fits."""
+    def _traced(
+        self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given, first: Any
+    ) -> tuple[Any, Any, Any]:
+        """The function traced and lowered in the first mesh that it fits; `first` is what was traced without one."""
+        ready = [] if first is None or found.mesh.has_explicit_axes or found.mesh.lowered_for else [first]
 
         def trace() -> tuple[Any, Any, Any]:
-            traced = self._trace(call, leaves, inputs)
+            traced = ready.pop() if ready else self._trace(call, leaves, inputs)
             return traced, *jax_stages.lower(traced, found.mesh.jax_mesh(), found.mesh.platform)
 
-        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, leaves.have_types(inputs, found.mesh.mesh))
+        typed = leaves.have_types(inputs, found.mesh.mesh), leaves.over_other_types(inputs)
+        result: tuple[Any, Any, Any] = self._in_mesh(found, True, trace, typed)
         return result
 
-    def _in_mesh(self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: bool = True) -> Any:
+    def _in_mesh(
+        self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: tuple[bool, bool] = (True, False)
+    ) -> Any:
         """What `trace` returns in the first of the meshes that the function may be traced in and fits.
 
         Where axes are of type Explicit, and the arguments are `typed` by them, there is one; what JAX refuses there is
-        refused.
+        refused. Only arrays over axes of other types, if there are any, are taken for such ones if need be.
         """
         program = TracedProgram(found.mesh, by_gspmd)
-        if found.mesh.has_explicit_axes and typed:
-            with around(program, found.mesh.abstract(explicit=True)):
+        if found.mesh.has_explicit_axes and typed[0]:
+            explicit = found.mesh.abstract(explicit=True)
+            if typed[1]:
+                own_types = around(dataclasses.replace(program, has_types=True), explicit)
+                with contextlib.suppress(*jax_stages.TRACING_ERRORS), own_types:
+                    return trace()
+            with around(program, explicit):
                 return trace()
         first: Exception = RuntimeError()
         for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
@@ -458,13 +521,14 @@ class Jitted:
     @functools.cached_property
     def _annotated(self) -> Any:
         """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
+        return self._jit_annotated()
 
+    def _jit_annotated(self, **shardings: Any) -> Any:
         return jax.jit(
-            functools.wraps(self._fun)(_weakly(self._as_annotated)),
+            functools.wraps(self._fun)(weakly(self._as_annotated)),
             compiler_options=None if self._compiler_options is None else dict(self._compiler_options),
-            donate_argnums=self._parameters.donate_argnums,
-            donate_argnames=self._parameters.donate_argnames,
             **self._settings,
+            **shardings,
         )
 
     def _as_annotated(self, *args: Any, **kwargs: Any) -> Any:
@@ -508,13 +572,3 @@ def _made(fun: Callable[..., Any], given: Mapping[str, Any]) -> Jitted:
     """`jit` of a function, with what was given for another one."""
     made: Jitted = jit(fun, **given)
     return made
-
-
-def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method without a reference to its object, for what that object holds: it is freed when it is out of use."""
-    found: Any = weakref.WeakMethod(method)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return found()(*args, **kwargs)
-
-    return call

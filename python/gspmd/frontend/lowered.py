@@ -28,17 +28,18 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.held_values import Held, check_place, held, in_words_of
+from gspmd.frontend.held_values import Held, check_layout, check_place, held, in_words_of
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
 from gspmd.frontend.kept_programs import shelf
 from gspmd.frontend.partitioning import Partitioning
 from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
+from gspmd.frontend.weak_methods import weakly
 from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
-from gspmd.runtime.familiar_errors import ProgramFailed, WrongType
+from gspmd.runtime.familiar_errors import ProgramFailed, WrongType, WrongValue
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
@@ -141,6 +142,11 @@ class Lowered(jax.stages.Lowered):
     def cost_analysis(self) -> Any:
         """XLA's estimate for the function before it is partitioned, as a dictionary; `cost()` is ours."""
         return self._lowered.cost_analysis()
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, of whole values."""
+        return jax_stages.types_of(self.args_info)
 
     @property
     def out_info(self) -> Any:
@@ -249,6 +255,12 @@ class Lowered(jax.stages.Lowered):
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
+            if len(devices) != self.mesh.mesh.size:
+                raise WrongValue(
+                    "device_assignment passed to `.compile` must match the device_assignment calculated from array "
+                    f"shardings and out_shardings: it has {len(devices)} devices, expected {self.mesh.mesh.size}",
+                    code=Code.DEVICE_COUNT,
+                )
             return tuple(devices)
         if not machines.is_here(self._target):
             return self.mesh.here()
@@ -294,7 +306,14 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(value, form, aval, devices, in_words_of(value, wanted, zip(self._values, inputs, strict=True)), mesh)
+            held(
+                value,
+                form,
+                aval,
+                devices,
+                in_words_of(value, wanted, zip(self._values, inputs, strict=True), aval),
+                mesh,
+            )
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
         ]
         self._calls = HostCalls(known.module, known.host_callbacks, devices)
@@ -313,9 +332,16 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         kept, first = self._computation.kept_leaves(), len(self._constants)
         own = slice(first, first + len(kept))
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
+        self._layouts = dict(zip(kept, jax_stages.input_layouts(self._jax)[own], strict=True))
         self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
         self._refs = self._inputs[own.stop :]
         self._placed = [leaf for leaf, wanted in zip(kept, inputs[own], strict=True) if wanted.sharding is not None]
+
+        self._donates = any(value.donated for value in self._kept_signature)
+        self._shares_threads = self.shares_threads
+        self._dispatched: Any = jax_stages.dispatched(
+            self._computation.name, weakly(self._by_itself), weakly(self._call_of_new_kind)
+        )
 
     def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
         def compile_(module: ir.Module, options: Options = options) -> Any:
@@ -353,7 +379,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     @property
     def in_avals(self) -> Any:
         """The types of the arguments, of whole values."""
-        return jax.tree.map(lambda info: jax.core.ShapedArray(info.shape, info.dtype), self.args_info)
+        return jax_stages.types_of(self.args_info)
 
     @property
     def out_info(self) -> Any:
@@ -398,6 +424,29 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     # ---- calls ----
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._donates and _has_gone_or_twice(jax.tree.leaves((args, kwargs))):
+            return self.run(self._leaves_of(args, kwargs))  # which says so; jaxlib may end the process
+        try:
+            if not self._shares_threads:
+                return self._dispatched(*args, **kwargs)
+            return in_flight.called(self._dispatched, args, kwargs)
+        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
+            told = explained(error, list(zip(self._paths, self._leaves_of(args, kwargs), strict=True)))
+            if told is None:
+                raise
+            raise told from error
+
+    def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+        """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
+        leaves = self._leaves_of(args, kwargs)
+        results = self.run(leaves)
+        return results, self.fast_call(leaves, results), False
+
+    def _by_itself(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(self._leaves_of(args, kwargs))
+
+    def _leaves_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Errors: WrongType for other arguments than it was compiled for."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
             raise WrongType(
@@ -409,7 +458,7 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
         for index, (leaf, value, aval) in enumerate(known):
             arguments.check(index, value, leaves[leaf], aval)
-        return self.run(leaves)
+        return leaves
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments.
@@ -422,6 +471,8 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         arguments.check_donation(self._kept_signature, [leaves[leaf] for leaf in self._kept])
         for leaf in self._placed:
             check_place(self._paths[leaf], leaves[leaf], self._kept[leaf])
+        for leaf, layout in self._layouts.items():
+            check_layout(self._paths[leaf], leaves[leaf], self._kept[leaf], layout)
         taken = list(leaves)
         for leaf, value in self._kept.items():
             taken[leaf] = value.taken(leaves[leaf])
@@ -462,6 +513,11 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
+
+
+def _has_gone_or_twice(leaves: Sequence[Any]) -> bool:
+    arrays = [leaf for leaf in leaves if jax_stages.is_array(leaf)]
+    return any(array.is_deleted() for array in arrays) or len({*map(id, arrays)}) < len(arrays)
 
 
 def not_here(what: str, target: str) -> ExecutionError:

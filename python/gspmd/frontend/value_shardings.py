@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 from jax.errors import JaxRuntimeError
-from jax.experimental.layout import Format
+from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.error_codes import Code
@@ -17,6 +17,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.frontend.annotation import sharding_of_spec
 from gspmd.frontend.device_mesh import DeviceMesh, own_order
+from gspmd.frontend.jax_stages import is_array, is_unspecified
+from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import WrongSharding, WrongType, WrongValue
 from gspmd.runtime.sharded_array import ShardedArray
 
@@ -34,6 +36,13 @@ class Wanted:
     layout: Any = None
     spec: PartitionSpec | NamedSharding | None = None
 
+    def beside(self, array: Wanted, is_split: bool) -> Wanted:
+        """What is said of an argument, else what the array that is passed says itself, if `is_split` as it is."""
+        if self.sharding is None and is_split:
+            own = array.memory_kind if self.memory_kind is None else self.memory_kind
+            return dataclasses.replace(array, memory_kind=own, layout=self.layout or array.layout)
+        return self if self.layout is not None else dataclasses.replace(self, layout=array.layout)
+
 
 NOTHING = Wanted()
 Given = list[Wanted]  # one a leaf
@@ -46,18 +55,51 @@ def given_shardings(mesh: DeviceMesh, prefix: Any, values: Any, what: str) -> Gi
     """
     if prefix is None:
         return [NOTHING] * len(jax.tree.leaves(values))
+    paths = jax.tree_util.tree_flatten_with_path(values)[0]
+    return [
+        _wanted(mesh, spec, len(value.shape), f"{what}{jax.tree_util.keystr(path)}")
+        for spec, (path, value) in zip(_spread(prefix, values, what), paths, strict=True)
+    ]
+
+
+def with_shardings(structs: Any, prefix: Any, mesh: Any, what: str) -> Any:
+    """Shapes with what `prefix` says of their shardings and layouts, over a mesh of JAX's where that is by names."""
+    leaves, tree = jax.tree.flatten(structs)
+    specs = [None] * len(leaves) if prefix is None else _spread(named_shardings(prefix, mesh), structs, what)
+    told = [
+        struct.update(sharding=spec) if isinstance(_sharding_of(spec), jax.sharding.Sharding) else struct
+        for struct, spec in zip(leaves, specs, strict=True)
+    ]
+    return jax.tree.unflatten(tree, told)
+
+
+def named_shardings(prefix: Any, mesh: Any) -> Any:
+    """The same with `NamedSharding`s over a mesh of JAX's in place of specs; None for these where there is no mesh."""
+
+    def named(spec: Any) -> Any:
+        if isinstance(spec, Format):
+            return Format(spec.layout, named(spec.sharding))
+        if isinstance(spec, PartitionSpec):
+            return None if mesh is None else NamedSharding(mesh, spec)
+        return spec
+
+    return jax.tree.map(named, prefix, is_leaf=_is_spec)
+
+
+def left_open(prefix: Any, values: Any, what: str) -> tuple[bool, ...]:
+    """Of each leaf of `values`, whether `prefix` says nothing of its sharding. Errors: as above."""
+    return tuple(_sharding_of(spec) is None for spec in _spread(prefix, values, what))
+
+
+def _spread(prefix: Any, values: Any, what: str) -> list[Any]:
+    """What a prefix of `values` says of each of their leaves."""
     if isinstance(prefix, list) and isinstance(values, tuple):
         prefix = tuple(prefix)
     boxed = jax.tree.map(_Boxed, prefix, is_leaf=_is_spec)  # a None that is a leaf, unlike those among the values
     try:
-        specs = jax.tree.leaves(jax.tree.broadcast(boxed, values))
+        return [each.content for each in jax.tree.leaves(jax.tree.broadcast(boxed, values))]
     except ValueError as error:
         raise _misfit(what, str(error)) from None
-    paths = jax.tree_util.tree_flatten_with_path(values)[0]
-    return [
-        _wanted(mesh, spec.content, len(value.shape), f"{what}{jax.tree_util.keystr(path)}")
-        for spec, (path, value) in zip(specs, paths, strict=True)
-    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +118,24 @@ def _misfit(what: str, message: str) -> WrongValue:
 
 
 def _is_spec(value: Any) -> bool:
-    return value is None or isinstance(value, PartitionSpec | jax.sharding.Sharding | Format | TensorSharding)
+    return (
+        value is None
+        or is_unspecified(value)
+        or isinstance(value, PartitionSpec | jax.sharding.Sharding | Format | TensorSharding)
+    )
 
 
 def check_specs(**prefixes: Any) -> None:
     """Raise WrongType for a leaf of `in_shardings` or `out_shardings` that says nothing of a sharding."""
     for what, prefix in prefixes.items():
         for path, leaf in jax.tree_util.tree_flatten_with_path(prefix, is_leaf=_is_spec)[0]:
+            if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
+                raise WrongValue(f"{what}{jax.tree_util.keystr(path)}: got an empty NamedSharding", code=Code.NO_MESH)
+            if isinstance(leaf, Layout) or leaf is Layout.AUTO:
+                raise WrongValue(
+                    f"{what}{jax.tree_util.keystr(path)}: `jax.jit` does not accept device-local layouts directly",
+                    hint="give Format(layout, sharding)",
+                )
             if not _is_spec(leaf):
                 raise WrongType(
                     f"{what}{jax.tree_util.keystr(path)}: expected a PartitionSpec, a NamedSharding or None, got "
@@ -93,13 +146,19 @@ def check_specs(**prefixes: Any) -> None:
 def specs_in(*prefixes: Any) -> list[Any]:
     """The shardings in pytrees of these."""
     leaves = [leaf for prefix in prefixes for leaf in jax.tree.leaves(prefix, is_leaf=_is_spec)]
-    return [leaf.sharding if isinstance(leaf, Format) else leaf for leaf in leaves]
+    return [_sharding_of(leaf) for leaf in leaves]
+
+
+def _sharding_of(spec: Any) -> Any:
+    spec = spec.sharding if isinstance(spec, Format) else spec
+    return None if is_unspecified(spec) else spec
 
 
 def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
     layout = None
     if isinstance(spec, Format):
-        layout, spec = spec.layout, spec.sharding
+        layout = spec.layout
+    spec = _sharding_of(spec)
     kind = spec.memory_kind if isinstance(spec, jax.sharding.Sharding) else None
     if kind is not None and kind == usual_memory(spec):
         kind = None
@@ -151,12 +210,16 @@ def _mesh_of(spec: NamedSharding, program: DeviceMesh) -> Mesh:
     if spec.mesh.size != program.mesh.size:
         if dict(given).items() <= dict(program.mesh.axes).items():
             return program.mesh
-        raise AnnotationError(f"its mesh is {dict(given)}, expected {dict(program.mesh.axes)}")
+        raise AnnotationError(
+            f"its mesh is {dict(given)}, expected {dict(program.mesh.axes)}: "
+            "Received incompatible devices for jitted computation"
+        )
     if isinstance(spec.mesh, jax.sharding.Mesh) and program.devices is not None:
         devices = tuple(spec.mesh.devices.flat)
         if {*devices} != {*program.devices}:
             raise AnnotationError(
-                f"its mesh {dict(given)} has other devices than the program",
+                f"its mesh {dict(given)} has other devices than the program: "
+                "Received incompatible devices for jitted computation",
                 hint="use one set of devices for all arguments and results",
                 code=Code.DEVICE_COUNT,
             )
@@ -180,7 +243,8 @@ def wanted_by_array(array: Any, mesh: DeviceMesh) -> Wanted:
         return Wanted(memory_kind=kind)
     try:
         own = own_order(sharding.mesh, mesh) or _same_devices(sharding.mesh, mesh)
-        return Wanted(sharding_of_spec(own, sharding.spec, len(array.shape)), kind, spec=sharding)
+        placed = sharding_of_spec(own, sharding.spec, len(array.shape))
+        return Wanted(placed, kind, own_layout(array), sharding)
     except AnnotationError:
         return Wanted(memory_kind=kind)
 
@@ -201,6 +265,21 @@ def _same_devices(given: Any, program: DeviceMesh) -> Mesh:
     return program.mesh
 
 
+def check_devices(leaf: Any, path: str, program: DeviceMesh) -> None:
+    """Raise WrongSharding for an array over several devices, of which the program has not all."""
+    if not is_array(leaf) or not leaf.committed or leaf.sharding.num_devices == 1 or not program.is_here():
+        return
+    if not leaf.sharding.device_set <= {*program.here()}:
+        others = sorted(device.id for device in leaf.sharding.device_set)
+        own = sorted(device.id for device in program.here())
+        raise WrongSharding(
+            f"argument {path} is on devices {others}, but the function runs on devices {own}: "
+            "Received incompatible devices for jitted computation",
+            hint="put it on these by jax.device_put, or leave the mesh out",
+            code=Code.DEVICE_COUNT,
+        )
+
+
 def shardings(given: Sequence[Wanted]) -> list[TensorSharding | None]:
     """What is said of where values are split."""
     return [wanted.sharding for wanted in given]
@@ -210,11 +289,15 @@ __all__ = [
     "NOTHING",
     "Given",
     "Wanted",
+    "check_devices",
     "check_specs",
     "given_shardings",
+    "left_open",
+    "named_shardings",
     "shardings",
     "specs_in",
     "usual_memory",
     "wanted_by_array",
     "wanted_by_ref",
+    "with_shardings",
 ]

@@ -100,13 +100,16 @@ def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
     """Raise ExecutionError unless an argument has the shape and dtype that the program was compiled for."""
     if isinstance(arg, jax.Array):
         _check_type(_name(index, value), arg.shape, arg.dtype, tuple(aval.shape), aval.dtype)
+    elif isinstance(arg, np.ndarray | np.generic) and arg.dtype.kind in "biufc":
+        dtype = jax.dtypes.canonicalize_dtype(arg.dtype)  # which JAX converts it to
+        _check_type(_name(index, value), arg.shape, dtype, tuple(aval.shape), aval.dtype)
     elif not isinstance(arg, jax.Ref):
         to_host(index, value, arg)
 
 
 def gone(name: str) -> ProgramFailed:
     return ProgramFailed(
-        f"{name} was donated to an earlier call and is gone",
+        f"{name} was donated to an earlier call and is gone: Array has been deleted",
         hint="pass that call's result, or a numpy array, which is copied",
         code=Code.DONATED,
     )

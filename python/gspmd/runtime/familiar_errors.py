@@ -15,6 +15,10 @@ class WrongValue(UsageError, ValueError):
     """A value, or the structure of one, that cannot be used."""
 
 
+class NoMesh(UsageError, RuntimeError):
+    """A function that says how it is split, and no mesh."""
+
+
 class NumberTooLarge(UsageError, OverflowError):
     """A number of Python that JAX's integers cannot hold."""
 

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 from jax.core import Tracer
 
 _T = TypeVar("_T")
+_SMALL = 4096  # elements
+_CONTAINERS = (tuple, list, dict)
 _MOST = 2
 """Programs of ours at a time: with 15 of others to each of them, 32 are on their way.
 
@@ -36,7 +38,7 @@ class _Started:
     """What was started since all had ended. Threads may miscount by one each, for which there is room."""
 
     count = 0
-    last: weakref.ref[jax.Array] | None = None  # a result, which is not kept for this
+    last: jax.Array | weakref.ref[jax.Array] | None = None  # a result, which is kept for this only if it is small
 
 
 @contextlib.contextmanager
@@ -53,10 +55,22 @@ def _as_it_is(results: _T) -> _T:
     return results
 
 
+def called(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
+    """What a function returns that starts one program over devices that share threads, with room for it."""
+    if _Started.count >= _MOST:
+        make_room()
+    results = function(*args, **kwargs)
+    _Started.count += 1
+    if _Started.count >= _MOST:
+        _remember(results)
+    return results
+
+
 def make_room() -> None:
     """To be called before a program over devices that share threads is started: waits until few are on their way."""
     if _Started.count >= _MOST:
-        last = None if _Started.last is None else _Started.last()
+        kept = _Started.last
+        last = kept() if isinstance(kept, weakref.ref) else kept
         if last is not None and not last.is_deleted():
             _wait(last)
 
@@ -64,11 +78,20 @@ def make_room() -> None:
 def started(results: _T) -> _T:
     """To be called when it was; `results` are a pytree of what it returned, and are returned."""
     _Started.count += 1
-    array = next(_arrays(results), None)
-    _Started.last = None if array is None else weakref.ref(array)
-    if _Started.count > _MOST and array is not None:  # the results of the one before are gone
-        _wait(array)
+    if _Started.count >= _MOST:
+        _remember(results)
     return results
+
+
+def _remember(results: Any) -> None:
+    """Keep what the next one waits for."""
+    array = _first(results)
+    if array is None:
+        _Started.last = None
+        return
+    _Started.last = weakref.ref(array) if array.size > _SMALL else array
+    if _Started.count > _MOST:  # the results of the one before are gone
+        _wait(array)
 
 
 def _wait(array: jax.Array) -> None:
@@ -77,5 +100,11 @@ def _wait(array: jax.Array) -> None:
     _Started.count = 0
 
 
-def _arrays(results: Any) -> Iterator[jax.Array]:
-    return (leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer))
+def _first(results: Any) -> jax.Array | None:
+    """An array among the results, if there is one: the first, in what most results are made of."""
+    first = results
+    while isinstance(first, _CONTAINERS) and first:
+        first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+    if not isinstance(first, jax.Array):
+        first = next((leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)), None)
+    return None if isinstance(first, Tracer) else first

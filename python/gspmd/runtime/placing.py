@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.runtime import in_flight
+from gspmd.runtime.array_layout import in_usual_layout
 from gspmd.runtime.dtypes import Padding, filled
 from gspmd.runtime.layout import part_indices, shard_slices
 from gspmd.runtime.manual_program import WholeForm
@@ -35,6 +36,8 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
     if not isinstance(array, jax.Array):
         return from_host(np.asarray(array), placement, devices, padding)
     target, shape = jax_sharding(placement, devices), array.shape
+    if not isinstance(array, ShardedArray):
+        array = in_usual_layout(array)
     source = array.padded if isinstance(array, ShardedArray) else array
     wanted = padded_shape(placement, shape)
     if lies_so(array, placement, devices):

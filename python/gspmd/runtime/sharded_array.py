@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -406,16 +406,14 @@ def jax_sharding(placement: TensorSharding, devices: Devices, known: jax.shardin
     """
     mesh = placement.mesh
     if known is not None and not mesh.device_ids and _has_axes(known, placement):
-        entries = [tuple(axis.name for axis in axes) or None for axes in placement.dim_axes()]
-        while entries and entries[-1] is None:
-            entries.pop()
+        entries = _short(tuple(axis.name for axis in axes) or None for axes in placement.dim_axes())
         return NamedSharding(known, PartitionSpec(*entries, unreduced={axis.name for axis in placement.unreduced}))
     axes = tuple(Axis(name, 1, size) for name, size in mesh.axes)
     cuts = atoms([axes, *placement.dim_axes(), placement.unreduced])
     parts = [part for axis in axes for part in split_at((axis,), cuts) or (axis,)]
     grid = np.empty(mesh.size, object)
     grid[:] = [devices[i] for i in mesh.device_ids or range(mesh.size)]
-    dims = (_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes())
+    dims = _short(_spec_entry(split_at(dim, cuts), placement) for dim in placement.dim_axes())
     unreduced = frozenset(_spec_entry(split_at(placement.unreduced, cuts), placement) or ())
     spec = PartitionSpec(*dims, unreduced=unreduced)
     names = tuple(print_axis_name(part, mesh) for part in parts)
@@ -440,6 +438,14 @@ def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
     """The axes along which devices hold summands of an array."""
     sharding = array.padded.sharding if isinstance(array, ShardedArray) else array.sharding
     return tuple(sorted(sharding.spec.unreduced)) if isinstance(sharding, NamedSharding) else ()
+
+
+def _short(entries: Iterable[tuple[str, ...] | None]) -> list[tuple[str, ...] | None]:
+    """A spec without the dimensions at its end that are not split, as JAX writes those of results."""
+    found = list(entries)
+    while found and found[-1] is None:
+        found.pop()
+    return found
 
 
 def _spec_entry(axes: Axes, placement: TensorSharding) -> tuple[str, ...] | None:

@@ -1,0 +1,49 @@
+"""In what order arrays lie in memory: a program reads its arguments as it was compiled to, whatever they are."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+from jax.errors import JaxRuntimeError
+from jax.experimental.layout import Format, Layout
+
+
+def own_layout(array: Any) -> Layout | None:
+    """The layout of an array on devices, or of what stands for one; None for the one that is usual there."""
+    given = getattr(array, "format", None)
+    layout = getattr(given, "layout", None)
+    if not isinstance(layout, Layout) or jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
+        return None
+    usual = usual_layout(array.sharding, tuple(array.shape), array.dtype)
+    return None if usual is None or same_layout(layout, usual) else layout
+
+
+def same_layout(one: Layout, other: Layout) -> bool:
+    """Whether two layouts are one, as far as both say."""
+    if not one.tiling or not other.tiling:
+        return bool(one.major_to_minor == other.major_to_minor)
+    return bool(one == other)
+
+
+@functools.lru_cache(maxsize=4096)
+def usual_layout(sharding: Any, shape: tuple[int, ...], dtype: Any) -> Layout | None:
+    """How a program wants a value where nothing is said of it; None where devices do not say."""
+    try:
+        device = next(iter(sharding.device_set))
+        local = sharding.shard_shape(shape)
+        usual = device.client.get_default_layout(jax.numpy.dtype(dtype), local, device)
+    except (AttributeError, JaxRuntimeError, NotImplementedError, ValueError):
+        return None
+    layout: Layout = Layout.from_pjrt_layout(usual)
+    return layout
+
+
+def in_usual_layout(array: jax.Array) -> jax.Array:
+    """The array, copied if it is in a layout of its own."""
+    if own_layout(array) is None:
+        return array
+    usual = usual_layout(array.sharding, array.shape, array.dtype)
+    usual_one: jax.Array = jax.device_put(array, Format(usual, array.sharding))
+    return usual_one
