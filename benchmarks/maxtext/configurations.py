@@ -223,7 +223,10 @@ TOPOLOGIES: dict[str, Topology] = {
                 "packing": False,
             },
         ),
-        ("context by Ulysses", {**_mesh(fsdp=2, context=4), "context_parallel_strategy": "ulysses"}),
+        (
+            "context by Ulysses",
+            {**_mesh(fsdp=2, context=4), "context_parallel_strategy": "ulysses", "attention": "flash"},
+        ),
         (
             "context by both",
             {
