@@ -34,7 +34,12 @@ _SLOW = frozenset(
         ),
         *("ops", "optimize", "pipeline", "proof", "python", "reshard", "runtime", "search"),
         *("test_package.py", "test_site.py"),
-        *("errors/test_hostile.py", "errors/test_large_numbers.py", "tools/test_supervision.py"),
+        *(
+            "decide/test_prices.py",
+            "errors/test_hostile.py",
+            "errors/test_large_numbers.py",
+            "tools/test_supervision.py",
+        ),
         "reports/test_report_browser.py",
     )
 )
