@@ -84,11 +84,26 @@ class Domains:
         def make() -> Ints:
             numbers = self._splits(table, shape, len(table.lists) if is_apart else table.finished, now)
             if is_limited:
-                kept = [n for n in numbers.tolist() if n == now or places.fits(value, table.sharding(n))]
+                kept = [n for n in numbers.tolist() if n == now or self._is_expected(value, n)]
                 numbers = np.array(kept, np.int64)
             return numbers
 
         return self._interned(("free", table, shape, now, is_apart, value if is_limited else -1), table, make)
+
+    def _is_expected(self, value: int, number: int) -> bool:
+        """Whether a value of which users see something may lie so.
+
+        A result that nothing is said of is split no finer than propagation has it, unless it is a sum over devices, of
+        which each then takes a part, or lies as an argument of its type.
+        """
+        places, table = self._places, self.table(value)
+        sharding = table.sharding(number)
+        if not places.fits(value, sharding):
+            return False
+        is_no_finer = table.count[number] <= table.count[self.now(value)]
+        if value not in places.free_ends or is_no_finer or self._sums.comes_apart(value):
+            return True
+        return sharding in places.ends_like(value)
 
     def _splits(self, table: Placements, shape: tuple[int, ...], count: int, now: int = 0) -> Ints:
         """Those of the first placements that split each dimension as may be, and the one that is."""
