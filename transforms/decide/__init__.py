@@ -12,14 +12,13 @@ import dataclasses
 
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.own_attributes import GIVEN, IN_MIDDLE
-from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution, solve
 from gspmd.transforms.decide.write import write
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.refine.places import ValuePlaces
+from gspmd.transforms.refine.places import Refinement, ValuePlaces
 from gspmd.transforms.reshard import PlanningPass, chooser_for
 from gspmd.transforms.reshard.joined_slices import join_slices
 
@@ -36,23 +35,10 @@ class Decide(PlanningPass):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ChangedValue:
-    """The result `index` of an operation, which is given another sharding than propagation has found.
-
-    For an argument of @main, `op` is the function.
-    """
-
-    op: Operation
-    index: int
-    before: TensorSharding
-    after: TensorSharding
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
     """What was decided: the values that are not as propagation has them, in program order, and the solution."""
 
-    changed: tuple[ChangedValue, ...]
+    changed: tuple[Refinement, ...]
     solution: Solution
 
 
@@ -70,17 +56,9 @@ def decide(
     chooser = chooser_for(annotated, target, max_temporary_bytes, max_moves)
     places = ValuePlaces(annotated, RuleBook(chooser.table, replicate_unsupported))
     builder = ProblemBuilder(places, chooser)
-    before = list(places.sharding)
     solution = solve(builder.build())
     changed = write(builder, solution.states)
     for op in annotated.program.ops:
         for name in (GIVEN, IN_MIDDLE):
             op.ir.attributes.pop(name, None)
-    return Decided(tuple(_changed_value(places, value, before[value]) for value in sorted(changed)), solution)
-
-
-def _changed_value(places: ValuePlaces, value: int, before: TensorSharding) -> ChangedValue:
-    maker, after = places.maker.get(value), places.sharding[value]
-    if maker is None:
-        return ChangedValue(places.program.function, places.boundary[value], before, after)
-    return ChangedValue(maker.ir, maker.results.index(value), before, after)
+    return Decided(tuple(changed), solution)

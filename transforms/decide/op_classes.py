@@ -17,16 +17,14 @@ from gspmd.transforms.decide.placements import Bools, Floats, Ints, Placements
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.ways import Allowed, RuleWays, WaysBook
-from gspmd.transforms.emit.counting import Sent
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import definition_of
 from gspmd.transforms.refine.places import ValuePlaces
 from gspmd.transforms.reshard.assignments import agreed
-from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser
+from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, touched_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +53,11 @@ class _OpKind(NamedTuple):
     @property
     def types(self) -> tuple[TensorType, ...]:
         return self.info.operands + self.info.results
+
+    @property
+    def placed(self) -> list[int]:
+        """The same with constants whole."""
+        return [max(number, 0) for number in self.reference]
 
 
 class OpClasses:
@@ -109,20 +112,14 @@ class OpClasses:
 
     def _work_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
         """Seconds of arithmetic and memory traffic on one device."""
-        info, count, traits = kind.info, len(kind.info.operands), traits_of(kind.info.name)
-        touched = [
+        info = kind.info
+        held = [
             self._table(len(type_.shape), kind).local(type_.shape, numbers) * element_bytes(type_.element)
             if type_.shape
             else np.zeros(len(numbers))
             for type_, numbers in zip(kind.types, ways.tensors, strict=True)
         ]
-        if traits.looks_up:
-            touched[0] = np.minimum(touched[0], np.sum(touched[count:], axis=0))
-        if traits.update is not None:
-            part = touched[:count][traits.update]
-            touched[0], touched[count] = np.minimum(touched[0], part), np.minimum(touched[count], part)
-        time_s: Floats = np.sum(touched, axis=0) if touched else np.zeros(len(ways.share))
-        time_s = time_s / self._hardware.memory_bytes_per_s
+        time_s: Floats = np.zeros(len(ways.share)) + touched_bytes(info, held) / self._hardware.memory_bytes_per_s
         flops = self._chooser.flops_of(info)
         if flops:
             time_s = time_s + ways.share * (flops / self._hardware.flops_of(info.operands[0].element))
@@ -154,14 +151,11 @@ class OpClasses:
         """Seconds of what the local form sends; None where there is none for these placements."""
         shardings, count = self._shardings(kind, numbers), len(kind.info.operands)
         local = self._chooser.local_form(rule, kind.info, shardings[:count], shardings[count:])
-        return None if local is None else sum(map(self._collective_s, local))
-
-    def _collective_s(self, sent: Sent) -> float:
-        return collective_time(sent.kind, sent.local_bytes, sent.devices, self._hardware, sent.axes)
+        return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
     def _as_it_is(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
         """The way that takes and makes all as propagation has it, where factors do not say what can be run."""
-        numbers = [max(number, 0) for number in kind.reference]
+        numbers = kind.placed
         definition = definition_of(self._chooser.table, kind.info)
         takes_any = definition is not None and definition.takes_any(self._shardings(kind, numbers))
         if kind.rule.inference is None and not takes_any:
@@ -200,23 +194,22 @@ class OpClasses:
     def _share_agreed(self, kind: _OpKind) -> float:
         """The part that a device does if all is shared that tensors agree on."""
         share = 1.0
-        for factor, axes in agreed(kind.rule, self._split(kind)).items():
+        for factor, axes in agreed(kind.rule, self._split(kind.rule, kind)).items():
             size = kind.rule.sizes[factor]
             share *= -(-size // size_of(axes)) / size if size else 1.0
         return share
 
-    def _split(self, kind: _OpKind) -> list[FactorAxes]:
-        """The axes of the factors as propagation has them, tensor by tensor."""
-        shardings = self._shardings(kind, [max(number, 0) for number in kind.reference])
-        return [factor_axes(kind.rule, t, sharding) for t, sharding in enumerate(shardings)]
+    def _split(self, rule: OpShardingRule, kind: _OpKind) -> list[FactorAxes]:
+        """The axes of a rule's factors as propagation has them, tensor by tensor."""
+        shardings = self._shardings(kind, kind.placed)
+        return [factor_axes(rule, t, sharding) for t, sharding in enumerate(shardings)]
 
     def _allowed(self, rule: OpShardingRule, kind: _OpKind) -> Allowed:
         """What factors are split over in some tensor, in whole or in part; any of it, if results carry the factor."""
         found: list[set[int]] = [{0} for _ in rule.sizes]
         everywhere: set[int] = set()
-        shardings = self._shardings(kind, [max(number, 0) for number in kind.reference])
-        for t, sharding in enumerate(shardings):
-            for factor, axes in factor_axes(rule, t, sharding).items():
+        for split in self._split(rule, kind):
+            for factor, axes in split.items():
                 if self._parts.has(axes):
                     lists = self._parts.prefixes(self._parts.list_of(axes))
                     found[factor].update(lists)

@@ -40,7 +40,6 @@ class AxisParts:
         self._cuts: dict[str, tuple[int, ...]] = {}
         self.parts = self._cut(used)
         self._number = {part: number for number, part in enumerate(self.parts)}
-        self.sizes = np.array([part.size for part in self.parts], np.int64)
         excluded = [
             sum(1 << n for n, other in enumerate(self.parts) if part.overlaps(other) or not part.nests(other))
             for part in self.parts
@@ -63,7 +62,7 @@ class AxisParts:
         """The parts, as bits, over which sums may be left to be taken."""
         masks = np.arange(1 << len(self.parts))
         bits = (masks[:, None] >> np.arange(len(self.parts))) & 1
-        self.size_of_mask = np.prod(np.where(bits, self.sizes, 1), axis=1)
+        self.size_of_mask = np.prod(np.where(bits, [part.size for part in self.parts], 1), axis=1)
         # Whether one part comes behind another one in a list, by the numbers of the list and of both.
         self.behind: Bools = np.zeros((len(self.lists), len(self.parts), len(self.parts)), bool)
         for number, each in enumerate(self.lists):
@@ -180,7 +179,7 @@ class Placements:
     """
 
     def __init__(self, parts: AxisParts, rank: int, manual: Axes) -> None:
-        self.parts, self.rank, self.manual = parts, rank, manual
+        self.parts, self.rank = parts, rank
         self._form = replicated(parts.mesh, rank)
         free = [n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)]
         rows: list[tuple[int, ...]] = [()]
@@ -215,8 +214,8 @@ class Placements:
         self._shardings: dict[int, TensorSharding] = {}
         self._numbers: dict[TensorSharding, int] = {}
         # The finished ones by their lists as digits of one number, ascending.
-        self.strides: Ints = np.array([len(parts.lists) ** d for d in range(rank)], np.int64)
-        digits = self.lists[: self.finished] @ self.strides
+        self._strides: Ints = np.array([len(parts.lists) ** d for d in range(rank)], np.int64)
+        digits = self.lists[: self.finished] @ self._strides
         self._order: Ints = np.argsort(digits)
         self._digits: Ints = digits[self._order]
         self._sums: Ints = np.full((self.finished, 1 << len(parts.parts)), -1, np.int64)
@@ -226,7 +225,7 @@ class Placements:
         """The finished placements with these lists of dimensions, -1 for what cannot be."""
         if not self._digits.size:
             return np.full(len(lists), -1, np.int64)
-        digits = lists @ self.strides
+        digits = lists @ self._strides
         found = np.minimum(np.searchsorted(self._digits, digits), len(self._digits) - 1)
         is_known = (self._digits[found] == digits) & (lists >= 0).all(axis=1)
         return np.where(is_known, self._order[found], -1)

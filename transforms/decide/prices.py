@@ -1,7 +1,7 @@
 """What it takes to bring a value from one placement to another, in closed form.
 
 What is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
-dimension over become reduce-scatters, others all-reduces. AxisParts that change their dimension are exchanged by
+dimension over become reduce-scatters, others all-reduces. Parts that change their dimension are exchanged by
 all-to-alls, what is left over is gathered, and where the order of parts differs one permute comes before. For values
 that split evenly this sends as many bytes as the paths of `reshard/planner.py`.
 """
@@ -17,7 +17,7 @@ from gspmd.transforms.machine.cost import Hardware, collective_time
 _KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
 _PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
 MOST_AT_ONCE = 1 << 13
-"""How many moves of one type are priced at once, whether they are asked for or not."""
+"""How many moves of a type are priced at once, asked for or not; where there are more, only what is asked for."""
 
 NEVER_S = 1e3
 """Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""

@@ -11,7 +11,7 @@ operations. What is fixed, and taken by several, has a variable for what it is m
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +79,7 @@ class ProblemBuilder:
         self.handed_on: dict[int, HandedOn] = {}
         self._alike = _alike_in_layers(places)
         self._shared: dict[Hashable, int] = {}  # the variables of what is alike
+        self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
         self._copies: dict[int, int] = {}
         self._same: dict[Hashable, bool] = {}
 
@@ -100,16 +101,24 @@ class ProblemBuilder:
         value = self.places.carried[value]
         found = self.variable_of.get(value)
         if found is None:
-            domain, alike, now = self.domains.of(value), self._alike.get(value), self.domains.now(value)
-            key = "value", alike, domain.key
-            known = self._shared.get(key) if alike is not None else None
-            found = self._shared[key] = self._new_variable(value, domain) if known is None else known
+            domain, now = self.domains.of(value), self.domains.now(value)
+            found = self._once(value, ("value", domain.key), lambda: self._new_variable(value, domain))
             # What propagation has found stays where nothing costs less.
             surprise = self.tables.number(
                 ("surprise", domain.key, now), lambda: np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
             )
             self.problem.add(found, surprise)
             self.variable_of[value] = found
+        return found
+
+    def _once(self, value: int, kind: Hashable, make: Callable[[], int]) -> int:
+        """The variable of this kind for a value, or what makes it: one for all that are alike in layers."""
+        alike = self._alike.get(value)
+        if alike is None:
+            return make()
+        found = self._shared.get((alike, kind))
+        if found is None:
+            found = self._shared[alike, kind] = make()
         return found
 
     def _new_variable(self, value: int, domain: Domain) -> int:
@@ -129,15 +138,12 @@ class ProblemBuilder:
 
     def _op_variable(self, op: Op, ways: OpClass) -> int:
         """That of an operation: one for all that are alike in layers, or that of what leads to it."""
-        alike = self._alike.get(op.results[0]) if op.results else None
-        key = "op", alike, ways.key
-        found = self._shared.get(key) if alike is not None else None
-        if found is None:
-            found = self._variable_before(op, ways)
-        if found is None:
-            found = self.problem.variable(len(ways.cost_s))
-        self._shared[key] = found
-        return found
+
+        def make() -> int:
+            before = self._variable_before(op, ways)
+            return self.problem.variable(len(ways.cost_s)) if before is None else before
+
+        return self._once(op.results[0], ("op", ways.key), make) if op.results else make()
 
     def _variable_before(self, op: Op, ways: OpClass) -> int | None:
         """That of an operation whose result only this one takes, if they have the same states.
@@ -145,7 +151,7 @@ class ProblemBuilder:
         What could be moved between the two can be moved before or behind both.
         """
         for index, value in enumerate(op.operands):
-            ends = self._ends(value, op, index)
+            ends = self._ends(value)
             if ends is None or ends.maker.index not in self.class_of:
                 continue
             made = self.class_of[ends.maker.index]
@@ -161,15 +167,24 @@ class ProblemBuilder:
             found = self._same[key] = np.array_equal(left, right)
         return found
 
-    def _ends(self, value: int, user: Op, index: int) -> HandedOn | None:
+    def _ends(self, value: int) -> HandedOn | None:
         """Where a value is made and taken, if one operation takes it, once, and nothing else."""
+        if value not in self._looked_at:
+            self._looked_at.add(value)
+            ends = self._find_ends(value)
+            if ends is not None:
+                self.handed_on[value] = ends
+        return self.handed_on.get(value)
+
+    def _find_ends(self, value: int) -> HandedOn | None:
         places, uses = self.places, self.places.uses[value]
-        if len(uses) != 1 or uses[0].op is not user or user.operands.count(value) != 1 or places.runs[user.index]:
+        user = uses[0].op if len(uses) == 1 else None
+        if user is None or user.operands.count(value) != 1 or places.runs[user.index]:
             return None
         if not places.is_made_and_taken(value):
             return None
         maker = places.maker[value]
-        return HandedOn(maker, len(maker.operands) + maker.results.index(value), user, index)
+        return HandedOn(maker, len(maker.operands) + maker.results.index(value), user, user.operands.index(value))
 
     # ---- operations ----
 
@@ -186,20 +201,14 @@ class ProblemBuilder:
             if not self.places.is_free[value]:
                 indices.setdefault(value, []).append(index)
         for value, taken in indices.items():
-            ends = self._ends(value, op, taken[0])
+            ends = self._ends(value)
             if ends is not None:
                 self._hand_on(value, ends, times)
             else:
                 self._take(value, taken, op, times)
         for number, value in enumerate(op.results, len(op.operands)):
-            if value not in self.handed_on and not self._is_handed_on(value):
+            if self._ends(value) is None:
                 self._leave(value, number, op, times)
-
-    def _is_handed_on(self, value: int) -> bool:
-        """Whether the one operation that takes a value is to be brought it from where it is made."""
-        uses = self.places.uses[value]
-        user = uses[0].op if len(uses) == 1 else None
-        return user is not None and self._ends(value, user, user.operands.index(value)) is not None
 
     def _hand_on(self, value: int, ends: HandedOn, times: float) -> None:
         """Bring a value from how one operation makes it to how the next one needs it."""
@@ -207,7 +216,6 @@ class ProblemBuilder:
         sources, targets, table = made.tensors[ends.made], needed.tensors[ends.taken], self.domains.table(value)
         name = "on", type_, made.key, ends.made, needed.key, ends.taken
         moves = self.tables.number(name, lambda: self.prices.moves(type_, table, sources, targets))
-        self.handed_on[value] = ends
         a, b = self.op_variable[ends.maker.index], self.op_variable[ends.user.index]
         if a != b:
             self.problem.join(a, b, self.tables.times(moves, times))
@@ -306,11 +314,10 @@ class ProblemBuilder:
         """The variable of what a fixed value is moved to for several operations; its first state is for none."""
         found = self._copies.get(value)
         if found is None:
-            own, alike = self.domains.of(value), self._alike.get(value)
-            key = "copy", alike, own.key, domain.key
-            known = self._shared.get(key) if alike is not None else None
-            found = self.problem.variable(len(domain.numbers) + 1) if known is None else known
-            self._copies[value] = self._shared[key] = found
+            own = self.domains.of(value)
+            found = self._copies[value] = self._once(
+                value, ("copy", own.key, domain.key), lambda: self.problem.variable(len(domain.numbers) + 1)
+            )
             moves = self._moves(self.types[value], own, (), _Targets(("copy", domain.key), domain.numbers))
             row = self.tables.number(
                 ("copied", moves), lambda: np.concatenate([[0.0], self.tables[moves][0] + self.objective.surprise_s])
@@ -322,34 +329,28 @@ class ProblemBuilder:
 
     def _add_need(self, use: ValuePlace) -> None:
         """Bring a value to what a place that is no operation wants: a placement, or what another value is."""
-        places, weight, type_ = self.places, use.times * use.copies, self.types[use.value]
-        source = self._source(use.value, use.order)
-        root, is_free = source.value, places.may_change(source.value)
+        places, tables, source = self.places, self.tables, self._source(use.value, use.order)
+        root, other = source.value, places.carried[use.like] if use.need is None else -1
         if use.need is not None:
             target = self.domains.table(use.value).number(use.need)
             targets = _Targets(("need", target), np.array([target]))
-            table = self.tables.times(self._moves(type_, self.domains.of(root), source.copies, targets), weight)
-            if is_free:
-                self.problem.add(self._variable(root), self.tables.column(table, 0))
-            else:
-                self.problem.constant += float(self.tables[table][0, 0])
+        elif use.like == use.value or places.carried[root] == other:
             return
-        other = places.carried[use.like]
-        if use.like == use.value or places.carried[root] == other:
-            return
-        goal = self.domains.of(other)
-        targets = _Targets(("like", goal.key), goal.numbers)
-        table = self.tables.times(self._moves(type_, self.domains.of(root), source.copies, targets), weight)
-        if places.may_change(other):
-            variable = self._variable(other)
-            if not is_free:
-                self.problem.add(variable, self.tables.row(table, 0))
-            elif self._variable(root) != variable:
-                self.problem.join(self._variable(root), variable, table)
-        elif is_free:
-            self.problem.add(self._variable(root), self.tables.column(table, 0))
         else:
-            self.problem.constant += float(self.tables[table][0, 0])
+            goal = self.domains.of(other)
+            targets = _Targets(("like", goal.key), goal.numbers)
+        moves = self._moves(self.types[use.value], self.domains.of(root), source.copies, targets)
+        table = tables.times(moves, use.times * use.copies)
+        wanted = self._variable(other) if other >= 0 and places.may_change(other) else None
+        have = self._variable(root) if places.may_change(root) else None
+        if have is not None and wanted is not None:
+            self.problem.join(have, wanted, table)
+        elif have is not None:
+            self.problem.add(have, tables.column(table, 0))
+        elif wanted is not None:
+            self.problem.add(wanted, tables.row(table, 0))
+        else:
+            self.problem.constant += float(tables[table][0, 0])
 
     def _add_ends(self) -> None:
         """A free result is an argument of the next step: bring it to where that lies."""

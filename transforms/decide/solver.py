@@ -23,10 +23,10 @@ GAP = 1e-3
 """How far from the bound a solution may be, as a part of it, to be taken without looking further."""
 
 EVERY = 5
-"""After how many passes a solution is read."""
+"""After how many passes a solution is read and mixed with others, which takes time that messages could have."""
 
 MOST_STATES = 1 << 14
-"""How many states two variables may have that are made one."""
+"""How many states two variables may have that are made one, which bounds what their tables hold."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,7 +98,6 @@ class _Elimination:
         self.tables, self.sizes = problem.tables, list(problem.sizes)
         self.unary = list(problem.unary)
         self.neighbours: list[dict[int, int]] = [{} for _ in problem.sizes]  # by neighbour: the table, own rows first
-        self._turned = self.tables.turned
         for (a, b), table in problem.edges.items():
             self.neighbours[a][b] = table
             self.neighbours[b][a] = -1 - table  # turned when it is needed
@@ -111,7 +110,7 @@ class _Elimination:
         """The costs of pairs of two neighbours; rows are those of the first."""
         found = self.neighbours[a][b]
         if found < 0:
-            found = self.neighbours[a][b] = self._turned(-1 - found)
+            found = self.neighbours[a][b] = self.tables.turned(-1 - found)
         return found
 
     def left(self) -> list[int]:

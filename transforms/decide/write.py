@@ -5,25 +5,20 @@ from __future__ import annotations
 from gspmd.dialect.own_attributes import RUNS
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
+from gspmd.transforms.refine.places import Refinement
 
 
-def write(builder: ProblemBuilder, states: list[int]) -> list[int]:
+def write(builder: ProblemBuilder, states: list[int]) -> list[Refinement]:
     """Let values be as decided, and operations run so; returns the values that are otherwise than before."""
     places = builder.places
     decided = {value: _sharding(builder, value, states[variable]) for value, variable in builder.variable_of.items()}
     decided |= {value: _handed_on(builder, states, value, ends) for value, ends in builder.handed_on.items()}
-    changed = [value for value, sharding in decided.items() if sharding != places.sharding[value]]
-    for value in changed:
-        places.sharding[value] = decided[value]
-    for op in {op.index: op for value in changed if (op := places.maker.get(value)) is not None}.values():
-        places.annotated.set_of_op(op, tuple([places.sharding[value] for value in op.results]))
-    if changed:
-        results = list(places.results)
-        for number, value in places.free_results.items():
-            results[number] = places.result(value)
-        places.annotated.set_signature([places.sharding[v] for v in places.program.body.arguments], results)
+    before = {value: places.sharding[value] for value in decided}
+    for value, sharding in decided.items():
+        places.sharding[value] = sharding
+    refinements = places.write(before)
     _write_ways(builder, states)
-    return changed
+    return refinements
 
 
 def _sharding(builder: ProblemBuilder, value: int, state: int) -> TensorSharding:

@@ -14,7 +14,7 @@ from gspmd.transforms.emit.collective_builder import Participants
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.operations import Attribute, Block, Value
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.machine.cost import sent_bytes
+from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
 from gspmd.transforms.parsing.mlir import new_context
 
 
@@ -34,6 +34,10 @@ class Sent(NamedTuple):
     def bytes(self) -> float:
         """Bytes that a device sends."""
         return sent_bytes(self.kind, self.local_bytes, self.devices)
+
+    def time_s(self, hardware: Hardware) -> float:
+        """Seconds that it takes."""
+        return collective_time(self.kind, self.local_bytes, self.devices, hardware, self.axes)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,7 +9,8 @@ from gspmd.dialect.own_attributes import GIVEN, IN_MIDDLE
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.refine.chains import Chains, Refinement
+from gspmd.transforms.refine.chains import Chains
+from gspmd.transforms.refine.places import Refinement
 from gspmd.transforms.reshard import PlanningPass, chooser_for
 from gspmd.transforms.reshard.joined_slices import join_slices
 

@@ -17,7 +17,6 @@ Source: iterated local search (Lourenço, Martin and Stützle 2003).
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator
@@ -28,13 +27,12 @@ from gspmd.dialect.placement import factor_axes, tensor_axes
 from gspmd.dialect.rule import REDUCTION
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.refine.costs import Cost, Costs
-from gspmd.transforms.refine.places import Choice, OpEnds, ValuePlace, ValuePlaces, is_less_split
+from gspmd.transforms.refine.places import Choice, OpEnds, Refinement, ValuePlace, ValuePlaces, is_less_split
 from gspmd.transforms.reshard.assignments import agreed, valid
 from gspmd.transforms.reshard.planner import SMALL_BYTES
 from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, Situation
@@ -130,19 +128,6 @@ _WITHIN = {
 """Of ways that follow a part of what another way does, which one: they are tried where that is less."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Refinement:
-    """The result `index` of an operation, which is given another sharding than propagation has found.
-
-    For an argument of @main, `op` is the function.
-    """
-
-    op: Operation
-    index: int
-    before: TensorSharding
-    after: TensorSharding
-
-
 class _Trial(NamedTuple):
     """Shardings to try: if each device computes the value whole of whole values, and how many times less is sent.
 
@@ -220,9 +205,7 @@ class Chains:
                 self._keep_better(lambda: self._search(start, is_backward=True))
             if not may_have_layers:
                 self._perturb()
-        refined = [value for value, before in sorted(self._before.items()) if before != self.places.sharding[value]]
-        self._write(refined)
-        return [self._refinement(value) for value in refined]
+        return self.places.write(self._before)
 
     def _search(self, start: Choice, is_backward: bool) -> bool:
         """Improve the program that has these shardings; returns whether anything has changed.
@@ -328,16 +311,6 @@ class Chains:
             self.costs.sent_bytes(decided, is_decided=True), decided.time_s, decided.flops, decided.held_bytes
         )
 
-    def _write(self, refined: list[int]) -> None:
-        places = self.places
-        for op in {op.index: op for value in refined if (op := places.maker.get(value)) is not None}.values():
-            self.annotated.set_of_op(op, tuple([places.sharding[value] for value in op.results]))
-        if refined:
-            results = list(places.results)
-            for number, value in places.free_results.items():
-                results[number] = places.result(value)
-            self.annotated.set_signature([places.sharding[v] for v in places.program.body.arguments], results)
-
     @property
     def _is_given_up(self) -> bool:
         return self.chooser.planner.moves_tried > self._most_moves
@@ -345,12 +318,6 @@ class Chains:
     def _moves_from_now(self) -> int:
         planner = self.chooser.planner
         return planner.moves_tried + MOST_SEARCHES * planner.max_moves
-
-    def _refinement(self, value: int) -> Refinement:
-        shardings, maker = (self._before[value], self.places.sharding[value]), self.places.maker.get(value)
-        if maker is None:
-            return Refinement(self.places.program.function, self.places.boundary[value], *shardings)
-        return Refinement(maker.ir, maker.results.index(value), *shardings)
 
     def _disputed(self) -> list[int]:
         """Values of operations that something is sent for, and those wanted otherwise than they are, in order.

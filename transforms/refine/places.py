@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from jaxlib.mlir import ir
@@ -16,6 +16,7 @@ from gspmd.transforms.analysis.runs import may_have_layers
 from gspmd.transforms.analysis.trip_count import LoopNest
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops import traits_of
@@ -55,6 +56,19 @@ class OpEnds(NamedTuple):
     op: Op
     values: tuple[int, ...]
     changing: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refinement:
+    """The result `index` of an operation, which is given another sharding than propagation has found.
+
+    For an argument of @main, `op` is the function.
+    """
+
+    op: Operation
+    index: int
+    before: TensorSharding
+    after: TensorSharding
 
 
 class ValuePlaces:
@@ -179,6 +193,24 @@ class ValuePlaces:
 
     def _evenly(self, value: int, sharding: TensorSharding) -> TensorSharding:
         return sharding.evenly(self.program.value_type[value].shape)
+
+    def write(self, before: Mapping[int, TensorSharding]) -> list[Refinement]:
+        """Write what has changed to the module, of values that were as said; returns that, in program order."""
+        changed = [value for value, old in sorted(before.items()) if old != self.sharding[value]]
+        for op in {op.index: op for value in changed if (op := self.maker.get(value)) is not None}.values():
+            self.annotated.set_of_op(op, tuple([self.sharding[value] for value in op.results]))
+        if changed:
+            results = list(self.results)
+            for number, value in self.free_results.items():
+                results[number] = self.result(value)
+            self.annotated.set_signature([self.sharding[v] for v in self.program.body.arguments], results)
+        return [self._refinement(value, before[value]) for value in changed]
+
+    def _refinement(self, value: int, before: TensorSharding) -> Refinement:
+        maker, after = self.maker.get(value), self.sharding[value]
+        if maker is None:
+            return Refinement(self.program.function, self.boundary[value], before, after)
+        return Refinement(maker.ir, maker.results.index(value), before, after)
 
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have a sharding.

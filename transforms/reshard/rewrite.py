@@ -32,7 +32,7 @@ from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.parsing.mlir import located
 from gspmd.transforms.reshard.linear import linear_operands
 from gspmd.transforms.reshard.planner import within_reach
-from gspmd.transforms.reshard.strategy import Chooser, Situation, Strategy, same_values
+from gspmd.transforms.reshard.strategy import Chooser, Situation, same_values
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
 
@@ -284,7 +284,8 @@ class Resharder:
         key = (op.info, have, wanted, free, self._held)
         decided = op.ir.attributes.pop(RUNS, None)
         if decided is not None:
-            self._run_as(op, self.rules.rules[number], Situation(*key), self.codec.read_list(decided), after)
+            runs = self.codec.read_list(decided)
+            self._run_as(op, self.rules.rules[number], Situation(*key), runs, after, may_be_added=False)
         elif apart is not None or key not in self._right:
             self._choose(op, self.rules.rules[number], Situation(*key), key, after)
         for result, sharding in zip(op.results, wanted, strict=True):
@@ -304,51 +305,52 @@ class Resharder:
             strategy = self.chooser.choose(rule, situation)
         if not strategy.complete:
             self._tell_given_up(op.ir, "the ways to compute this")
-        runs, have, wanted = strategy.operands + strategy.results, situation.operands, situation.results
+        runs = strategy.operands + strategy.results
         if runs == situation.shardings:
             if not any(moved):
                 self._right.add(key)
             return
-        name = op.info.name
-        found = Decision(op.ir.location, name, have + wanted, runs, op.info, strategy.rule, situation)
-        self.decisions.append(dataclasses.replace(found, complete=strategy.complete))
-        for index, (value, need) in enumerate(zip(op.operands, strategy.operands, strict=True)):
-            if have[index] != need:
-                text = _operand_cause(op, index)
-                op.ir.operands[index] = self._moved_value(value, need, op.ir, text)
-        if strategy.results != wanted:
-            self._finish_results(op, strategy, wanted, strategy.rule.combiner, after)
+        self._run_as(op, strategy.rule, situation, runs, after, strategy.complete)
 
     def _run_as(
-        self, op: Op, rule: OpShardingRule, situation: Situation, runs: tuple[TensorSharding, ...], after: Operation
+        self,
+        op: Op,
+        rule: OpShardingRule,
+        situation: Situation,
+        runs: tuple[TensorSharding, ...],
+        after: Operation,
+        complete: bool = True,
+        may_be_added: bool = True,
     ) -> None:
-        """Move operands and results to what was decided."""
+        """Move operands to what an operation runs with, and its results to what they are wanted as.
+
+        Sums that linear operations can add up first may be left to these, if that `may_be_added` to what was chosen.
+        """
         have, wanted, count = situation.operands, situation.results, len(op.operands)
-        self.decisions.append(Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, situation))
-        for index, (value, need) in enumerate(zip(op.operands, runs, strict=False)):
+        found = Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule, situation)
+        self.decisions.append(dataclasses.replace(found, complete=complete))
+        for index, (value, need) in enumerate(zip(op.operands, runs[:count], strict=True)):
             if have[index] != need:
                 op.ir.operands[index] = self._moved_value(value, need, op.ir, _operand_cause(op, index))
         if runs[count:] != wanted:
-            self._finish_results(
-                op, Strategy(rule, runs[:count], runs[count:], 0.0), wanted, rule.combiner, after, True
-            )
+            self._finish_results(op, runs[count:], wanted, rule.combiner, after, may_be_added)
 
     def _finish_results(
         self,
         op: Op,
-        strategy: Strategy,
+        results: tuple[TensorSharding, ...],
         wanted: tuple[TensorSharding, ...],
         combiner: str,
         after: Operation,
-        is_decided: bool = False,
+        may_be_added: bool,
     ) -> None:
-        op.ir.attributes["sdy.sharding"] = self.codec.write_list(strategy.results)
-        for index, (made, need) in enumerate(zip(strategy.results, wanted, strict=True)):
+        op.ir.attributes["sdy.sharding"] = self.codec.write_list(results)
+        for index, (made, need) in enumerate(zip(results, wanted, strict=True)):
             goal = within_reach(made, need)
             if made == goal:
                 continue
             raw = op.ir.results[index]
-            if made.unreduced and combiner == "add" and not is_decided and summed_only(raw):
+            if may_be_added and made.unreduced and combiner == "add" and summed_only(raw):
                 self._partial[op.results[index]] = _Partial(op, index, made, goal)
                 continue
             if made.unreduced:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical, overlap, size_of, starts_with
@@ -21,7 +23,6 @@ from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.emit.counting import Sent
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.ops.op_definition import OpTable, Shardings, definition_of
@@ -395,7 +396,7 @@ class Chooser:
         local = self.local_form(rule, info, made[:count], made[count:])
         if local is None:
             return None
-        time_s += sum(collective_time(c.kind, c.local_bytes, c.devices, self.hardware, c.axes) for c in local)
+        time_s += sum(collective.time_s(self.hardware) for collective in local)
         return Strategy(rule, made[:count], made[count:], time_s)
 
     def _least_time(self, situation: Situation, made: tuple[TensorSharding, ...]) -> float:
@@ -473,16 +474,9 @@ class Chooser:
         return found
 
     def _touched_bytes(self, info: OpInfo, made: tuple[TensorSharding, ...]) -> float:
-        """Bytes that a device reads and writes: of what is looked up in, or updated, only the part that is."""
-        count, traits = len(info.operands), traits_of(info.name)
+        """Bytes that a device reads and writes."""
         pairs = zip(info.operands + info.results, made, strict=True)
-        touched = [self.local_bytes(t, sharding) if t.shape else 0.0 for t, sharding in pairs]
-        if traits.looks_up:
-            touched[0] = min(touched[0], sum(touched[count:]))
-        if traits.update is not None:
-            part = touched[:count][traits.update]
-            touched[0], touched[count] = min(touched[0], part), min(touched[count], part)
-        return sum(touched)
+        return float(touched_bytes(info, [self.local_bytes(t, sharding) if t.shape else 0.0 for t, sharding in pairs]))
 
     def work_of(self, situation: Situation, strategy: Strategy) -> tuple[float, float]:
         """The seconds that a strategy takes, also where nothing is sent, and a device's operations in contractions."""
@@ -526,6 +520,23 @@ class Chooser:
             except Unsupported:
                 self._sent[key] = None
         return self._sent[key]
+
+
+_Bytes = TypeVar("_Bytes", float, npt.NDArray[np.float64])
+
+
+def touched_bytes(info: OpInfo, held: list[_Bytes]) -> _Bytes | float:
+    """Bytes that are read and written of what is held of operands and results, each a number or one for every way.
+
+    Of what is looked up in, or updated, that is only the part that is.
+    """
+    count, traits = len(info.operands), traits_of(info.name)
+    if traits.looks_up:
+        held[0] = np.minimum(held[0], sum(held[count:]))
+    if traits.update is not None:
+        part = held[:count][traits.update]
+        held[0], held[count] = np.minimum(held[0], part), np.minimum(held[count], part)
+    return sum(held)
 
 
 def same_values(operands: Sequence[int]) -> tuple[int, ...]:
